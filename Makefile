@@ -1,0 +1,68 @@
+# Needs Python 3.11 or newer and make. Another interpreter: PYTHON=python3.12 make test
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# Both variables: older versions of pip read only the first when they build the package itself.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
+
+# Flower's upper bounds, so that the pins still fit when it is installed beside.
+FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26"
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: demo test lint format constraints clean help
+
+demo: $(VENV)/.demo ## run the main job end to end on a small data set
+	$(BIN)/fedconformal demo
+
+test: lint ## lint, check types, run all tests and show coverage
+	$(BIN)/pytest --cov
+
+lint: $(VENV)/.dev ## lint and check types only
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## format the code and apply safe fixes
+	$(BIN)/ruff check --fix-only --show-fixes
+	$(BIN)/ruff format
+
+constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
+	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
+	$(PYTHON) -m venv "$$fresh"; \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo]" editables $(FLOWER_BOUNDS); \
+	grep '^#' constraints.txt > constraints.new; \
+	"$$fresh/bin/python" -m pip freeze --exclude-editable >> constraints.new; \
+	mv constraints.new constraints.txt; \
+	echo "constraints.txt is renewed: see git diff, then make test"
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) fedconformal-demo build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+# A PYTHON given by hand that is not the one in the environment: start afresh.
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(shell $(PYTHON) -V),$(shell $(BIN)/python -V))
+.PHONY: $(VENV)/pyvenv.cfg
+endif
+endif
+endif
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Python 3.11 or newer is needed: try PYTHON=python3.12 make ..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+
+$(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e ".[demo]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e ".[dev,demo]"
+	touch $@ $(VENV)/.demo

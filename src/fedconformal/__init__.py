@@ -1,0 +1,80 @@
+"""Prediction sets with a finite-sample guarantee, for models trained across sites that may not share data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fedconformal._version import __version__
+
+if TYPE_CHECKING:
+    from fedconformal.calibration import Calibration, calibrate
+    from fedconformal.certificate import Certificate
+    from fedconformal.classifier import FederatedConformalClassifier
+    from fedconformal.errors import InfeasibleWarning, InputError
+    from fedconformal.evaluation import Evaluation, evaluate_sets
+    from fedconformal.guarantees import EveryClient, Exchangeable, Guarantee, Mixture, OneClient
+    from fedconformal.planning import plan
+    from fedconformal.predictor import Predictor, load
+    from fedconformal.scores import APS, LAC, RAPS, Score
+    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.validation import softmax
+    from fedconformal.verification import verify
+
+_WHERE = {
+    "calibration": ("Calibration", "calibrate"),
+    "certificate": ("Certificate",),
+    "classifier": ("FederatedConformalClassifier",),
+    "errors": ("InfeasibleWarning", "InputError"),
+    "evaluation": ("Evaluation", "evaluate_sets"),
+    "guarantees": ("EveryClient", "Exchangeable", "Guarantee", "Mixture", "OneClient"),
+    "planning": ("plan",),
+    "predictor": ("Predictor", "load"),
+    "scores": ("APS", "LAC", "RAPS", "Score"),
+    "summaries": ("Summary", "pool", "summarize"),
+    "validation": ("softmax",),
+    "verification": ("verify",),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "APS",
+    "LAC",
+    "RAPS",
+    "Calibration",
+    "Certificate",
+    "Evaluation",
+    "EveryClient",
+    "Exchangeable",
+    "FederatedConformalClassifier",
+    "Guarantee",
+    "InfeasibleWarning",
+    "InputError",
+    "Mixture",
+    "OneClient",
+    "Predictor",
+    "Score",
+    "Summary",
+    "__version__",
+    "calibrate",
+    "evaluate_sets",
+    "load",
+    "plan",
+    "pool",
+    "softmax",
+    "summarize",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that importing the package stays cheap."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

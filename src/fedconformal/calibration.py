@@ -1,0 +1,190 @@
+"""From summaries and a guarantee to a threshold and a certificate.
+
+Every guarantee is the smallest q at which the counts of scores promise enough. So this file searches over
+q, asks the summaries for lower counts and the guarantee for what they promise, and knows nothing of either.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.curve import MAX_POINTS, PromiseCurve, in_units
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.summaries.base import Summary, check_together
+from fedconformal.validation import Floats, Integers, as_alpha
+
+USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
+"""The promise curve is exact at these."""
+
+BLOCK = 2**22
+"""Counts worked on at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
+
+    certificate: Certificate
+    curve: PromiseCurve
+
+    @property
+    def threshold(self) -> float:
+        """The threshold at the certified alpha; +inf if alpha cannot be promised."""
+        return self.certificate.limit
+
+    def __repr__(self) -> str:
+        """Tell what is promised."""
+        return f"Calibration(threshold={self.threshold:.6g}, {self.certificate.sentence()!r})"
+
+
+def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None) -> Calibration:
+    """Find the smallest threshold that promises coverage 1 - alpha.
+
+    >>> from fedconformal import summarize
+    >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
+    >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 (23 + 2)) = 20
+    >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
+    (0.85, 20, 0.84)
+    """
+    wanted = as_alpha(alpha)
+    guarantee = Mixture() if guarantee is None else guarantee
+    summaries = _checked(summaries)
+    names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
+    bound = guarantee.bind(names, sizes)
+    if bound.sites_apart and len(summaries) != len(sizes):
+        pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
+        raise InputError(
+            f"{pooled.label} came pooled, and {guarantee.name} needs every site's own summary; "
+            "use mixture (proportional) or exchangeable, or send the sites apart"
+        )
+    search = _Search(summaries, bound, sizes)
+    best = search.smallest([wanted])[0]
+    feasible = best < len(search.points)
+    if not feasible:
+        warnings.warn(
+            f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
+            + bound.shortfall(wanted, sizes, names),
+            InfeasibleWarning,
+            stacklevel=2,
+        )
+    threshold = float(search.points[best]) if feasible else math.inf
+    certificate = _certificate(summaries, wanted, guarantee, bound, threshold, sizes, names)
+    return Calibration(certificate, search.curve(wanted))
+
+
+def _checked(summaries: Sequence[Summary]) -> list[Summary]:
+    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
+    if not summaries:
+        raise InputError("there are no summaries to calibrate from")
+    for summary in summaries:
+        if not isinstance(summary, Summary):
+            raise InputError(f"expected summaries, got {type(summary).__name__}; fedconformal.summarize makes them")
+    check_together(summaries)
+    return summaries
+
+
+def site_names(summaries: Sequence[Summary]) -> list[str]:
+    """Name every site; those without a name are numbered."""
+    names: list[str] = []
+    for summary in summaries:
+        count = len(summary.sizes)
+        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
+    return names
+
+
+class _Search:
+    """The thresholds there are to choose from, and what each promises."""
+
+    def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
+        self.points: Floats = np.unique(np.concatenate([summary.points for summary in summaries]))
+        self._summaries = summaries
+        self._guarantee = guarantee
+        self._sizes = sizes
+
+    def promised(self, positions: Integers) -> list[Fraction]:
+        """Return what is promised at these points, in blocks of bounded memory."""
+        found: list[Fraction] = []
+        step = max(1, BLOCK // len(self._summaries))
+        for start in range(0, len(positions), step):
+            q = self.points[positions[start : start + step]]
+            counts = np.stack([summary.bounds(q)[0] for summary in self._summaries])
+            found += self._guarantee.promised_many(counts, self._sizes)
+        return found
+
+    def smallest(self, alphas: Sequence[Fraction]) -> list[int]:
+        """Bisect for the first point that promises 1 - alpha, for all alphas side by side; past the end if none."""
+        low = np.zeros(len(alphas), dtype=np.int64)
+        high = np.full(len(alphas), len(self.points), dtype=np.int64)
+        while (open_ := np.flatnonzero(low < high)).size:
+            middle = (low + high)[open_] // 2
+            for i, position, coverage in zip(open_.tolist(), middle, self.promised(middle), strict=True):
+                if coverage >= 1 - alphas[i]:
+                    high[i] = position
+                else:
+                    low[i] = position + 1
+        return [int(position) for position in low]
+
+    def curve(self, alpha: Fraction) -> PromiseCurve:
+        """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
+        count = len(self.points)
+        chosen = np.arange(count)
+        if count > MAX_POINTS:
+            exact = self.smallest([alpha, *USUAL_ALPHAS])
+            rest = MAX_POINTS - len(exact)
+            even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
+            tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
+            chosen = np.unique(np.concatenate([exact, even, tail]))
+            chosen = chosen[chosen < count]
+        promised = np.array([in_units(coverage) for coverage in self.promised(chosen)], dtype=np.int64)
+        # Of several points that promise the same, the first is the one to use.
+        first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
+        return PromiseCurve(self.points[chosen[first]], promised[first])
+
+
+def _certificate(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: Guarantee,
+    bound: Guarantee,
+    threshold: float,
+    sizes: Sequence[int],
+    names: Sequence[str],
+) -> Certificate:
+    gaps = [summary.gap for summary in summaries]
+    finite = threshold < math.inf
+    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    origin = summaries[0].origin
+    return Certificate(
+        status="certified" if all(summary.certified for summary in summaries) else "estimated",
+        promise=guarantee.promise(names),
+        assumption=guarantee.assumption,
+        caveat=guarantee.caveat,
+        alpha=float(alpha),
+        guarantee=guarantee.to_dict(),
+        threshold=threshold_json(threshold),
+        target=str(bound.at_least(alpha, sizes)),
+        rank=rank,
+        rank_out_of=out_of,
+        clients=len(sizes),
+        scores=sum(sizes),
+        slack=float(bound.slack(gaps, sizes)),
+        coverage_at_least=float(bound.at_least(alpha, sizes)) if finite else 1.0,
+        coverage_at_most=float(bound.at_most(alpha, sizes, gaps)) if finite else 1.0,
+        score=None if origin.score is None else {"name": origin.score.name, **asdict(origin.score)},
+        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
+        model=origin.model,
+        temperature=origin.temperature,
+        summaries=[
+            SummaryRecord(sites=list(s.sites), sizes=list(s.sizes), kind=s.name, sha256=s.digest()) for s in summaries
+        ],
+        versions=versions(),
+    )

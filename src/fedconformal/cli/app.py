@@ -1,0 +1,73 @@
+"""All commands together, and what happens when one fails."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from fedconformal._version import __version__
+from fedconformal.cli import calibrate, demo, evaluate, plan, predict, summarize, verify
+from fedconformal.cli.console import logger, stderr
+from fedconformal.errors import InputError
+
+app = typer.Typer(
+    name="fedconformal",
+    help="Prediction sets that hold the truth with probability 1 - alpha, calibrated across sites that share no data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (summarize, calibrate, predict, evaluate, verify, plan, demo):
+    app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+
+# Newer releases of typer carry their own copy of click; its base error is reached through a public name.
+UsageProblem: Any = typer.BadParameter.__mro__[2]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedconformal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Set how much is said."""
+    logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger.handlers = [handler]
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_kwargs: logger.warning("%s", message)
+        try:
+            code = typer.main.get_command(app).main(
+                list(arguments) or ["--help"], "fedconformal", standalone_mode=False
+            )
+        except InputError as error:
+            return _fail(str(error))
+        except UsageProblem as error:
+            return _fail(f"{error.format_message()} (fedconformal --help shows what there is)")
+        except (KeyboardInterrupt, typer.Abort):
+            stderr.print("stopped")
+            return 130
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    stderr.print(f"error: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True)
+    return 2

@@ -1,0 +1,64 @@
+"""fedconformal calibrate: at the coordinator, from summaries to a predictor and its certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedconformal import registry
+from fedconformal.calibration import calibrate as calibrate_summaries
+from fedconformal.cli.console import print_json, say
+from fedconformal.cli.inputs import Alpha, Json, read_summaries
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.predictor import Predictor
+
+
+def calibrate(
+    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")] = ...,  # type: ignore[assignment]
+    alpha: Alpha = "0.1",
+    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, one-client or every-client.")] = "mixture",
+    weights: Annotated[
+        str | None, typer.Option(help="mixture: proportional, uniform, or numbers in the order of the files.")
+    ] = None,
+    client: Annotated[str | None, typer.Option(help="one-client: the site's name.")] = None,
+    json: Json = False,
+) -> None:
+    """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
+    promise = _guarantee(guarantee, {"weights": weights, "client": client})
+    result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=promise)
+    predictor = Predictor.of(result)
+    predictor.save(output)
+    certificate = predictor.certificate
+    if json:
+        print_json({"predictor": str(output), "certificate": certificate.to_dict()})
+        return
+    say(certificate.sentence())
+    say(f"Assumption: {certificate.assumption}.")
+    say(
+        f"threshold {certificate.limit:.6g}, {certificate.status} from {certificate.scores} scores of "
+        f"{certificate.clients} sites; coverage between {certificate.coverage_at_least:.4f} and "
+        f"{certificate.coverage_at_most:.4f} (summaries cost at most {certificate.slack:.4f})"
+    )
+    say(f"wrote {output}")
+
+
+def _guarantee(name: str, options: dict[str, str | None]) -> Guarantee:
+    cls = registry.find(name, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+    parameters: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    for option in parameters:
+        if option not in cls.__dataclass_fields__:
+            raise InputError(f"--{option} does not go with --guarantee {name}")
+    if "client" in cls.__dataclass_fields__ and "client" not in parameters:
+        raise InputError(f"--guarantee {name} needs --client NAME")
+    if "weights" in parameters and parameters["weights"] not in ("proportional", "uniform"):
+        try:
+            parameters["weights"] = tuple(float(w) for w in parameters["weights"].split(","))
+        except ValueError:
+            raise InputError(
+                f"--weights is {parameters['weights']!r}, expected proportional, uniform or numbers"
+            ) from None
+    return cls(**parameters)

@@ -1,0 +1,110 @@
+"""Options that several commands share, and how their files are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from fedconformal.cli.console import logger, progress
+from fedconformal.errors import InputError
+from fedconformal.files import read_array, read_bytes, read_npz
+from fedconformal.predictor import Predictor
+from fedconformal.summaries.base import Summary, check_together
+from fedconformal.validation import (
+    Booleans,
+    Integers,
+    Probabilities,
+    as_labels,
+    as_probabilities,
+    softmax,
+)
+
+BLOCK = 2**22
+
+
+class Source(StrEnum):
+    """What the numbers of a file are."""
+
+    probs = "probs"
+    logits = "logits"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+From = Annotated[Source, typer.Option("--from", help="What the file holds.")]
+AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top label out if it does not conform.")]
+Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
+
+
+def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
+    """Read and check (n, J) probabilities, from logits if the file holds these."""
+    return checked_probabilities(read_array(path, source.value), str(path), source, temperature)
+
+
+def checked_probabilities(values: Any, name: str, source: Source, temperature: float | None) -> Probabilities:
+    """Check probabilities, or make them from logits."""
+    logger.debug("%s: %s of shape %s", name, source.value, np.shape(values))
+    if source is Source.logits:
+        return softmax(values, temperature=1.0 if temperature is None else temperature, name=name)
+    return as_probabilities(values, name)
+
+
+def read_labels(path: Path, probs: Probabilities) -> Integers:
+    """Read and check one label a row."""
+    return as_labels(read_array(path, "labels"), rows=len(probs), classes=probs.shape[1], name=str(path))
+
+
+def read_run(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Read logits, labels and clients of one part ("val" or "test") of a training run's logits.npz."""
+    wanted = [f"{part}_{name}" for name in ("logits", "labels", "clients")]
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: give LABELS as well, or the logits.npz of a training run")
+    arrays = read_npz(path)
+    absent = [name for name in wanted if name not in arrays]
+    if absent:
+        raise InputError(
+            f"{path}: has no {', '.join(absent)}; give LABELS as well, or the logits.npz of a training run"
+        )
+    logits, labels, clients = (arrays[name] for name in wanted)
+    if clients.shape != (len(logits),):
+        raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
+    return logits, labels, clients
+
+
+def read_summaries(paths: Sequence[Path]) -> list[Summary]:
+    """Read summaries; refuse the same file twice and files that do not go together."""
+    seen: set[Path] = set()
+    summaries = []
+    for path in progress(paths, "reading summaries", len(paths)):
+        if path.resolve() in seen:
+            raise InputError(f"{path}: is given twice; give each site's summary once")
+        seen.add(path.resolve())
+        try:
+            summaries.append(Summary.from_bytes(read_bytes(path)))
+        except InputError as error:
+            raise InputError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
+    check_together(summaries, [str(path) for path in paths])
+    return summaries
+
+
+def predict_in_blocks(predictor: Predictor, probs: Probabilities, alpha: Any, *, allow_empty: bool) -> Booleans:
+    """Predict a block of rows at a time, with a progress bar."""
+    step = max(1, BLOCK // probs.shape[1])
+    starts = range(0, max(1, len(probs)), step)
+    sets = [
+        predictor.predict_set(probs[start : start + step], alpha=alpha, allow_empty=allow_empty)
+        for start in progress(starts, "predicting sets", len(starts))
+    ]
+    return np.concatenate(sets)
+
+
+def warn_of_temperature(predictor: Predictor, source: Source) -> None:
+    """Remind that probabilities must be at the temperature that was used at calibration."""
+    temperature = predictor.certificate.temperature
+    if source is Source.probs and temperature not in (None, 1.0):
+        logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", temperature)

@@ -1,0 +1,114 @@
+"""fedconformal summarize: at a site, from probabilities and labels to a file of about a kilobyte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fedconformal import registry
+from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.inputs import (
+    Alpha,
+    From,
+    Json,
+    Source,
+    checked_probabilities,
+    read_labels,
+    read_probabilities,
+    read_run,
+)
+from fedconformal.errors import InputError
+from fedconformal.files import write_bytes
+from fedconformal.scores import Score
+from fedconformal.summaries import Summary
+from fedconformal.summaries import summarize as summarize_scores
+from fedconformal.validation import Integers, Probabilities, as_labels
+
+SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
+
+
+def summarize(
+    probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
+    labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")] = ...,  # type: ignore[assignment]
+    score: Annotated[str, typer.Option(help="lac, aps or raps.")] = "raps",
+    penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank [default: 0.001].")] = None,
+    free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price [default: 1].")] = None,
+    randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score [default: 0].")] = None,
+    kind: Annotated[str, typer.Option(help="ranks (about a kilobyte) or exact (all scores).")] = "ranks",
+    alpha: Alpha = "0.1",
+    source: From = Source.probs,
+    temperature: Annotated[float | None, typer.Option(help="Divide logits by this; recorded in the summary.")] = None,
+    model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
+    site: Annotated[str | None, typer.Option(help="The site's name [default: that of the file].")] = None,
+    json: Json = False,
+) -> None:
+    """Score a site's calibration rows and write a summary of the scores."""
+    given = {"penalty": penalty, "free_ranks": free_ranks, "randomized": randomized, "random_state": random_state}
+    function = _score(score, {name: value for name, value in given.items() if value is not None})
+    about: dict[str, Any] = {"kind": kind, "alpha": alpha, "score": function, "model": model}
+    if labels is not None:
+        rows = read_probabilities(probs, source, temperature)
+        about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
+        summary = _of_site(rows, read_labels(labels, rows), str(probs), about, site or output.stem)
+        written = {output: summary}
+    else:
+        if site is not None:
+            raise InputError("--site names one site; a training run has its own")
+        about["temperature"] = 1.0 if temperature is None else temperature
+        written = _of_run(probs, temperature, about, output)
+        output.mkdir(parents=True, exist_ok=True)
+    for path, summary in written.items():
+        write_bytes(path, summary.to_bytes())
+    facts = [_facts(path, summary) for path, summary in written.items()]
+    if json:
+        print_json({"score": str(function), "summaries": facts})
+        return
+    for fact in facts:
+        what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
+        say(f"{fact['file']}: {what}, site {fact['site']!r}")
+
+
+def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, Any], site: str) -> Summary:
+    if not len(rows):
+        raise InputError(f"{name}: is empty; a site needs at least one calibration row")
+    return summarize_scores(about["score"].evaluate(rows, labels), site=site, **about)
+
+
+def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output: Path) -> dict[Path, Summary]:
+    logits, labels, clients = read_run(path, "val")
+    rows = checked_probabilities(logits, str(path), Source.logits, temperature)
+    truth = as_labels(labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
+    ids = np.unique(clients)
+    written = {}
+    for client in progress(ids, "summarising", len(ids)):
+        mine = clients == client
+        name = f"client-{client}"
+        if Path(name).name != name:
+            raise InputError(f"{path}: the client {client!r} cannot be a file name")
+        written[output / f"{name}.fcs"] = _of_site(rows[mine], truth[mine], str(path), about, name)
+    return written
+
+
+def _score(name: str, parameters: dict[str, Any]) -> Score:
+    cls = registry.find(name, Score, "fedconformal.scores")  # type: ignore[type-abstract]
+    for parameter in parameters:
+        if parameter not in cls.__dataclass_fields__:
+            raise InputError(f"--{parameter.replace('_', '-')} is for {SCORE_OPTIONS[parameter]}, not for {name}")
+    return cls(**parameters)
+
+
+def _facts(path: Path, summary: Summary) -> dict[str, Any]:
+    data = summary.to_bytes()
+    return {
+        "file": str(path),
+        "site": summary.sites[0],
+        "kind": summary.name,
+        "scores": summary.n,
+        "bytes": len(data),
+        "sha256": summary.digest(),
+    }

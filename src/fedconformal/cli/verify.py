@@ -1,0 +1,48 @@
+"""fedconformal verify: does the predictor follow from these summaries, to the last byte?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedconformal.cli.console import print_json, say
+from fedconformal.cli.inputs import Json, read_summaries
+from fedconformal.errors import AlteredError, InputError
+from fedconformal.files import read_bytes
+from fedconformal.predictor import Predictor
+from fedconformal.verification import verify as verify_predictor
+
+
+def verify(
+    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
+    summaries: Annotated[list[Path], typer.Argument(help="The .fcs files it was made from, in any order.")],
+    json: Json = False,
+) -> None:
+    """Recompute the certificate from the summaries; exit code 1 if anything differs."""
+    problems = _problems(predictor, summaries)
+    if json:
+        print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
+    elif problems:
+        for problem in problems:
+            say(f"{predictor}: {problem}")
+    else:
+        say(f"{predictor}: confirmed from {len(summaries)} summaries")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _problems(path: Path, summaries: list[Path]) -> list[str]:
+    data = read_bytes(path)
+    given = read_summaries(summaries)
+    try:
+        found = Predictor.from_bytes(data)
+    except AlteredError as error:
+        return [str(error)]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    problems = verify_predictor(found, given)
+    if not problems and found.to_bytes() != data:
+        problems.append("the file was reformatted: it says the same, but not in the same bytes")
+    return problems

@@ -1,0 +1,66 @@
+"""The promise curve: which threshold promises how much coverage.
+
+A step function with at most 1,024 steps, rounded down, made from the summaries at calibration. It answers
+every later question (sets at any alpha, p-values, a report's slider) without anybody's scores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fedconformal.errors import InputError
+from fedconformal.validation import ALPHA_UNIT, Floats, Integers
+
+MAX_POINTS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseCurve:
+    """At every threshold, the coverage promised by it, in whole multiples of 1e-15.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
+    (0.7, inf)
+    >>> curve.p_values(np.array([0.1, 0.2, 0.5, 0.8]))
+    array([1. , 1. , 0.5, 0.1])
+    """
+
+    thresholds: Floats
+    promised: Integers
+
+    def __post_init__(self) -> None:
+        """Check that both columns rise and that coverage stays below one."""
+        if not 1 <= len(self.thresholds) == len(self.promised) <= MAX_POINTS:
+            raise InputError(f"the promise curve needs 1 to {MAX_POINTS} points, equally many in both columns")
+        if not np.isfinite(self.thresholds).all() or (np.diff(self.thresholds) <= 0).any():
+            raise InputError("the promise curve's thresholds are not finite and rising")
+        if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or (np.diff(self.promised) <= 0).any():
+            raise InputError("the promise curve's coverage is not rising between 0 and 1")
+
+    def threshold(self, alpha: Fraction) -> float:
+        """Return the smallest threshold that promises 1 - alpha, or +inf."""
+        level = math.ceil((1 - alpha) * ALPHA_UNIT)
+        index = int(np.searchsorted(self.promised, level, side="left"))
+        return float(self.thresholds[index]) if index < len(self.thresholds) else math.inf
+
+    def coverage(self, threshold: float) -> Fraction:
+        """Return the coverage promised by a threshold."""
+        index = int(np.searchsorted(self.thresholds, threshold, side="right"))
+        return Fraction(int(self.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return one minus the coverage promised just below each score.
+
+        Then {p > alpha} is {score <= threshold(alpha)}, exactly.
+        """
+        below = np.searchsorted(self.thresholds, scores, side="left")
+        return (ALPHA_UNIT - np.append(0, self.promised)[below]) / ALPHA_UNIT
+
+
+def in_units(coverage: Fraction) -> int:
+    """Round promised coverage down to a whole multiple of 1e-15."""
+    return math.floor(coverage * ALPHA_UNIT)

@@ -1,0 +1,13 @@
+"""What can go wrong, in two words: bad input, and a promise that cannot be kept."""
+
+
+class InputError(ValueError):
+    """Something given to us cannot be used; the message says what, where and what to do."""
+
+
+class AlteredError(InputError):
+    """A file is well formed, but it is not what was written: its digest does not match."""
+
+
+class InfeasibleWarning(UserWarning):
+    """There are too few scores for the promise, so every label is in every set."""

@@ -1,0 +1,56 @@
+"""A promise to every site at once: each one's own coverage, so any mixture of them.
+
+The threshold is the largest of the sites' own; the worst case over all weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.validation import Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryClient(Guarantee):
+    """Cover a test row of any of the sites, whichever it is.
+
+    >>> EveryClient().promised(counts=[9, 4], sizes=[10, 5])
+    Fraction(2, 3)
+    """
+
+    name = "every-client"
+    assumption = (
+        "within each site, the calibration rows and the test row are exchangeable; "
+        "the test row comes from one of these sites; the model was not fitted to the calibration rows"
+    )
+    caveat = "Given one calibration set, a site's coverage still varies around the promise."
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the least share over the sites."""
+        return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
+        shares = counts / (np.asarray(sizes)[:, None] + 1)
+        close = shares <= shares.min(axis=0) + 1e-9
+        return [
+            min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist())
+            for i in range(counts.shape[1])
+        ]
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the largest share over the sites."""
+        return max(Fraction(gap, n + 1) for gap, n in zip(gaps, sizes, strict=True))
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Nothing is promised from above: an easy site may be covered always."""
+        return Fraction(1)
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the sites."""
+        return "for a test row of any one of the sites, each site by itself, on average over calibration draws"

@@ -1,0 +1,138 @@
+"""A promise to a test point that comes from a mixture of the sites.
+
+Lu, Yu, Karimireddy, Jordan and Raskar, "Federated Conformal Predictors for Distributed Uncertainty
+Quantification", 2023, Theorem 1. The theorem's proof conditions on something that is not fixed; comparing
+with the r-th smallest of the augmented N + K scores repairs it. "Largest" in the paper means smallest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.validation import Integers
+
+WEIGHT_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture(Guarantee):
+    """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless told otherwise.
+
+    `weights` is "proportional", "uniform", or one number a site; numbers are scaled to add up to one.
+
+    >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])  # 13 of N + K = 17
+    Fraction(13, 17)
+    >>> Mixture(weights="uniform").promised(counts=[10, 4], sizes=[10, 5])
+    Fraction(26, 33)
+    """
+
+    name = "mixture"
+    assumption = (
+        "within each site, the calibration rows and the test row are exchangeable; "
+        "the test row's site is drawn with the stated weights; the model was not fitted to the calibration rows"
+    )
+    caveat = (
+        "This is not a promise to a single site, class or set size: one that falls below is not a violation "
+        "(the guarantee every-client promises it to each site)."
+    )
+
+    weights: str | tuple[float, ...] = "proportional"
+
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        if isinstance(self.weights, str):
+            if self.weights not in ("proportional", "uniform"):
+                raise InputError(f"weights is {self.weights!r}, expected 'proportional', 'uniform' or numbers")
+            return
+        weights = tuple(float(w) for w in np.asarray(self.weights, dtype=np.float64).ravel())
+        if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
+            raise InputError("weights: expected one finite number a site, none negative")
+        if abs(sum(weights) - 1) > WEIGHT_TOLERANCE:
+            raise InputError(f"weights: they sum to {sum(weights):.6g}, not 1")
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def sites_apart(self) -> bool:
+        """Only the proportional mixture weighs all scores alike."""
+        return self.weights != "proportional"
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Check that there is a weight for every site."""
+        if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
+            raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
+        return self
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the weighted count."""
+        if self.weights == "proportional":
+            return Fraction(sum(counts), sum(sizes) + len(sizes))
+        parts, whole = self._integer_weights(sizes)
+        return Fraction(sum(w * m for w, m in zip(parts, counts, strict=True)), whole)
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Return the weighted counts of many q at once."""
+        if self.weights == "proportional":
+            return [Fraction(total, sum(sizes) + len(sizes)) for total in counts.sum(axis=0).tolist()]
+        parts, whole = self._integer_weights(sizes)
+        totals = np.array(parts, dtype=object) @ counts.astype(object)
+        return [Fraction(total, whole) for total in totals]
+
+    def _integer_weights(self, sizes: Counts) -> tuple[list[int], int]:
+        # lambda_k / (n_k + 1) over one common denominator, so that sums stay integers.
+        shares = self._shares(sizes)
+        fractions = [share / (n + 1) for share, n in zip(shares, sizes, strict=True)]
+        whole = math.lcm(*(fraction.denominator for fraction in fractions))
+        return [fraction.numerator * (whole // fraction.denominator) for fraction in fractions], whole
+
+    def _shares(self, sizes: Counts) -> list[Fraction]:
+        if isinstance(self.weights, str):
+            return [Fraction(1, len(sizes))] * len(sizes)
+        exact = [Fraction(repr(w)) for w in self.weights]
+        return [w / sum(exact) for w in exact]
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
+        """Return the rank ceil((1 - alpha)(N + K)) among the N scores and K stand-ins at +inf."""
+        if self.weights != "proportional":
+            return None
+        total = sum(sizes) + len(sizes)
+        return ceil_rank(alpha, total), total
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Return the upper end of Theorem 1's band, plus what the summaries may cost."""
+        if self.weights == "proportional":
+            total = sum(sizes) + len(sizes)
+            return min(Fraction(1), Fraction(ceil_rank(alpha, total) + len(sizes) - 1 + sum(gaps), total))
+        one_each = self.promised([1] * len(sizes), sizes)
+        return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """Bring the sites that carry weight up to the same number."""
+        if self.weights == "proportional":
+            extra = more_in_total(alpha, sum(sizes), len(sizes))
+            return {0: extra} if extra else {}
+        shares = self._shares(sizes)
+        return {k: extra for k, extra in super().missing(alpha, sizes).items() if shares[k]}
+
+    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+        """Say that it does not matter where the scores come from, if it does not."""
+        if self.weights != "proportional":
+            return super().shortfall(alpha, sizes, sites)
+        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the mixture."""
+        words = {"proportional": "in proportion to n_k + 1", "uniform": "each site equally likely"}
+        weights = words[self.weights] if isinstance(self.weights, str) else f"with weights {list(self.weights)}"
+        return f"for a test row from the mixture of the sites, {weights}, on average over calibration draws"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, "weights": self.weights if isinstance(self.weights, str) else list(self.weights)}

@@ -1,0 +1,70 @@
+"""A promise to one known site, from its own scores alone: split conformal prediction.
+
+Papadopoulos et al., "Inductive confidence machines for regression", 2002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, find_client, more_in_total
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneClient(Guarantee):
+    """Cover a test row of one site, given by name or by position.
+
+    >>> OneClient(client=1).promised(counts=[9, 4], sizes=[10, 5])
+    Fraction(2, 3)
+    """
+
+    name = "one-client"
+    assumption = (
+        "the calibration rows of the named site and the test row are exchangeable; "
+        "the model was not fitted to the calibration rows"
+    )
+    caveat = "It says nothing of the other sites; and given one calibration set, coverage varies around the promise."
+
+    client: str | int
+
+    def __post_init__(self) -> None:
+        """Check the client."""
+        if isinstance(self.client, bool) or not isinstance(self.client, str | int):
+            raise InputError(f"client is {self.client!r}, expected a site's name or its position")
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Find the site's position."""
+        return replace(self, client=find_client(self.client, sites, len(sizes)))
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the share of the site's scores and one stand-in."""
+        return Fraction(counts[self._position], sizes[self._position] + 1)
+
+    @property
+    def _position(self) -> int:
+        if isinstance(self.client, str):
+            raise InputError(f"the client {self.client!r} is known by name only; calibrate looks it up")
+        return self.client
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
+        """Return ceil((1 - alpha)(n_k + 1)) of n_k + 1."""
+        total = sizes[self._position] + 1
+        return ceil_rank(alpha, total), total
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Return the rank's own share: with distinct scores coverage is exact."""
+        rank, total = self.rank(alpha, sizes)
+        return min(Fraction(1), Fraction(rank + gaps[self._position], total))
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """Only this site's scores count."""
+        extra = more_in_total(alpha, sizes[self._position], 1)
+        return {self._position: extra} if extra else {}
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the site."""
+        name = self.client if isinstance(self.client, str) else sites[self.client]
+        return f"for a test row of site {name!r}, on average over calibration draws"

@@ -1,0 +1,42 @@
+"""What a site says of its scores: a small message that bounds how many lie at or below any number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fedconformal import registry
+from fedconformal.scores import Score
+from fedconformal.summaries.base import Origin, Summary, pool
+from fedconformal.validation import as_scores
+
+__all__ = ["Origin", "Summary", "pool", "summarize"]
+
+
+def summarize(
+    scores: ArrayLike,
+    kind: str = "ranks",
+    *,
+    alpha: Any = None,
+    score: Score | None = None,
+    model: str | None = None,
+    temperature: float | None = None,
+    site: str | None = None,
+) -> Summary:
+    """Summarise the calibration scores of one site.
+
+    `kind` is "ranks" (certified, about a kilobyte) or "exact" (all scores). `alpha` says where precision
+    matters most; the summary stays valid at every other alpha. What the scores were made from (`score`,
+    `model` fingerprint, `temperature`) travels along, so that summaries that do not match are never mixed.
+
+    >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
+    (2, 2)
+    """
+    cls = registry.find(kind, Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
+    return cls.of_scores(
+        as_scores(scores),
+        alpha=alpha,
+        sites=() if site is None else (site,),
+        origin=Origin(score=score, model=model, temperature=temperature),
+    )

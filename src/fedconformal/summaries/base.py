@@ -1,0 +1,239 @@
+"""What a site says of its scores: bounds on how many lie at or below any number."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal import registry
+from fedconformal.errors import InputError
+from fedconformal.scores import Score
+from fedconformal.summaries import wire
+from fedconformal.validation import Floats, Integers, as_name, as_temperature
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What scores were made from; summaries go together only when this is the same.
+
+    >>> Origin(temperature=1.5).difference(Origin(temperature=2.0))
+    'temperature 1.5 against 2.0'
+    """
+
+    score: Score | None = None
+    model: str | None = None
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        if self.score is not None and not isinstance(self.score, Score):
+            raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
+        if self.model is not None:
+            as_name(self.model, "model fingerprint")
+        if self.temperature is not None:
+            object.__setattr__(self, "temperature", as_temperature(self.temperature))
+
+    def difference(self, other: Origin) -> str | None:
+        """Name the first thing that differs, or None."""
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if mine != theirs:
+                return f"{field.name} {mine} against {theirs}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summary(ABC):
+    """The calibration scores of one site, or of several that were pooled, in brief.
+
+    `sizes` holds every site's own number of scores. `gap` is a bound, known before the scores are seen, on
+    how far `upper` can lie above `lower`; a kind without such a bound says `certified = False`.
+    """
+
+    name: ClassVar[str]
+    letter: ClassVar[str]
+    message: ClassVar[type[wire.Header]]
+    certified: ClassVar[bool] = True
+
+    sizes: tuple[int, ...]
+    sites: tuple[str, ...] = ()
+    origin: Origin = Origin()
+
+    @classmethod
+    @abstractmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
+        """Summarise the checked scores of one site; `alpha` says where precision matters most."""
+
+    @property
+    @abstractmethod
+    def points(self) -> Floats:
+        """The scores at which the lower count rises, in ascending order."""
+
+    @property
+    @abstractmethod
+    def gap(self) -> int:
+        """A bound on upper - lower that does not depend on the scores."""
+
+    @abstractmethod
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Bound the number of scores <= q for an array of q."""
+
+    @abstractmethod
+    def extend(self, more: ArrayLike) -> Self:
+        """Add more rows of the same site: still one site."""
+
+    @classmethod
+    @abstractmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Put the scores of several summaries together."""
+
+    @abstractmethod
+    def to_message(self, header: dict[str, Any]) -> wire.Header:
+        """Say it in the terms of the wire format."""
+
+    @classmethod
+    @abstractmethod
+    def from_message(cls, message: Any, about: dict[str, Any]) -> Self:
+        """Check a decoded message and rebuild the summary."""
+
+    def __post_init__(self) -> None:
+        """Check what all kinds share."""
+        if self.sites and len(self.sites) != len(self.sizes):
+            raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
+        for site in self.sites:
+            as_name(site, "site")
+        if len(set(self.sites)) != len(self.sites):
+            raise InputError("the same site is in one summary twice")
+        if max(self.sizes) > wire.MAX_SIZE:
+            raise InputError(f"a site has {max(self.sizes)} scores, more than {wire.MAX_SIZE}")
+
+    @property
+    def n(self) -> int:
+        """The number of scores, over all sites in it."""
+        return sum(self.sizes)
+
+    @property
+    def label(self) -> str:
+        """What to call this summary in a message."""
+        if not self.sites:
+            return "a summary without a site name"
+        return f"site {self.sites[0]!r}" + (f" and {len(self.sites) - 1} more" if self.sites[1:] else "")
+
+    def count_at_most(self, q: float) -> tuple[int, int]:
+        """Bound the number of scores <= q from below and from above."""
+        lower, upper = self.bounds(np.array([q], dtype=np.float64))
+        return int(lower[0]), int(upper[0])
+
+    def to_bytes(self) -> bytes:
+        """Encode for the wire; see docs/wire-format.md."""
+        score = self.origin.score
+        header = {
+            "sizes": list(self.sizes),
+            "sites": list(self.sites),
+            "score": None if score is None else (score.name, _parameters(score)),
+            "model": self.origin.model,
+            "temperature": self.origin.temperature,
+        }
+        return wire.pack(self.letter, self.to_message(header))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Summary:
+        """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
+        data = bytes(data)
+        letter = wire.kind_letter(data)
+        cls = {kind.letter: kind for kind in kinds().values()}.get(letter)
+        if cls is None:
+            raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
+        message = wire.unpack(data, cls.message)
+        origin = Origin(score=_score(message.score), model=message.model, temperature=message.temperature)
+        about = {"sizes": tuple(message.sizes), "sites": tuple(message.sites), "origin": origin}
+        summary = cls.from_message(message, about)
+        if summary.to_bytes() != data:
+            raise InputError("the summary is not in canonical form; ask the site to send it again")
+        return summary
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes, which is that of the .fcs file."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def __repr__(self) -> str:
+        """Tell what it holds."""
+        who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
+        return f"<{self.name} summary of {self.n} scores from {who}>"
+
+
+def kinds() -> dict[str, type[Summary]]:
+    """Every kind of summary by name."""
+    return registry.members(Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
+
+
+def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
+    """Refuse summaries that do not go together, naming both (by these names, such as file names, if given)."""
+    names = names or [summary.label for summary in summaries]
+    seen: dict[str, str] = {}
+    for summary, name in zip(summaries, names, strict=True):
+        difference = summaries[0].origin.difference(summary.origin)
+        if difference:
+            raise InputError(
+                f"{names[0]} and {name} do not go together: {difference}; "
+                "summarise all sites with the same score, model and temperature"
+            )
+        for site in summary.sites:
+            if site in seen:
+                raise InputError(
+                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, with --site"
+                )
+            seen[site] = name
+
+
+def pool(summaries: Sequence[Summary]) -> Summary:
+    """Put several sites into one message; it keeps every n_k and counts as that many sites.
+
+    >>> import fedconformal as fc
+    >>> both = fc.pool([fc.summarize([0.1, 0.3], site="a"), fc.summarize([0.2], site="b")])
+    >>> both.sizes, both.count_at_most(0.2)
+    ((2, 1), (2, 2))
+    """
+    summaries = list(summaries)
+    if not summaries:
+        raise InputError("there is nothing to pool")
+    kind = type(summaries[0])
+    if any(type(summary) is not kind for summary in summaries):
+        raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
+    check_together(summaries)
+    if len({bool(summary.sites) for summary in summaries}) > 1:
+        raise InputError("some sites have names and some have none; name all of them or none")
+    return kind.merge(
+        summaries,
+        sizes=tuple(size for summary in summaries for size in summary.sizes),
+        sites=tuple(site for summary in summaries for site in summary.sites),
+        origin=summaries[0].origin,
+    )
+
+
+def extended(summary: Summary, more: Floats) -> dict[str, Any]:
+    """Return what stays the same when one site grows; refuse pooled summaries."""
+    if len(summary.sizes) > 1:
+        raise InputError("a pooled summary cannot be extended; extend each site's own, then pool")
+    return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
+
+
+def _parameters(score: Score) -> list[Any]:
+    return [getattr(score, field.name) for field in fields(score)]
+
+
+def _score(found: tuple[str, list[Any]] | None) -> Score | None:
+    if found is None:
+        return None
+    name, parameters = found
+    cls = registry.find(name, Score, "fedconformal.scores")  # type: ignore[type-abstract]
+    names = [field.name for field in fields(cls)]
+    if len(names) != len(parameters):
+        raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
+    return cls(**dict(zip(names, parameters, strict=True)))

@@ -1,0 +1,88 @@
+"""All the scores, sorted: no slack, eight bytes a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.base import Summary, extended
+from fedconformal.validation import Floats, Integers, as_scores
+
+
+class ExactMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The header, then every score in ascending order."""
+
+    values: bytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ExactSummary(Summary):
+    """Every score; under about 500 of them nothing is smaller.
+
+    >>> from fedconformal import summarize
+    >>> summarize([0.3, 0.1, 0.2, 0.2], kind="exact").count_at_most(0.2)
+    (3, 3)
+    """
+
+    name = "exact"
+    letter = "E"
+    message = ExactMessage
+
+    values: Floats
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+        """Keep all; `alpha` is not needed."""
+        return cls(values=np.sort(scores), sizes=(len(scores),), **about)
+
+    @property
+    def points(self) -> Floats:
+        """Every score."""
+        return self.values
+
+    @property
+    def gap(self) -> int:
+        """Nothing is lost."""
+        return 0
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Count exactly."""
+        counts = np.searchsorted(self.values, q, side="right").astype(np.int64)
+        return counts, counts
+
+    def extend(self, more: ArrayLike) -> Self:
+        """Sort the new scores in."""
+        new = as_scores(more)
+        return type(self)(values=np.sort(np.concatenate([self.values, new]), kind="stable"), **extended(self, new))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Sort all scores together."""
+        return cls(values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"), **about)
+
+    def to_message(self, header: dict[str, Any]) -> ExactMessage:
+        """Add the scores to the header."""
+        return ExactMessage(**header, values=wire.numbers(self.values, "<f8"))
+
+    @classmethod
+    def from_message(cls, message: ExactMessage, about: dict[str, Any]) -> Self:
+        """Check that the scores are finite, sorted and as many as claimed."""
+        values = ascending(wire.array(message.values, "<f8", "scores"))
+        if len(values) != sum(message.sizes):
+            raise InputError(f"the summary claims {sum(message.sizes)} scores and holds {len(values)}")
+        return cls(values=values, **about)
+
+
+def ascending(values: Floats) -> Floats:
+    """Check scores from the wire: finite and in ascending order; -0.0 becomes 0.0."""
+    if not np.isfinite(values).all():
+        raise InputError("the summary holds a score that is not finite")
+    if (values[1:] < values[:-1]).any():
+        raise InputError("the summary's scores are not in ascending order")
+    return values + 0.0

@@ -1,0 +1,232 @@
+"""Certified ranks: the scores at about a hundred known ranks, and what follows from them for sure.
+
+Knowing that the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. So every q
+gets a lower and an upper bound on its count, whatever the scores are: the threshold may come out a little
+high, never too low. Half of the ranks are spread evenly, half crowd around 1 - alpha, where the threshold
+will be read; rank n is always sent.
+
+The ranks follow from (n, points, alpha) in integer arithmetic and are not sent. A summary that was extended
+or pooled carries its bounds along with the scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.exact import ascending
+from fedconformal.validation import Floats, Integers, as_alpha, as_scores
+
+LEVEL = 2**30
+"""Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
+
+POINTS = 100
+KEEP = 1024
+"""An extended summary is thinned to about this many points."""
+
+
+class RankMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The header, the number of points, alpha, and the scores at the ranks that follow from these.
+
+    An extended or pooled summary has `points` 0 and sends its bounds with the scores.
+    """
+
+    points: Annotated[int, msgspec.Meta(ge=0, le=2**12)]
+    alpha: Annotated[str, msgspec.Meta(max_length=17)] | None
+    values: bytes
+    lower: bytes
+    below: bytes
+    gap: Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RankSummary(Summary):
+    """Some scores, and for each how many are <= it at least and < it at most.
+
+    >>> from fedconformal import summarize
+    >>> summary = summarize([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
+    >>> summary.count_at_most(0.9), summary.count_at_most(0.25), summary.gap, len(summary.to_bytes())
+    ((901, 901), (240, 259), 19, 799)
+    """
+
+    name = "ranks"
+    letter = "R"
+    message = RankMessage
+
+    values: Floats
+    lower: Integers
+    below: Integers
+    stated_gap: int
+    schedule: tuple[int, Fraction | None] | None = None
+    """Points and alpha, while the ranks still follow from them."""
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
+        """Take the order statistics at the scheduled ranks."""
+        ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
+        values = np.partition(scores, ranks - 1)[ranks - 1]
+        return cls._scheduled(
+            values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
+        )
+
+    @classmethod
+    def _scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
+        ranks = scheduled_ranks(about["sizes"][0], *schedule)
+        if len(values) != len(ranks):
+            raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
+        gap = int(np.diff(ranks, prepend=0).max()) - 1
+        return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
+
+    @property
+    def points(self) -> Floats:
+        """The scores that were sent."""
+        return self.values
+
+    @property
+    def gap(self) -> int:
+        """The widest step between ranks, or what was stated when the summary was extended or pooled."""
+        return self.stated_gap
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Read the last score <= q and the first score > q."""
+        after = np.searchsorted(self.values, q, side="right")
+        return self._at_least(after), self._at_most(after)
+
+    def _at_least(self, after: Integers) -> Integers:
+        return np.append(0, self.lower).astype(np.int64)[after]
+
+    def _at_most(self, after: Integers) -> Integers:
+        return np.append(self.below, self.n).astype(np.int64)[after]
+
+    def extend(self, more: ArrayLike) -> Self:
+        """Add the bounds of the new rows, then thin; the slack this costs is stated in `gap`."""
+        new = as_scores(more)
+        about = extended(self, new)
+        addition = type(self)(
+            values=np.sort(new),
+            lower=np.arange(1, len(new) + 1),
+            below=np.arange(len(new)),
+            stated_gap=0,
+            sizes=(len(new),),
+        )
+        return self.merge([self, addition], **about).thin()
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Add up the bounds at every point of every part."""
+        if len(parts) == 1:
+            return cls(**{**vars(parts[0]), **about})
+        values = np.unique(np.concatenate([part.values for part in parts]))
+        lower = np.zeros(len(values), dtype=np.int64)
+        below = np.zeros(len(values), dtype=np.int64)
+        for part in parts:
+            lower += part._at_least(np.searchsorted(part.values, values, side="right"))
+            below += part._at_most(np.searchsorted(part.values, values, side="left"))
+        return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
+
+    def thin(self, keep: int = KEEP) -> Self:
+        """Drop points so that about `keep` are left; the stated gap grows by n / keep.
+
+        How much it grows does not depend on the scores, so the stated gap stays a bound known beforehand.
+        """
+        if len(self.values) <= keep:
+            return self
+        gap = self.gap + math.ceil(self.n / keep)
+        upper = self._at_most(np.arange(1, len(self.values) + 1))
+        last = len(self.values) - 1
+        chosen: list[int] = []
+        reached = 0
+        while last not in chosen[-1:]:
+            # The furthest point that can follow without a gap above the stated one.
+            following = int(np.searchsorted(upper, reached + gap, side="right"))
+            chosen.append(min(following, last))
+            reached = int(self.lower[chosen[-1]])
+        index = np.array(chosen)
+        return type(self)(
+            values=self.values[index],
+            lower=self.lower[index],
+            below=self.below[index],
+            stated_gap=gap,
+            sizes=self.sizes,
+            sites=self.sites,
+            origin=self.origin,
+        )
+
+    def to_message(self, header: dict[str, Any]) -> RankMessage:
+        """Send the bounds only if they do not follow from the schedule."""
+        values = wire.numbers(self.values, "<f8")
+        if self.schedule is not None:
+            points, alpha = self.schedule
+            text = None if alpha is None else alpha_text(alpha)
+            return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
+        lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
+        return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
+
+    @classmethod
+    def from_message(cls, message: RankMessage, about: dict[str, Any]) -> Self:
+        """Check the scores, and the bounds if they were sent."""
+        values = ascending(wire.array(message.values, "<f8", "scores"))
+        if message.points:
+            if len(message.sizes) != 1:
+                raise InputError("the summary holds several sites and does not send its bounds")
+            alpha = None if message.alpha is None else as_alpha(message.alpha)
+            return cls._scheduled(values, (message.points, alpha), **about)
+        lower = wire.array(message.lower, "<u8", "lower counts")
+        below = wire.array(message.below, "<u8", "upper counts")
+        summary = cls(values=values, lower=lower, below=below, stated_gap=message.gap, **about)
+        summary._check_bounds()
+        return summary
+
+    def _check_bounds(self) -> None:
+        if not len(self.values) == len(self.lower) == len(self.below) > 0:
+            raise InputError("the summary's scores and counts are not equally many")
+        if (np.diff(self.values) <= 0).any():
+            raise InputError("the summary's points are not in strictly ascending order")
+        rising = (np.diff(self.lower) >= 0).all() and (np.diff(self.below) >= 0).all()
+        nested = (self.lower[:-1] <= self.below[1:]).all() and self.below[-1] < self.n == self.lower[-1]
+        if not (rising and nested):
+            raise InputError("the summary's counts do not add up")
+        if np.max(self.below - np.append(0, self.lower[:-1])) > self.gap or self.gap >= self.n:
+            raise InputError("the summary's counts leave a wider gap than it states")
+
+
+@lru_cache(maxsize=4096)
+def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
+    """List the ranks that a site with n scores sends, in ascending order, the last one n.
+
+    >>> scheduled_ranks(10, 4, None), scheduled_ranks(1000, 8, Fraction(1, 10))
+    (array([ 3,  5,  8, 10]), array([   1,  250,  500,  750,  800,  912, 1000]))
+    """
+    spread = -(-n * _levels(points, alpha) // LEVEL)
+    ranks = np.unique(np.maximum(spread, 1)) if n > points else np.arange(1, n + 1)
+    ranks.setflags(write=False)
+    return ranks
+
+
+@lru_cache(maxsize=256)
+def _levels(points: int, alpha: Fraction | None) -> Integers:
+    even = points if alpha is None else points - points // 2
+    levels = [i * LEVEL // even for i in range(1, even + 1)]
+    for i in range(points - even):
+        # t runs over [-1, 1]; its signed square crowds around 0, that is around 1 - alpha.
+        t = Fraction(2 * i, points - even - 1) - 1 if points - even > 1 else Fraction(0)
+        centre = 1 - (alpha or 0)
+        level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
+        levels.append(math.floor(level * LEVEL))
+    return np.array(levels, dtype=np.int64)
+
+
+def alpha_text(alpha: Fraction) -> str:
+    """Write alpha as the decimal it is."""
+    return repr(float(alpha))

@@ -1,0 +1,179 @@
+"""Every check of what users hand in, in one place.
+
+Each function takes anything with `__array__` (numpy, torch, lists), returns a clean numpy array and
+raises `InputError` with a message that names the argument and the first bad row.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal.errors import InputError
+
+SUM_TOLERANCE = 1e-3
+ALPHA_UNIT = 10**15
+"""alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
+
+MAX_NAME = 64
+
+Floats = NDArray[np.float64]
+Probabilities = NDArray[np.floating[Any]]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Turn anything array-like into a numeric numpy array, torch tensors included."""
+    if hasattr(values, "detach"):  # a torch tensor, recognised without importing torch
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{name}: cannot be read as an array of numbers ({error})") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name}: holds {array.dtype}, not numbers")
+    return array
+
+
+def as_matrix(values: ArrayLike, name: str) -> Probabilities:
+    """Check for a finite (rows, classes) matrix; float32 and float64 are kept as they are."""
+    array = as_array(values, name)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"{name}: has shape {array.shape}, expected (rows, classes)")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return array
+
+
+def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabilities:
+    """Check that every row is a distribution; rows are never renormalised.
+
+    >>> as_probabilities([[0.2, 0.8], [3.0, -1.0]], "p")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, say --from logits
+    """
+    array = as_matrix(values, name)
+    if not len(array):
+        return array
+    sums = array.sum(axis=1, dtype=np.float64)
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+    if array.min() >= 0 and not off.any():
+        return array
+    row = int(np.argmax(off | (array.min(axis=1) < 0)))
+    if not np.isfinite(array[row]).all():
+        raise InputError(f"{name}: row {row} holds a value that is not finite (NaN or inf)")
+    least = array[row].min()
+    problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
+    likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
+    advice = "if these are logits, say --from logits" if likely_logits else "give whole distributions, one a row"
+    raise InputError(f"{name}: row {row} {problem}; {advice}")
+
+
+def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits") -> Floats:
+    """Turn logits into probabilities at a temperature, in float64.
+
+    >>> softmax([[0.0, 2.0]], temperature=2.0).round(3)
+    array([[0.269, 0.731]])
+    """
+    array = as_matrix(logits, name)
+    temperature = as_temperature(temperature)
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
+    if len(array) and _are_distributions(array):
+        raise InputError(f"{name}: every row is a distribution already; leave out --from logits")
+    scaled = array.astype(np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    np.exp(scaled, out=scaled)
+    scaled /= scaled.sum(axis=1, keepdims=True)
+    return scaled
+
+
+def _are_distributions(array: Probabilities) -> bool:
+    if array.shape[1] == 1:  # one class: a column of ones says nothing
+        return False
+    sums = array.sum(axis=1, dtype=np.float64)
+    return bool(array.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE).all())
+
+
+def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels") -> Integers:
+    """Check for one whole class index a row, from 0 to classes - 1."""
+    array = as_array(values, name)
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,):
+        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    if array.dtype.kind == "b":
+        raise InputError(f"{name}: holds booleans, expected class indices")
+    bad = ~((array >= 0) & (array < classes) & (array == np.floor(array)))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name}: row {row} is {array[row]:g}, expected a whole class index from 0 to {classes - 1}")
+    return array.astype(np.int64)
+
+
+def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
+    """Check for a non-empty vector of finite scores; they may be negative or above one."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"{name}: has shape {array.shape}, expected one score a row")
+    if not len(array):
+        raise InputError(f"{name}: is empty; a site needs at least one calibration row")
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")
+    return array.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+
+
+def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
+    """Check for one client id a row, a number or a name."""
+    array = np.asarray(values)
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,) or array.dtype.kind not in "iufbUS":
+        raise InputError(
+            f"{name}: expected one client id a row ({rows} rows), got {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+def as_alpha(alpha: Any) -> Fraction:
+    """Read alpha as the decimal that was typed, rounded down to 15 places.
+
+    Floats are not decimals: (1 - 0.1) * 10 can round a rank up. Rounding alpha down is the safe side.
+
+    >>> as_alpha(0.1)
+    Fraction(1, 10)
+    >>> as_alpha(0.30000000000000004)
+    Fraction(3, 10)
+    """
+    try:
+        # Through float: a Fraction of the text "1e-999999999" would never finish.
+        exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
+    except (ValueError, OverflowError):
+        raise InputError(f"alpha is {alpha!r}, expected a number between 0 and 1") from None
+    exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    if not 0 < exact < 1:
+        raise InputError(f"alpha is {alpha}, expected a number between 0 and 1")
+    return exact
+
+
+def as_temperature(temperature: Any) -> float:
+    """Check for a positive, finite temperature."""
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.floating | np.integer):
+        raise InputError(f"temperature is {temperature!r}, expected a positive number")
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise InputError(f"temperature is {temperature}, expected a positive number")
+    return float(temperature)
+
+
+def as_name(text: Any, what: str) -> str:
+    """Check a site's name or a model's fingerprint: printable, one line, at most 64 characters."""
+    if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
+        raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
+    return text

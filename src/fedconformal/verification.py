@@ -1,0 +1,75 @@
+"""Does a predictor follow from these summaries? Recompute everything and compare."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from fedconformal import registry
+from fedconformal.calibration import calibrate
+from fedconformal.certificate import SummaryRecord
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.predictor import Predictor
+from fedconformal.summaries.base import Summary
+
+MADE_BY = ("versions",)
+"""What may differ between two honest computations."""
+
+
+def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
+    """Return what does not match, in words; an empty list means that the certificate is confirmed.
+
+    A digest detects change, not forgery: whoever can write both files can make them match.
+
+    >>> from fedconformal import LAC, calibrate, summarize
+    >>> sites = [summarize([i / 20 for i in range(20)], site="a", score=LAC())]
+    >>> predictor = Predictor.of(calibrate(sites, alpha=0.2))
+    >>> verify(predictor, sites)
+    []
+    >>> for problem in verify(predictor, [sites[0].extend([0.5])]):
+    ...     print(problem)
+    the summary of site 'a' is not the one that was certified
+    the certified summary of site 'a' was not given
+    """
+    certificate = predictor.certificate
+    given = {summary.digest(): summary for summary in summaries}
+    wanted = [record.sha256 for record in certificate.summaries]
+    problems = [
+        f"the summary of {summary.label} is not the one that was certified"
+        for digest, summary in given.items()
+        if digest not in wanted
+    ]
+    problems += [
+        f"the certified summary of {_who(record)} was not given"
+        for record in certificate.summaries
+        if record.sha256 not in given
+    ]
+    if problems:
+        return problems
+    try:
+        guarantee = registry.build(certificate.guarantee, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfeasibleWarning)
+            again = calibrate([given[digest] for digest in wanted], alpha=certificate.alpha, guarantee=guarantee)
+        expected = Predictor.of(again, score=predictor.score)
+    except InputError as error:
+        return [f"the certificate cannot be recomputed: {error}"]
+    return _differences(predictor, expected)
+
+
+def _who(record: SummaryRecord) -> str:
+    return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
+
+
+def _differences(found: Predictor, expected: Predictor) -> list[str]:
+    stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
+    problems = [
+        f"{field}: the certificate says {stated[field]!r:.200}, the summaries give {value!r:.200}"
+        for field, value in right.items()
+        if field not in MADE_BY and stated[field] != value
+    ]
+    same = found.curve.thresholds.tolist() == expected.curve.thresholds.tolist()
+    if not same or found.curve.promised.tolist() != expected.curve.promised.tolist():
+        problems.append("the promise curve is not the one that the summaries give")
+    return problems
