@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,9 +19,10 @@ from fedconformal import registry
 from fedconformal.calibration import Calibration
 from fedconformal.certificate import Certificate
 from fedconformal.curve import PromiseCurve
-from fedconformal.errors import AlteredError, InputError
+from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.files import read_bytes, write_bytes
+from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha
 
@@ -77,8 +80,18 @@ class Predictor:
         return cls(score=found, certificate=result.certificate, curve=result.curve)
 
     def threshold(self, alpha: Any = None) -> float:
-        """Return the threshold at alpha, by default the certified one."""
-        return self.curve.threshold(as_alpha(self.certificate.alpha if alpha is None else alpha))
+        """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small."""
+        wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
+        threshold = self.curve.threshold(wanted)
+        if threshold == math.inf:
+            most = self.curve.promised[-1] / ALPHA_UNIT
+            warnings.warn(
+                f"alpha={float(wanted):g} cannot be promised, so every label is in every set; "
+                f"the scores that this predictor was made from promise {most:.6g} at most",
+                InfeasibleWarning,
+                stacklevel=2,
+            )
+        return threshold
 
     def predict_set(self, probs: ArrayLike, *, alpha: Any = None, allow_empty: bool = False) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
@@ -139,6 +152,7 @@ class Predictor:
             document = msgspec.convert(content, _Document, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
+        registry.build(document.certificate.guarantee, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
         return Predictor(
             score=_build_score(document.score),
             certificate=document.certificate,

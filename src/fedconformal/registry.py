@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar
 
 from fedconformal.errors import InputError
@@ -14,22 +15,28 @@ T = TypeVar("T")
 
 
 def members(base: type[T], package: str) -> dict[str, type[T]]:
-    """Import every module of a package and return the named subclasses of `base`.
+    """Return the named subclasses of `base`: those of every module of the package, and those that users define.
 
     >>> from fedconformal.scores.base import Score
     >>> sorted(members(Score, "fedconformal.scores"))
     ['aps', 'lac', 'raps']
     """
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        importlib.import_module(module.name)
+    _import_modules(package)
     found: dict[str, type[T]] = {}
     pending: list[type[Any]] = [base]
     while pending:
         for cls in pending.pop().__subclasses__():
             pending.append(cls)
-            if "name" in vars(cls) and cls.__module__.startswith(f"{package}."):
+            ours = cls.__module__.startswith(f"{package}.")
+            if "name" in vars(cls) and (ours or cls.name not in found):
                 found[cls.name] = cls
     return found
+
+
+@cache
+def _import_modules(package: str) -> None:
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
 
 
 def find(name: str, base: type[T], package: str) -> type[T]:

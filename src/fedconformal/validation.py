@@ -136,9 +136,8 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     if array.shape == (rows, 1):
         array = array[:, 0]
     if array.shape != (rows,) or array.dtype.kind not in "iufbUS":
-        raise InputError(
-            f"{name}: expected one client id a row ({rows} rows), got {array.dtype} of shape {array.shape}"
-        )
+        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
+        raise InputError(f"{name}: expected {rows} client ids, one a row, got {array.dtype} {array.shape}{header}")
     return array
 
 

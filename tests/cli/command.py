@@ -1,0 +1,64 @@
+"""Run a command in this process and look at what it did."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedconformal.cli.app import run
+from fedconformal.validation import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Exactly one object, and nothing else, on stdout."""
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+class Command:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str | Path) -> Done:
+        """Run `fedconformal ARGUMENTS`."""
+        self._capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = self._capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    def ok(self, *arguments: str | Path) -> Done:
+        """Run and insist on success."""
+        done = self(*arguments)
+        assert done.code == 0, done.err
+        return done
+
+
+def site_rows(seed: int, rows: int = 60, classes: int = 4) -> tuple[Floats, Integers]:
+    """Probabilities and labels drawn from them, for one site."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(classes) + 3 * np.eye(classes)[seed % classes], rows)
+    labels = np.array([rng.choice(classes, p=p) for p in probs])
+    return probs, labels
+
+
+def write_sites(folder: Path, count: int = 3) -> None:
+    """Write probs-K.npy, labels-K.npy for each site, and test rows of all of them."""
+    for k in range(count):
+        probs, labels = site_rows(k)
+        np.save(folder / f"probs-{k}.npy", probs)
+        np.save(folder / f"labels-{k}.npy", labels)
+    tests = [site_rows(100 + k) for k in range(count)]
+    np.save(folder / "test-probs.npy", np.concatenate([probs for probs, _ in tests]))
+    np.save(folder / "test-labels.npy", np.concatenate([labels for _, labels in tests]))
+    names = [f"site-{k}\n" for k, (_, labels) in enumerate(tests) for _ in labels]
+    (folder / "test-sites.csv").write_text("".join(names))

@@ -1,0 +1,135 @@
+"""The file workflow as a user would run it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command, site_rows
+
+SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
+
+
+def test_the_whole_way_in_json(folder: Path, command: Command) -> None:
+    for k in range(3):
+        made = command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "-o", SUMMARIES[k], "--json").json
+        assert made["summaries"][0]["site"] == f"site-{k}"
+        assert made["summaries"][0]["bytes"] == Path(SUMMARIES[k]).stat().st_size
+    certificate = command.ok("calibrate", *SUMMARIES, "-o", "predictor.json", "--json").json["certificate"]
+    assert (certificate["clients"], certificate["scores"], certificate["rank"]) == (3, 180, 165)  # ceil(.9 * 183)
+    assert command.ok("verify", "predictor.json", *SUMMARIES, "--json").json["confirmed"] is True
+    predicted = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz", "--json").json
+    result = command.ok(
+        "evaluate", "predictor.json", "test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv", "--json"
+    ).json
+    assert [group["name"] for group in result["by_client"]] == ["site-0", "site-1", "site-2"]
+    assert result["overall"]["mean_size"] == predicted["mean_size"]
+    assert result["overall"]["coverage"] > 0.8
+    assert command.ok("plan", "--sizes", "60,60,60", "--json").json["options"][0]["rank"] == certificate["rank"]
+
+
+def test_commands_agree_with_python(calibrated: Path, command: Command) -> None:
+    sites = [site_rows(k) for k in range(3)]
+    classifier = fc.FederatedConformalClassifier(kind="ranks").calibrate({f"site-{k}": s for k, s in enumerate(sites)})
+    assert fc.load("predictor.json").to_bytes() == classifier.predictor_.to_bytes()
+    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npy", "--alpha", "0.3", "--allow-empty")
+    expected = classifier.predictor_.predict_set(np.load("test-probs.npy"), alpha=0.3, allow_empty=True)
+    assert np.array_equal(np.load("sets.npy"), expected)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_every_format_gives_the_same_bytes(calibrated: Path, command: Command, suffix: str) -> None:
+    for k in range(3):
+        probs, labels = site_rows(k)
+        if suffix == ".npz":
+            np.savez("all.npz", probs=probs, labels=labels)
+            files = ["all.npz", "all.npz"]
+        else:
+            lines = [",".join(map(repr, row)) for row in probs.tolist()]
+            Path("probs.csv").write_text("a,b,c,d\n" + "\n".join(lines))
+            Path("labels.csv").write_text("label\n" + "\n".join(map(str, labels)))
+            files = ["probs.csv", "labels.csv"]
+        command.ok("summarize", *files, "--site", f"site-{k}", "-o", "again.fcs")
+        assert Path("again.fcs").read_bytes() == Path(SUMMARIES[k]).read_bytes()
+
+
+def test_sets_as_csv(calibrated: Path, command: Command) -> None:
+    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv")
+    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz")
+    lines = Path("sets.csv").read_text().splitlines()
+    sets = np.load("sets.npz")["sets"]
+    assert lines[0] == "row,size,labels"
+    for row, line in enumerate(lines[1:]):
+        members = np.flatnonzero(sets[row])
+        assert line == f"{row},{len(members)},{' '.join(map(str, members))}"
+
+
+def test_a_training_run(folder: Path, command: Command) -> None:
+    rng = np.random.default_rng(0)
+    parts = {}
+    for part in ("val", "test"):
+        parts[f"{part}_logits"] = rng.normal(size=(90, 5)) * 3
+        parts[f"{part}_labels"] = rng.integers(0, 5, 90)
+        parts[f"{part}_clients"] = np.arange(90) % 3
+    np.savez("logits.npz", **parts)
+    command.ok("summarize", "logits.npz", "-o", "run", "--temperature", "2", "--score", "aps", "--randomized")
+    files = sorted(Path("run").iterdir())
+    assert [file.name for file in files] == ["client-0.fcs", "client-1.fcs", "client-2.fcs"]
+    probs = fc.softmax(parts["val_logits"], temperature=2.0)
+    score = fc.APS(randomized=True)
+    mine = parts["val_clients"] == 1
+    scores = score.evaluate(probs[mine], parts["val_labels"][mine])
+    expected = fc.summarize(scores, score=score, alpha=0.1, temperature=2.0, site="client-1")
+    assert files[1].read_bytes() == expected.to_bytes()
+    command.ok("calibrate", *files, "-o", "predictor.json", "--alpha", "0.2")
+    by_run = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json
+    assert [group["rows"] for group in by_run["by_client"]] == [30, 30, 30]
+    np.save("test-logits.npy", parts["test_logits"])
+    np.save("test-labels.npy", parts["test_labels"])
+    by_files = command.ok(
+        "evaluate", "predictor.json", "test-logits.npy", "test-labels.npy", "--from", "logits", "--json"
+    )
+    assert by_files.json["overall"] == by_run["overall"]
+    np.save("test-probs.npy", fc.softmax(parts["test_logits"]))
+    reminded = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz")
+    assert "temperature 2" in reminded.err
+
+
+@pytest.mark.parametrize(
+    ("options", "guarantee"),
+    [
+        (["--guarantee", "mixture", "--weights", "uniform"], fc.Mixture(weights="uniform")),
+        (["--weights", "0.2,0.3,0.5"], fc.Mixture(weights=(0.2, 0.3, 0.5))),
+        (["--guarantee", "exchangeable"], fc.Exchangeable()),
+        (["--guarantee", "every-client"], fc.EveryClient()),
+        (["--guarantee", "one-client", "--client", "site-2"], fc.OneClient(client="site-2")),
+    ],
+)
+def test_guarantees(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
+    command.ok("calibrate", *SUMMARIES, "-o", "other.json", *options)
+    summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
+    assert fc.load("other.json").threshold() == fc.calibrate(summaries, guarantee=guarantee).threshold
+    command.ok("verify", "other.json", *reversed(SUMMARIES))
+
+
+def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Command) -> None:
+    done = command.ok("calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
+    assert done.err.count("\n") == 1
+    assert "2817 more in all" in done.err  # 3 * .999 / .001 - 180
+    assert command.ok("predict", "other.json", "test-probs.npy", "-o", "sets.npz", "--json").json["threshold"] == "inf"
+    assert np.load("sets.npz")["sets"].all()
+    quiet = command.ok("-q", "calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
+    assert quiet.err == ""
+    command.ok("verify", "other.json", *SUMMARIES)
+
+
+def test_text_for_people(calibrated: Path, command: Command) -> None:
+    assert "The sets hold the true label with probability at least 0.9" in (
+        command.ok("calibrate", *SUMMARIES, "-o", "other.json").out
+    )
+    assert "95% interval" in command.ok("evaluate", "predictor.json", "test-probs.npy", "test-labels.npy").out
+    assert "alpha >= 1/(N/K + 1)" in command.ok("plan", "--sizes", "3,60", "--alpha", "0.1").out
+    assert "shape" in command.ok("-v", "predict", "predictor.json", "test-probs.npy", "-o", "sets.npz").err
+    assert command.ok("--version").out == f"fedconformal {fc.__version__}\n"
+    assert "summarize" in command.ok().out
