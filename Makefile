@@ -12,7 +12,7 @@ FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format constraints clean help
+.PHONY: demo test lint format docs constraints clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -28,6 +28,9 @@ lint: $(VENV)/.dev ## lint and check types only
 format: $(VENV)/.dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only --show-fixes
 	$(BIN)/ruff format
+
+docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
+	$(BIN)/pdoc --docformat google --output-directory build/api fedconformal
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
