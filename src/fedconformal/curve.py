@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.validation import ALPHA_UNIT, Floats, Integers
+from fedconformal.validation import ALPHA_UNIT, Floats, Integers, rising
 
 MAX_POINTS = 1024
 
@@ -36,9 +36,9 @@ class PromiseCurve:
         """Check that both columns rise and that coverage stays below one."""
         if not 1 <= len(self.thresholds) == len(self.promised) <= MAX_POINTS:
             raise InputError(f"the promise curve needs 1 to {MAX_POINTS} points, equally many in both columns")
-        if not np.isfinite(self.thresholds).all() or (np.diff(self.thresholds) <= 0).any():
+        if not np.isfinite(self.thresholds).all() or not rising(self.thresholds):
             raise InputError("the promise curve's thresholds are not finite and rising")
-        if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or (np.diff(self.promised) <= 0).any():
+        if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or not rising(self.promised):
             raise InputError("the promise curve's coverage is not rising between 0 and 1")
 
     def threshold(self, alpha: Fraction) -> float:

@@ -141,6 +141,11 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     return array
 
 
+def rising(values: NDArray[Any]) -> bool:
+    """Whether every value is above the one before; without differences, which could overflow."""
+    return bool((values[1:] > values[:-1]).all())
+
+
 def as_alpha(alpha: Any) -> Fraction:
     """Read alpha as the decimal that was typed, rounded down to 15 places.
 

@@ -5,7 +5,6 @@ Angelopoulos, Bates, Jordan and Malik, "Uncertainty sets for image classifiers u
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +35,7 @@ class RAPS(APS):
         super().__post_init__()
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float):
             raise InputError(f"penalty is {self.penalty!r}, expected a number")
-        if not (math.isfinite(self.penalty) and 0 <= self.penalty <= 2**20):
+        if not 0 <= self.penalty <= 2**20:
             raise InputError(f"penalty is {self.penalty}, expected a number from 0 to 2^20")
         object.__setattr__(self, "penalty", float(self.penalty))
         if isinstance(self.free_ranks, bool) or not isinstance(self.free_ranks, int):

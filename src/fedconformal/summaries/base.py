@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -127,6 +128,8 @@ class Summary(ABC):
 
     def count_at_most(self, q: float) -> tuple[int, int]:
         """Bound the number of scores <= q from below and from above."""
+        if math.isnan(q):
+            raise InputError("q is NaN, expected a number")
         lower, upper = self.bounds(np.array([q], dtype=np.float64))
         return int(lower[0]), int(upper[0])
 
@@ -176,6 +179,8 @@ def kinds() -> dict[str, type[Summary]]:
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
     """Refuse summaries that do not go together, naming both (by these names, such as file names, if given)."""
     names = names or [summary.label for summary in summaries]
+    if len({bool(summary.sites) for summary in summaries}) > 1:
+        raise InputError("some summaries have site names and some have none; name all of them or none")
     seen: dict[str, str] = {}
     for summary, name in zip(summaries, names, strict=True):
         difference = summaries[0].origin.difference(summary.origin)
@@ -207,8 +212,6 @@ def pool(summaries: Sequence[Summary]) -> Summary:
     if any(type(summary) is not kind for summary in summaries):
         raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
     check_together(summaries)
-    if len({bool(summary.sites) for summary in summaries}) > 1:
-        raise InputError("some sites have names and some have none; name all of them or none")
     return kind.merge(
         summaries,
         sizes=tuple(size for summary in summaries for size in summary.sizes),

@@ -26,7 +26,7 @@ from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.base import Summary, extended
 from fedconformal.summaries.exact import ascending
-from fedconformal.validation import Floats, Integers, as_alpha, as_scores
+from fedconformal.validation import Floats, Integers, as_alpha, as_scores, rising
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
@@ -142,7 +142,7 @@ class RankSummary(Summary):
         """
         if len(self.values) <= keep:
             return self
-        gap = self.gap + math.ceil(self.n / keep)
+        gap = min(self.gap + math.ceil(self.n / keep), self.n - 1)
         upper = self._at_most(np.arange(1, len(self.values) + 1))
         last = len(self.values) - 1
         chosen: list[int] = []
@@ -191,11 +191,11 @@ class RankSummary(Summary):
     def _check_bounds(self) -> None:
         if not len(self.values) == len(self.lower) == len(self.below) > 0:
             raise InputError("the summary's scores and counts are not equally many")
-        if (np.diff(self.values) <= 0).any():
+        if not rising(self.values):
             raise InputError("the summary's points are not in strictly ascending order")
-        rising = (np.diff(self.lower) >= 0).all() and (np.diff(self.below) >= 0).all()
+        steady = (np.diff(self.lower) >= 0).all() and (np.diff(self.below) >= 0).all()
         nested = (self.lower[:-1] <= self.below[1:]).all() and self.below[-1] < self.n == self.lower[-1]
-        if not (rising and nested):
+        if not (steady and nested):
             raise InputError("the summary's counts do not add up")
         if np.max(self.below - np.append(0, self.lower[:-1])) > self.gap or self.gap >= self.n:
             raise InputError("the summary's counts leave a wider gap than it states")

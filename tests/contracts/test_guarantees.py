@@ -1,0 +1,195 @@
+"""What every guarantee there is must do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal import registry
+from fedconformal.validation import Floats, as_alpha
+from tests.contracts.tools import (
+    GUARANTEES,
+    PUBLIC,
+    SITES,
+    alphas,
+    checks,
+    guarantee_examples,
+    maybe_infeasible,
+    true_counts,
+    vectors,
+)
+
+every_guarantee = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITES))
+scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
+
+
+def summaries_of(scores: list[Floats]) -> list[fc.Summary]:
+    return [fc.summarize(part, kind="exact", site=site) for part, site in zip(scores, SITES, strict=True)]
+
+
+def test_there_is_an_example_of_every_guarantee() -> None:
+    absent = set(GUARANTEES) - {guarantee.name for guarantee in guarantee_examples()}
+    assert not absent, f"put examples of {sorted(absent)} into GUARANTEE_EXAMPLES in tools.py"
+    assert {name: cls.name for name, cls in GUARANTEES.items()} == {name: name for name in GUARANTEES}
+
+
+@every_guarantee
+def test_a_guarantee_is_a_frozen_value(guarantee: fc.Guarantee) -> None:
+    assert eval(repr(guarantee), dict(PUBLIC)) == guarantee  # noqa: S307
+    assert hash(dataclasses.replace(guarantee)) == hash(guarantee)
+    for field in dataclasses.fields(guarantee):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(guarantee, field.name, 1)
+
+
+@every_guarantee
+def test_a_guarantee_survives_json(guarantee: fc.Guarantee) -> None:
+    described = json.loads(json.dumps(guarantee.to_dict(), allow_nan=False))
+    assert described == guarantee.to_dict()
+    again = registry.build(described, fc.Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+    assert again == guarantee
+    assert type(again) is type(guarantee)
+
+
+@every_guarantee
+def test_it_says_what_it_promises_and_assumes(guarantee: fc.Guarantee) -> None:
+    for text in (guarantee.assumption, guarantee.promise(SITES)):
+        assert text.strip() == text
+        assert len(text.splitlines()) == 1
+        assert len(text) > 20
+
+
+@every_guarantee
+@given(some_sizes, st.data())
+@checks(40)
+def test_the_promise_rises_with_the_counts(guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject) -> None:
+    bound = guarantee.bind(SITES, sizes)
+    low = [data.draw(st.integers(0, n)) for n in sizes]
+    high = [data.draw(st.integers(m, n)) for m, n in zip(low, sizes, strict=True)]
+    promised = [bound.promised(counts, sizes) for counts in ([0] * len(sizes), low, high, sizes)]
+    assert all(isinstance(coverage, Fraction) for coverage in promised)
+    assert promised == sorted(promised)
+    assert promised[0] >= 0
+    assert promised[-1] < 1  # a finite threshold never promises certainty
+
+
+@every_guarantee
+@given(some_sizes, st.integers(0, 2**32 - 1), st.sampled_from([1, 10**6]))
+@checks(40)
+def test_many_at_once_are_the_same(guarantee: fc.Guarantee, sizes: list[int], seed: int, scale: int) -> None:
+    sizes = [n * scale for n in sizes]
+    bound = guarantee.bind(SITES, sizes)
+    counts = np.random.default_rng(seed).integers(0, np.array(sizes)[:, None] + 1, size=(len(sizes), 7))
+    counts = np.concatenate([counts, np.zeros((len(sizes), 1), dtype=np.int64), np.array(sizes)[:, None]], axis=1)
+    assert bound.promised_many(counts, sizes) == [bound.promised(column.tolist(), sizes) for column in counts.T]
+
+
+@every_guarantee
+@given(some_sizes, alphas, st.data())
+@checks(40)
+def test_the_band_is_in_order(guarantee: fc.Guarantee, sizes: list[int], alpha: Fraction, data: st.DataObject) -> None:
+    bound = guarantee.bind(SITES, sizes)
+    gaps = [data.draw(st.integers(0, n - 1)) for n in sizes]
+    least = bound.at_least(alpha, sizes)
+    exact, rough = bound.at_most(alpha, sizes, [0] * len(sizes)), bound.at_most(alpha, sizes, gaps)
+    assert 1 - alpha <= least <= 1
+    assert least <= exact <= rough <= 1
+    assert 0 == bound.slack([0] * len(sizes), sizes) <= bound.slack(gaps, sizes) <= 1
+    rank = bound.rank(alpha, sizes)
+    if rank is not None:
+        assert Fraction(rank[0], rank[1]) == least
+        assert Fraction(rank[0] - 1, rank[1]) < 1 - alpha
+
+
+@every_guarantee
+@given(scores_of_sites, alphas)
+@checks(40)
+def test_the_threshold_is_the_smallest_that_promises_enough(
+    guarantee: fc.Guarantee, scores: list[Floats], alpha: Fraction
+) -> None:
+    sizes = [len(part) for part in scores]
+    bound = guarantee.bind(SITES, sizes)
+    enough = [
+        q
+        for q in np.unique(np.concatenate(scores)).tolist()
+        if bound.promised([int(true_counts(part, np.array([q]))[0]) for part in scores], sizes) >= 1 - alpha
+    ]
+    with maybe_infeasible():
+        result = fc.calibrate(summaries_of(scores), alpha=alpha, guarantee=guarantee)
+    assert result.threshold == min(enough, default=np.inf)
+    assert result.curve.threshold(alpha) == result.threshold
+    assert bound.feasible(alpha, sizes) == (result.threshold < np.inf)
+
+
+@every_guarantee
+@given(some_sizes, alphas)
+@checks(50)
+def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int], alpha: Fraction) -> None:
+    bound = guarantee.bind(SITES, sizes)
+    missing = bound.missing(alpha, sizes)
+    if bound.feasible(alpha, sizes):
+        assert missing == {}
+        return
+    assert missing
+    assert all(extra > 0 for extra in missing.values())
+    assert bound.feasible(alpha, [n + missing.get(k, 0) for k, n in enumerate(sizes)])
+    assert not bound.feasible(alpha, [n + max(0, missing.get(k, 0) - 1) for k, n in enumerate(sizes)])
+    words = bound.shortfall(alpha, sizes, SITES)
+    assert str(next(iter(missing.values()))) in words
+
+
+@every_guarantee
+def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarantee) -> None:
+    sites = [fc.summarize([0.1, 0.2], kind="exact", site=site, score=fc.LAC()) for site in SITES]
+    with pytest.warns(
+        fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised .* scores needed: \d+ more"
+    ) as caught:
+        result = fc.calibrate(sites, alpha=0.01, guarantee=guarantee)
+    assert len(caught) == 1
+    assert result.threshold == np.inf
+    assert result.certificate.threshold == "inf"
+    assert (result.certificate.coverage_at_least, result.certificate.coverage_at_most) == (1.0, 1.0)
+    with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised"):
+        assert fc.Predictor.of(result).predict_set([[0.9, 0.1, 0.0]], allow_empty=True).all()
+
+
+@every_guarantee
+def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(0)
+    sites = summaries_of([rng.normal(size=30) for _ in SITES])
+    pooled = [fc.pool(sites[:2]), sites[2]]
+    if guarantee.bind(SITES, [30] * 3).sites_apart:
+        with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
+            fc.calibrate(pooled, alpha=0.2, guarantee=guarantee)
+        return
+    apart, together = (fc.calibrate(given, alpha=0.2, guarantee=guarantee) for given in (sites, pooled))
+    assert apart.threshold == together.threshold
+    assert apart.certificate.rank == together.certificate.rank
+    assert apart.certificate.clients == together.certificate.clients == 3
+    assert apart.certificate.scores == together.certificate.scores == 90
+
+
+@every_guarantee
+@pytest.mark.parametrize("alpha", [0, 1, -1, 2, float("nan"), float("inf"), "x", "", None, [0.1]])
+def test_bad_alphas_are_refused(guarantee: fc.Guarantee, alpha: object) -> None:
+    sites = summaries_of([np.array([0.1, 0.2]) for _ in SITES])
+    with pytest.raises(fc.InputError, match="expected a number between 0 and 1"):
+        fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
+
+
+@every_guarantee
+def test_alpha_is_the_decimal_that_was_typed(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(5)
+    sites = summaries_of([rng.normal(size=39) for _ in SITES])
+    forms = [0.1, "0.1", np.float32(0.1), np.float64(0.1), Fraction(1, 10), "1e-1", np.float16(0.1)]
+    found = {fc.calibrate(sites, alpha=form, guarantee=guarantee).threshold for form in forms}
+    assert {as_alpha(form) for form in forms} == {Fraction(1, 10)}
+    assert len(found) == 1

@@ -1,0 +1,222 @@
+"""What several tests share: everything there is to check, ways to draw inputs, ways to demand a refusal."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, replace
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+import fedconformal as fc
+from fedconformal import registry
+from fedconformal.validation import ALPHA_UNIT, Floats, as_alpha
+
+FEW_MEGABYTES = 4 * 2**20
+
+T = TypeVar("T")
+
+
+def built_in(base: type[T], package: str) -> dict[str, type[T]]:
+    """Return every score, summary kind or guarantee of the package, without those that a test defined."""
+    found = registry.members(base, package)
+    return {name: cls for name, cls in found.items() if cls.__module__.startswith("fedconformal.")}
+
+
+SCORES = built_in(fc.Score, "fedconformal.scores")  # type: ignore[type-abstract]
+KINDS = built_in(fc.Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
+GUARANTEES = built_in(fc.Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+
+PUBLIC = {name: getattr(fc, name) for name in fc.__all__}
+
+SITES = ("a", "b", "c")
+"""The sites that the examples of guarantees are made for."""
+
+GUARANTEE_EXAMPLES: dict[str, list[fc.Guarantee]] = {
+    "mixture": [
+        fc.Mixture(weights="uniform"),
+        fc.Mixture(weights=(0.5, 0.3, 0.2)),
+        fc.Mixture(weights=(0.0, 1.0, 0.0)),
+    ],
+    "one-client": [fc.OneClient(client="b"), fc.OneClient(client=2)],
+}
+"""Guarantees with parameters worth trying; those that need none are there anyway."""
+
+ALPHAS: list[Any] = [
+    0.001,
+    0.01,
+    0.05,
+    0.1,
+    "0.1",
+    np.float32(0.1),
+    np.float64(0.2),
+    0.25,
+    0.3,
+    0.30000000000000004,
+    1 / 3,
+    Fraction(1, 3),
+    0.5,
+    2 / 3,
+    0.7,
+    0.9,
+    0.99,
+    1 - 1e-15,
+]
+
+
+def checks(examples: int) -> settings:
+    """Return Hypothesis settings: the same examples in every run, and no stopwatch, as the machine is shared."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+    )
+
+
+def has_defaults(cls: type[Any]) -> bool:
+    """Whether a dataclass can be made without parameters."""
+    return all(field.default is not MISSING or field.default_factory is not MISSING for field in fields(cls))
+
+
+def score_examples() -> list[fc.Score]:
+    """Return every score with its defaults, and randomised if it can be."""
+    found = []
+    for cls in SCORES.values():
+        found.append(cls())
+        if "randomized" in {field.name for field in fields(cls)}:
+            found.append(replace(cls(), randomized=True, random_state=5))  # type: ignore[call-arg]
+    return found
+
+
+def guarantee_examples() -> list[fc.Guarantee]:
+    """Return every guarantee with its defaults if it has any, and the examples in the table."""
+    found = []
+    for name, cls in GUARANTEES.items():
+        found += [cls()] if has_defaults(cls) else []
+        found += GUARANTEE_EXAMPLES.get(name, [])
+    return found
+
+
+def certified_kinds() -> list[str]:
+    """Return the kinds of summary that bound counts for sure."""
+    return [name for name, cls in KINDS.items() if cls.certified]
+
+
+@st.composite
+def rows_of_probabilities(draw: st.DrawFn, *, most_rows: int = 6, most_classes: int = 50) -> NDArray[np.floating[Any]]:
+    """Draw (n, J) distributions in float32 or float64: with ties, near ties, zeros, one-hot and tiny entries."""
+    shape = draw(st.integers(1, most_rows)), draw(st.integers(1, most_classes))
+    palette = draw(
+        st.sampled_from(
+            [
+                [0.0, 1.0],
+                [1.0, 2.0, 3.0],
+                [0.0, 1.0, 1.0 + 1e-13, 1.0 - 1e-13],
+                [1e-320, 1e-40, 1e-12, 3e-13, 1.0],
+                [0.1, 0.2, 0.7, 0.3],
+            ]
+        )
+    )
+    elements: st.SearchStrategy[float] = st.sampled_from(palette)
+    if draw(st.booleans()):
+        elements = st.floats(0, 1)
+    weights = draw(arrays(np.float64, shape, elements=elements))
+    weights[weights.sum(axis=1) < 1e-9, draw(st.integers(0, shape[1] - 1))] = 1.0
+    probs: NDArray[np.floating[Any]] = weights / weights.sum(axis=1, keepdims=True)
+    return probs.astype(draw(st.sampled_from([np.float32, np.float64])))
+
+
+finite_scores = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0, 1.001, -3.5, -1.0, 5e-324, -5e-324, 2.2e-308, 1e300, -1e300, 1.7e308]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(0, 1),
+)
+
+alphas = st.one_of(
+    st.sampled_from([Fraction(i, 100) for i in (1, 5, 10, 20, 25, 30, 50, 90)]),
+    st.integers(1, ALPHA_UNIT - 1).map(lambda units: Fraction(units, ALPHA_UNIT)),
+    st.floats(0.001, 0.999).map(as_alpha),
+)
+
+
+def vectors(most: int, least: int = 1) -> st.SearchStrategy[Floats]:
+    """Draw finite scores of any size and sign, often tied."""
+    return st.lists(finite_scores, min_size=least, max_size=most).map(np.array)
+
+
+def probes(scores: Floats, more: Sequence[float] = ()) -> Floats:
+    """Return where counts may change: at, just below and just above every score, and both infinities."""
+    with np.errstate(over="ignore"):
+        beside = [np.nextafter(scores, -np.inf), np.nextafter(scores, np.inf)]
+    return np.unique(np.concatenate([scores, *beside, [-np.inf, 0.0, np.inf], np.asarray(more, dtype=np.float64)]))
+
+
+def true_counts(scores: Floats, q: Floats) -> NDArray[np.int64]:
+    """Count by comparing everything with everything."""
+    counts: NDArray[np.int64] = np.count_nonzero(scores[:, None] <= q[None, :], axis=0)
+    return counts
+
+
+class FakeTensor:
+    """Behaves as a torch tensor that needs a gradient: numpy may read it only after detach and cpu."""
+
+    def __init__(self, values: Any, *, ready: tuple[str, ...] = ()) -> None:
+        self._values = np.asarray(values)
+        self._ready = ready
+
+    def detach(self) -> FakeTensor:
+        return FakeTensor(self._values, ready=(*self._ready, "detach"))
+
+    def cpu(self) -> FakeTensor:
+        return FakeTensor(self._values, ready=(*self._ready, "cpu"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if set(self._ready) != {"detach", "cpu"}:
+            raise RuntimeError("call detach().cpu() first")
+        return self._values.astype(dtype) if dtype is not None else self._values
+
+
+@contextmanager
+def refused(*fragments: str) -> Iterator[None]:
+    """Demand an InputError in one line that holds these fragments, and no warning on the way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(fc.InputError) as caught:
+            yield
+    message = str(caught.value)
+    assert message.strip()
+    assert len(message.splitlines()) == 1, message
+    for fragment in fragments:
+        assert fragment in message
+
+
+def refusal(action: Callable[[], object]) -> str:
+    """Demand an InputError without a large allocation; return its message."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(fc.InputError) as caught:
+            action()
+        assert tracemalloc.get_traced_memory()[1] < FEW_MEGABYTES
+    finally:
+        tracemalloc.stop()
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+@contextmanager
+def maybe_infeasible() -> Iterator[None]:
+    """Let it be said that there are too few scores for some alpha."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+        yield

@@ -1,0 +1,103 @@
+"""Ranks in whole numbers: floats round some of them up, and one rank too many or too few is a wrong promise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.guarantees.base import ceil_rank, more_in_total
+from fedconformal.validation import as_alpha
+from tests.contracts.tools import checks
+
+DECIMALS = ["0.1", "0.2", "0.3", "0.05", "0.01", "0.15", "0.7", "0.9", "0.001", "0.025", "0.123456789012345", "0.45"]
+
+
+def whole_rank(decimal: str, total: int) -> int:
+    """Compute ceil((1 - alpha) total) from the digits of alpha alone."""
+    digits = decimal.removeprefix("0.")
+    unit = int(10 ** len(digits))
+    return -(-(unit - int(digits)) * total // unit)
+
+
+def test_the_float_trap() -> None:
+    assert (1 - 0.1) * 10 == 9.0
+    assert math.ceil((1 - 0.7) * 10) == 4  # the trap: (1 - 0.7) * 10 is 3.0000000000000004
+    assert ceil_rank(as_alpha(0.7), 10) == 3
+    assert ceil_rank(as_alpha(0.1), 10) == 9
+
+
+@pytest.mark.parametrize("decimal", DECIMALS)
+def test_ranks_against_the_digits(decimal: str) -> None:
+    alpha = as_alpha(float(decimal))
+    assert alpha == as_alpha(decimal) == Fraction(decimal)
+    totals = [*range(1, 400), 10**6, 10**9 - 1, 10**12 - 1, 10**12, 10**12 + 7]
+    assert [ceil_rank(alpha, total) for total in totals] == [whole_rank(decimal, total) for total in totals]
+
+
+def test_floats_would_get_some_of_these_wrong() -> None:
+    wrong = {
+        (decimal, total)
+        for decimal in DECIMALS
+        for total in range(1, 400)
+        if math.ceil((1 - float(decimal)) * total) != whole_rank(decimal, total)
+    }
+    assert len(wrong) > 20
+
+
+@given(st.integers(1, 10**15 - 1), st.integers(1, 10**12))
+@checks(300)
+def test_a_rank_is_the_least_that_is_enough(units: int, total: int) -> None:
+    alpha = Fraction(units, 10**15)
+    rank = ceil_rank(alpha, total)
+    assert Fraction(rank, total) >= 1 - alpha > Fraction(rank - 1, total)
+
+
+@given(st.integers(1, 10**15 - 1), st.integers(1, 10**6), st.integers(1, 1000))
+@checks(300)
+def test_more_in_total_is_the_least_that_is_enough(units: int, total: int, stand_ins: int) -> None:
+    alpha = Fraction(units, 10**15)
+    extra = more_in_total(alpha, total, stand_ins)
+    assert ceil_rank(alpha, total + extra + stand_ins) <= total + extra
+    if extra:
+        assert ceil_rank(alpha, total + extra - 1 + stand_ins) > total + extra - 1
+
+
+@pytest.mark.parametrize("alpha", [0.1, "0.1", np.float32(0.1), Fraction(1, 10)])
+def test_rank_nine_of_ten(alpha: object) -> None:
+    site = fc.summarize(np.arange(1, 10), kind="exact")
+    result = fc.calibrate([site], alpha=alpha)
+    assert (result.certificate.rank, result.certificate.rank_out_of, result.threshold) == (9, 10, 9.0)
+    assert result.certificate.target == "9/10"
+
+
+@pytest.mark.parametrize("decimal", ["0.1", "0.2", "0.3", "0.7", "0.05", "0.15", "0.9"])
+@pytest.mark.parametrize("sites", [1, 2, 5])
+def test_thresholds_are_the_scores_at_these_ranks(decimal: str, sites: int) -> None:
+    for per_site in (9, 19, 20, 39, 59):
+        n = sites * per_site
+        scores = np.random.default_rng(n).permutation(np.arange(1.0, n + 1)).reshape(sites, per_site)
+        summaries = [fc.summarize(row, kind="exact", site=f"s{k}") for k, row in enumerate(scores)]
+        for guarantee, stand_ins in ((fc.Mixture(), sites), (fc.Exchangeable(), 1)):
+            rank = whole_rank(decimal, n + stand_ins)
+            if rank > n:
+                with pytest.warns(fc.InfeasibleWarning):
+                    result = fc.calibrate(summaries, alpha=decimal, guarantee=guarantee)
+                assert result.threshold == math.inf
+            else:
+                result = fc.calibrate(summaries, alpha=decimal, guarantee=guarantee)
+                assert result.threshold == rank  # the scores are 1 to n
+            assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, n + stand_ins)
+
+
+def test_alpha_is_rounded_down_to_the_safe_side() -> None:
+    assert as_alpha(1 / 3) == Fraction(333333333333333, 10**15)
+    assert as_alpha(Fraction(2, 3)) == Fraction(666666666666666, 10**15)
+    assert as_alpha(0.30000000000000004) == as_alpha(0.3) == Fraction(3, 10)
+    assert as_alpha(np.float32(0.3)) == Fraction(3, 10)
+    assert as_alpha(1e-15) == Fraction(1, 10**15)

@@ -1,0 +1,170 @@
+"""Each score against its formula, written out a second time, and against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import fedconformal as fc
+from tests.contracts.tools import checks, refused, rows_of_probabilities
+
+Probs = NDArray[np.floating[Any]]
+ROW = [[0.125, 0.5, 0.125, 0.25]]
+
+
+def rounded(row: Probs) -> list[float]:
+    return [round(float(p) * 2**40) / 2**40 for p in row]
+
+
+def aps(row: Probs, label: int) -> tuple[float, int]:
+    """Return the sum and the rank in plain Python: labels in order of probability, ties by index."""
+    p = rounded(row)
+    order = sorted(range(len(p)), key=lambda j: (-p[j], j))
+    rank = order.index(label) + 1
+    return sum(p[j] for j in order[:rank]), rank
+
+
+@given(rows_of_probabilities(most_rows=3, most_classes=12))
+@checks(80)
+def test_scores_in_plain_python(probs: Probs) -> None:
+    raps = fc.RAPS(penalty=0.25, free_ranks=2)
+    found = {score: score.evaluate_all(probs) for score in (fc.LAC(), fc.APS(), raps)}
+    for i, row in enumerate(probs):
+        for j, p in enumerate(row):
+            total, rank = aps(row, j)
+            assert found[fc.LAC()][i, j] == 1 - float(p)
+            assert found[fc.APS()][i, j] == total
+            assert found[raps][i, j] == total + 0.25 * max(rank - 2, 0)
+
+
+def test_by_hand() -> None:
+    assert fc.LAC().evaluate_all(ROW).tolist() == [[0.875, 0.5, 0.875, 0.75]]
+    assert fc.APS().evaluate_all(ROW).tolist() == [[0.875, 0.5, 1.0, 0.75]]
+    assert fc.RAPS(penalty=0.5, free_ranks=1).evaluate_all(ROW).tolist() == [[1.875, 0.5, 2.5, 1.25]]
+    assert fc.RAPS(penalty=0.5, free_ranks=0).evaluate_all(ROW).tolist() == [[2.375, 1.0, 3.0, 1.75]]
+    assert fc.RAPS(penalty=0.5, free_ranks=9).evaluate_all(ROW).tolist() == fc.APS().evaluate_all(ROW).tolist()
+    assert fc.APS().evaluate_all([[0.0, 1.0, 0.0]]).tolist() == [[1.0, 1.0, 1.0]]
+    assert fc.RAPS(penalty=1).evaluate_all([[0.0, 1.0, 0.0]]).tolist() == [[2.0, 1.0, 3.0]]
+    assert fc.LAC().evaluate_all([[1.0]]).tolist() == [[0.0]]
+
+
+def test_the_settings_of_the_paper_are_the_defaults() -> None:
+    assert fc.RAPS() == fc.RAPS(penalty=0.001, free_ranks=1, randomized=False, random_state=0)
+    assert fc.APS() == fc.APS(randomized=False, random_state=0)
+
+
+def test_forty_bits_are_kept() -> None:
+    step = 2.0**-40
+    assert fc.APS().evaluate([[0.5 - step, 0.5 + step]], [1])[0] == 0.5 + step
+    assert fc.APS().evaluate([[0.5 - step / 8, 0.5 + step / 8]], [0])[0] == 0.5  # a tie after rounding: by index
+
+
+def mix(state: int) -> int:
+    """SplitMix64's finaliser in plain Python."""
+    state = (state + 0x9E3779B97F4A7C15) % 2**64
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
+    return state ^ state >> 31
+
+
+def draw(row: Probs, seed: int) -> float:
+    """Hash a row in plain Python."""
+    units = [round(float(p) * 2**40) for p in row]
+    keys = [mix((mix(seed) + j) % 2**64) for j in range(len(units))]
+    return (mix(sum(u * k for u, k in zip(units, keys, strict=True)) % 2**64) >> 11) / 2**53
+
+
+def test_random_draws_are_pinned() -> None:
+    # Summaries and predictors of different releases and machines meet, so these may never change.
+    score = fc.APS(randomized=True, random_state=1)
+    assert score.evaluate_all(ROW).tolist() == [
+        [0.8318562868132123, 0.3274251472528493, 0.9568562868132123, 0.6637125736264247]
+    ]
+
+
+@given(rows_of_probabilities(most_rows=3, most_classes=12), st.integers(0, 2**63 - 1))
+@checks(60)
+def test_random_draws_in_plain_python(probs: Probs, seed: int) -> None:
+    found = fc.APS(randomized=True, random_state=seed).evaluate_all(probs)
+    for i, row in enumerate(probs):
+        for j, p in enumerate(rounded(row)):
+            assert found[i, j] == aps(row, j)[0] - draw(row, seed) * p
+
+
+def draws(score: fc.APS, probs: Probs) -> NDArray[Any]:
+    """Recover U from the scores of the top label."""
+    top = probs.argmax(axis=1)
+    p = probs[np.arange(len(probs)), top]
+    taken: NDArray[Any] = (p - score.evaluate(probs, top)) / p
+    return taken
+
+
+def test_one_draw_a_row_for_all_labels() -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.multinomial(64, [0.4, 0.3, 0.2, 0.1], size=50) / 64
+    probs = probs[(probs > 0).all(axis=1)]
+    for cls in (fc.APS, fc.RAPS):
+        plain, randomised = cls(), cls(randomized=True, random_state=11)
+        taken = (plain.evaluate_all(probs) - randomised.evaluate_all(probs)) / probs
+        assert np.ptp(taken, axis=1).max() < 1e-12
+        assert (taken >= 0).all()
+        assert (taken < 1).all()
+        assert len(np.unique(taken[:, 0].round(9))) == len(np.unique(probs, axis=0))
+
+
+def test_draws_look_uniform_and_follow_the_seed() -> None:
+    from scipy.stats import kstest
+
+    probs = np.random.default_rng(1).dirichlet(np.ones(10), size=4000)
+    first, second = (draws(fc.APS(randomized=True, random_state=seed), probs) for seed in (0, 1))
+    assert kstest(first, "uniform").pvalue > 0.001
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.06
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 0.06
+    assert abs(np.corrcoef(first, probs[:, 0])[0, 1]) < 0.06
+    assert np.array_equal(first, draws(fc.APS(randomized=True, random_state=0), probs))
+
+
+def test_draws_differ_between_rows_that_differ_by_little() -> None:
+    from scipy.stats import kstest
+
+    base = np.array([0.25, 0.25, 0.5])
+    step = np.array([2.0**-40, -(2.0**-40), 0.0])
+    probs = base + np.arange(500)[:, None] * step
+
+    found = draws(fc.APS(randomized=True), probs)
+    assert len(np.unique(found)) == 500
+    assert kstest(found, "uniform").pvalue > 0.001
+    swapped = draws(fc.APS(randomized=True), np.array([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3]]))
+    assert swapped[0] != swapped[1]
+
+
+@pytest.mark.parametrize(
+    ("cls", "parameters", "message"),
+    [
+        (fc.APS, {"randomized": 1}, "randomized is 1, expected True or False"),
+        (fc.APS, {"randomized": None}, "randomized is None"),
+        (fc.APS, {"random_state": 1.0}, "random_state is 1.0, expected a whole number"),
+        (fc.APS, {"random_state": True}, "random_state is True"),
+        (fc.APS, {"random_state": None}, "random_state is None"),
+        (fc.APS, {"random_state": -1}, "random_state is -1"),
+        (fc.APS, {"random_state": 2**63}, "random_state is 9223372036854775808"),
+        (fc.RAPS, {"randomized": "yes"}, "randomized is 'yes'"),
+        (fc.RAPS, {"penalty": -0.1}, "penalty is -0.1, expected a number from 0 to 2^20"),
+        (fc.RAPS, {"penalty": float("nan")}, "penalty is nan"),
+        (fc.RAPS, {"penalty": float("inf")}, "penalty is inf"),
+        (fc.RAPS, {"penalty": "1"}, "penalty is '1'"),
+        (fc.RAPS, {"penalty": True}, "penalty is True"),
+        (fc.RAPS, {"penalty": 10**400}, "penalty is 1"),
+        (fc.RAPS, {"free_ranks": 0.001}, "free_ranks is 0.001, expected a whole number"),
+        (fc.RAPS, {"free_ranks": -1}, "free_ranks is -1"),
+        (fc.RAPS, {"free_ranks": 2**31}, "free_ranks is 2147483648"),
+    ],
+)
+def test_bad_parameters_are_refused(cls: type[fc.Score], parameters: dict[str, Any], message: str) -> None:
+    with refused(message):
+        cls(**parameters)

@@ -1,0 +1,54 @@
+"""Golden files: what was written by any release is read, and written, for ever."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.contracts.tools import KINDS
+from tests.golden import make
+
+FACTS = {
+    "exact": ((5,), ("clinic-a",), 0, {-2.0: (0, 0), 0.25: (3, 3), 0.3: (3, 3), 2.0: (5, 5)}),
+    "exact-bare": ((1,), (), 0, {0.5: (0, 0), 1.0: (1, 1)}),
+    "exact-pooled": ((3, 1, 9), ("s3", "s1", "s9"), 0, {0.0: (4, 4), 0.015625: (6, 6), 1.0: (13, 13)}),
+    "ranks": ((300,), ("clinic-a",), 5, {-1.0: (0, 0), 2.02: (162, 167), 3.5: (261, 263), 5.0: (300, 300)}),
+    "ranks-plain": ((250,), ("病院",), 2, {0.0: (30, 32), 1.0: (95, 97), 4.0: (250, 250)}),
+    "ranks-pooled": ((40, 25), ("clinic-a", "Köln 2"), 0, {0.0: (10, 10), 0.25: (47, 47), 1.0: (65, 65)}),
+    "ranks-extended": ((604,), ("c",), 5, {-9.0: (1, 6), 5.03125: (399, 404), 50.0: (603, 603), 99.0: (604, 604)}),
+}
+"""What each file says: sizes, sites, gap, and the bounds at some q."""
+
+every_file = pytest.mark.parametrize("name", sorted(FACTS))
+
+
+def test_every_file_is_checked() -> None:
+    assert {path.stem for path in make.HERE.glob("*.fcs")} == set(FACTS) == set(make.summaries())
+    assert {summary.name for summary in make.summaries().values()} == set(KINDS)
+    assert all(path.stat().st_size < 3072 for path in make.HERE.glob("*.fcs"))
+
+
+@every_file
+def test_bytes_are_the_same(name: str) -> None:
+    assert make.summaries()[name].to_bytes() == (make.HERE / f"{name}.fcs").read_bytes()
+
+
+@every_file
+def test_files_say_what_they_said(name: str) -> None:
+    sizes, sites, gap, bounds = FACTS[name]
+    data = (make.HERE / f"{name}.fcs").read_bytes()
+    found = fc.Summary.from_bytes(data)
+    assert found.to_bytes() == data
+    assert (found.name, found.sizes, found.sites, found.gap) == (name.partition("-")[0], sizes, sites, gap)
+    assert {q: found.count_at_most(q) for q in bounds} == bounds
+    assert found.origin == make.summaries()[name].origin
+
+
+def test_a_file_by_hand() -> None:
+    body = b"\x96\x91\x05\x91\xa8clinic-a\x92\xa3lac\x90\xc0\xc0\xc4\x28"  # sizes, sites, score, model, temperature
+    body += np.array([-1.0, 0.25, 0.25, 0.5, 1.75], dtype="<f8").tobytes()
+    by_hand = b"FCS1E" + zlib.crc32(b"FCS1E" + body).to_bytes(4, "little") + body
+    assert (make.HERE / "exact.fcs").read_bytes() == by_hand

@@ -1,0 +1,151 @@
+"""Evaluation against counting by hand, and intervals against scipy's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import fedconformal as fc
+from fedconformal.evaluation.intervals import clopper_pearson
+from tests.contracts.tools import FakeTensor, refused
+
+SETS = np.array(
+    [
+        [1, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+        [1, 1, 1, 1, 1],
+        [0, 0, 1, 0, 0],
+        [0, 1, 1, 0, 1],
+        [1, 1, 1, 1, 0],
+    ],
+    dtype=bool,
+)
+LABELS = [0, 0, 4, 1, 1, 4]
+CLIENTS = ["b", "a", "a", "b", "a", "a"]
+
+
+def interval(hits: int, rows: int) -> tuple[float, float]:
+    found = binomtest(hits, rows).proportion_ci(0.95, "exact")
+    return float(found.low), float(found.high)
+
+
+def row_of(group: Any) -> tuple[str, int, float, float]:
+    return group.name, group.rows, group.coverage, group.mean_size
+
+
+def test_by_hand() -> None:
+    found = fc.evaluate_sets(SETS, LABELS, clients=CLIENTS)
+    assert (found.coverage, found.mean_size) == (3 / 6, 15 / 6)
+    assert row_of(found.overall) == ("all", 6, 0.5, 2.5)
+    assert found.size_histogram == [1, 1, 1, 1, 1, 1]
+    assert [row_of(group) for group in found.by_client] == [("a", 4, 2 / 4, 3.0), ("b", 2, 1 / 2, 1.5)]
+    assert [row_of(group) for group in found.by_class] == [
+        ("0", 2, 1 / 2, 1.0),
+        ("1", 2, 1 / 2, 2.0),
+        ("4", 2, 1 / 2, 4.5),
+    ]
+    assert [row_of(group) for group in found.by_size] == [
+        ("0", 1, 0.0, 0.0),
+        ("1", 1, 0.0, 1.0),
+        ("2-3", 2, 1.0, 2.5),
+        ("4-10", 2, 0.5, 4.5),
+    ]
+    for group in [found.overall, *found.by_client, *found.by_class, *found.by_size]:
+        hits = round(group.coverage * group.rows)
+        assert (group.low, group.high) == pytest.approx(interval(hits, group.rows), abs=1e-12)
+
+
+def test_without_clients_there_are_none() -> None:
+    assert fc.evaluate_sets(SETS, LABELS).by_client == []
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 30, 1000, 100_000])
+def test_intervals_are_those_of_scipy(rows: int) -> None:
+    hits = np.unique([0, 1, rows // 3, rows // 2, (9 * rows) // 10, rows - 1, rows])
+    low, high = clopper_pearson(hits, np.full(len(hits), rows))
+    expected = np.array([interval(int(hit), rows) for hit in hits])
+    assert np.stack([low, high], axis=1) == pytest.approx(expected, abs=1e-9)
+    assert (low <= hits / rows).all()
+    assert (hits / rows <= high).all()
+    assert (low[0], high[-1]) == (0.0, 1.0)
+
+
+def test_intervals_at_another_confidence() -> None:
+    low, high = clopper_pearson(np.array([9]), np.array([10]), confidence=0.8)
+    found = binomtest(9, 10).proportion_ci(0.8, "exact")
+    assert (low[0], high[0]) == pytest.approx((found.low, found.high), abs=1e-12)
+
+
+def test_size_classes_of_many_labels() -> None:
+    sizes = [0, 1, 2, 3, 4, 10, 11, 100, 101, 1000, 1001, 10_000, 10_001]
+    sets = np.arange(10_001)[None, :] < np.array(sizes)[:, None]
+    found = fc.evaluate_sets(sets, [0] * len(sizes))
+    assert [(group.name, group.rows) for group in found.by_size] == [
+        ("0", 1), ("1", 1), ("2-3", 2), ("4-10", 2), ("11-100", 2), ("101-1000", 2), ("1001-10000", 2), ("10001+", 1)
+    ]  # fmt: skip
+    assert len(found.size_histogram) == 10_002
+    assert sum(found.size_histogram) == len(sizes)
+
+
+def test_against_plain_python() -> None:
+    rng = np.random.default_rng(0)
+    sets, labels = rng.random((500, 7)) < 0.6, rng.integers(0, 7, 500)
+    clients = rng.choice(["x", "y", "z"], 500)
+    found = fc.evaluate_sets(sets, labels, clients=clients)
+    covered = [bool(row[label]) for row, label in zip(sets, labels, strict=True)]
+    assert found.coverage == sum(covered) / 500
+    for group in found.by_client:
+        mine = [hit for hit, client in zip(covered, clients, strict=True) if client == group.name]
+        assert (group.rows, group.coverage) == (len(mine), sum(mine) / len(mine))
+    for group in found.by_class:
+        mine = [hit for hit, label in zip(covered, labels, strict=True) if label == int(group.name)]
+        assert (group.rows, group.coverage) == (len(mine), sum(mine) / len(mine))
+    assert sum(group.rows for group in found.by_size) == 500
+    assert found.size_histogram == [int((sets.sum(axis=1) == size).sum()) for size in range(8)]
+
+
+def test_clients_of_any_form() -> None:
+    for clients in (
+        [2, 1, 1, 2, 1, 1],
+        np.array([[2], [1], [1], [2], [1], [1]]),
+        np.array([2, 1, 1, 2, 1, 1], np.uint8),
+    ):
+        assert [group.name for group in fc.evaluate_sets(SETS, LABELS, clients=clients).by_client] == ["1", "2"]
+    as_bytes = fc.evaluate_sets(SETS, LABELS, clients=np.array(CLIENTS, dtype="S"))
+    assert [group.name for group in as_bytes.by_client] == ["a", "b"]
+
+
+def test_it_is_plain_json() -> None:
+    found = fc.evaluate_sets(SETS.tolist(), FakeTensor(LABELS), clients=CLIENTS)
+    stated = found.to_dict()
+    assert json.loads(json.dumps(stated, allow_nan=False)) == stated
+    assert set(stated) == {"overall", "size_histogram", "by_client", "by_class", "by_size"}
+    assert repr(found) == "Evaluation(coverage=0.5000, mean_size=2.500, rows=6)"
+    assert found.overall.cells == ("all", "6", "0.5000", "0.118 to 0.882", "2.500")
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        np.empty((0, 3), dtype=bool),
+        SETS.astype(int),
+        SETS.astype(float),
+        SETS[0],
+        SETS[..., None],
+        [[True, False], [True]],
+        [["a"]],
+        None,
+    ],
+)
+def test_bad_sets(sets: Any) -> None:
+    with refused("sets: "):
+        fc.evaluate_sets(sets, LABELS)
+
+
+def test_bad_clients() -> None:
+    with refused("clients: ", "6"):
+        fc.evaluate_sets(SETS, LABELS, clients=["a"])

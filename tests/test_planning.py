@@ -1,0 +1,96 @@
+"""The planner: what can be had from sites of these sizes, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
+
+GUARANTEES: dict[str, fc.Guarantee] = {
+    "mixture proportional": fc.Mixture(),
+    "mixture uniform": fc.Mixture(weights="uniform"),
+    "exchangeable": fc.Exchangeable(),
+    "every-client": fc.EveryClient(),
+}
+
+
+def test_by_hand() -> None:
+    found = fc.plan(alpha=0.1, sizes=[200, 50, 5])
+    assert (found.alpha, found.sizes) == (0.1, [200, 50, 5])
+    rows = {option.guarantee: option for option in found.options}
+    assert list(rows) == [*GUARANTEES, "one-client #1", "one-client #2", "one-client #3"]
+    assert [option.feasible for option in found.options] == [True, True, True, False, True, True, False]
+    mixture = rows["mixture proportional"]
+    assert (mixture.rank, mixture.rank_out_of) == (233, 258)
+    assert (mixture.coverage_at_least, mixture.coverage_at_most) == (233 / 258, 235 / 258)
+    assert mixture.smallest_alpha == pytest.approx(3 / 258)
+    assert rows["one-client #3"].missing == "calibration scores needed: 4 more at site '#3'"
+    assert rows["one-client #3"].smallest_alpha == pytest.approx(1 / 6)
+    assert rows["mixture uniform"].coverage_at_most == pytest.approx(0.9 + (1 / 201 + 1 / 51 + 1 / 6) / 3)
+    assert "rank 233 of N = 255 scores (N + K = 258), which holds" in found.condition
+
+
+def test_the_condition_of_the_theorem() -> None:
+    assert "alpha >= 1/(N/K + 1) = 0.1:" in fc.plan(alpha=0.1, sizes=[9, 9]).condition
+    assert fc.plan(alpha=0.1, sizes=[9, 9]).condition.endswith("which holds")
+    assert fc.plan(alpha=0.1, sizes=[9, 8]).condition.endswith("which fails")
+    assert fc.plan(alpha="0.1", sizes=[9, 8]).options[0].missing.endswith("1 more in all, at any site")
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=4), alphas)
+@checks(60)
+def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fraction) -> None:
+    found = fc.plan(alpha=alpha, sizes=sizes)
+    names = [f"#{k + 1}" for k in range(len(sizes))]
+    sites = [fc.summarize(np.arange(n), kind="exact", site=name) for n, name in zip(sizes, names, strict=True)]
+    for option in found.options:
+        guarantee = GUARANTEES.get(option.guarantee) or fc.OneClient(
+            client=option.guarantee.removeprefix("one-client ")
+        )
+        with maybe_infeasible():
+            result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
+        about = result.certificate
+        assert option.feasible == (result.threshold < np.inf) == (not option.missing)
+        assert (option.rank, option.rank_out_of) == (about.rank, about.rank_out_of)
+        assert (option.coverage_at_least, option.coverage_at_most) == (about.coverage_at_least, about.coverage_at_most)
+        assert option.smallest_alpha == pytest.approx(float(1 - result.curve.coverage(np.inf)))
+        assert option.feasible == (alpha >= 1 - guarantee.bind(names, sizes).promised(sizes, sizes))
+        assert option.feasible or re.search(r"\d+ more", option.missing)
+
+
+def test_sites_have_their_names() -> None:
+    found = fc.plan(alpha=0.1, sizes=[3, 20], sites=["north", "south"])
+    assert found.options[-2].guarantee == "one-client north"
+    assert found.options[-2].missing.endswith("6 more at site 'north'")
+
+
+def test_it_is_plain_json() -> None:
+    stated = fc.plan(alpha=0.1, sizes=[200, 50, 5]).to_dict()
+    assert json.loads(json.dumps(stated, allow_nan=False)) == stated
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [-1], [5, 0], [2.5], ["a"], ["5"], [None], [float("nan")], [float("inf")]])
+def test_bad_sizes(sizes: Any) -> None:
+    with refused("sizes"):
+        fc.plan(alpha=0.1, sizes=sizes)
+
+
+@pytest.mark.parametrize("sites", [[], ["a"], ["a", "b", "c"]])
+def test_bad_names(sites: Any) -> None:
+    with refused("site"):
+        fc.plan(alpha=0.1, sizes=[3, 4], sites=sites)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -1, "x", float("nan")])
+def test_bad_alphas(alpha: Any) -> None:
+    with refused("alpha is "):
+        fc.plan(alpha=alpha, sizes=[5])

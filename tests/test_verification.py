@@ -1,0 +1,184 @@
+"""Verification: confirmed from the right summaries, and never from anything else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.contracts.tools import guarantee_examples, maybe_infeasible
+
+SITES = ("a", "b", "c")
+
+
+def summaries(kind: str = "ranks", **about: Any) -> list[fc.Summary]:
+    rng = np.random.default_rng(4)
+    scores = [rng.normal(size=size) for size in (40, 25, 30)]
+    return [
+        fc.summarize(part, kind=kind, site=site, score=fc.LAC(), alpha=0.1, **about)
+        for part, site in zip(scores, SITES, strict=True)
+    ]
+
+
+def predictor_of(sites: list[fc.Summary], guarantee: fc.Guarantee | None = None, alpha: float = 0.2) -> fc.Predictor:
+    with maybe_infeasible():
+        return fc.Predictor.of(fc.calibrate(sites, alpha=alpha, guarantee=guarantee))
+
+
+def altered(predictor: fc.Predictor, **fields: Any) -> fc.Predictor:
+    """Change fields of the certificate."""
+    return fc.Predictor(
+        score=predictor.score,
+        certificate=msgspec.structs.replace(predictor.certificate, **fields),
+        curve=predictor.curve,
+    )
+
+
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+@pytest.mark.parametrize("alpha", [0.2, 0.001])
+def test_the_right_summaries_confirm(guarantee: fc.Guarantee, alpha: float) -> None:
+    sites = summaries()
+    predictor = predictor_of(sites, guarantee, alpha)
+    sent = [fc.Summary.from_bytes(site.to_bytes()) for site in sites]
+    assert fc.verify(predictor, sent) == []
+    assert fc.verify(predictor, sent[::-1]) == []  # in any order
+    assert fc.verify(fc.Predictor.from_bytes(predictor.to_bytes()), sent) == []
+
+
+def test_pooled_and_extended_summaries_confirm() -> None:
+    a, b, c = summaries()
+    sites = [fc.pool([a, b]), c.extend([0.5, 0.25])]
+    assert fc.verify(predictor_of(sites), sites) == []
+    assert fc.verify(predictor_of(sites), [a, b, c])
+
+
+def test_another_summary_is_noticed() -> None:
+    a, b, c = summaries()
+    predictor = predictor_of([a, b, c])
+    other = fc.summarize(np.append(np.zeros(39), 1e-9), site="a", score=fc.LAC(), alpha=0.1)
+    assert fc.verify(predictor, [other, b, c]) == [
+        "the summary of site 'a' is not the one that was certified",
+        "the certified summary of site 'a' was not given",
+    ]
+    assert fc.verify(predictor, [a, b]) == ["the certified summary of site 'c' was not given"]
+    assert fc.verify(predictor, []) == [f"the certified summary of site {site!r} was not given" for site in SITES]
+    more = fc.summarize([0.5], site="d", score=fc.LAC())
+    assert fc.verify(predictor, [a, b, c, more]) == ["the summary of site 'd' is not the one that was certified"]
+
+
+def test_every_changed_byte_of_a_summary_is_noticed() -> None:
+    a, b, c = summaries()
+    predictor = predictor_of([a, b, c])
+    data = a.to_bytes()
+    for i in range(len(data)):
+        try:
+            changed = fc.Summary.from_bytes(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])
+        except fc.InputError:
+            continue
+        assert fc.verify(predictor, [changed, b, c])
+
+
+def test_a_summary_given_twice_is_noticed() -> None:
+    a, b, c = summaries()
+    assert fc.verify(predictor_of([a, b, c]), [a, a, b, c])
+
+
+def test_a_summary_that_was_used_twice_must_be_given_twice() -> None:
+    nameless = fc.summarize([0.1, 0.2, 0.3], score=fc.LAC())
+    predictor = predictor_of([nameless, nameless], alpha=0.5)
+    assert fc.verify(predictor, [nameless, nameless]) == []
+    assert fc.verify(predictor, [nameless])
+
+
+CHANGES: dict[str, Any] = {
+    "status": "estimated",
+    "promise": "for everybody",
+    "assumption": "none",
+    "caveat": "none",
+    "conditions": "none",
+    "target": "1/2",
+    "rank": 78,
+    "rank_out_of": 99,
+    "clients": 4,
+    "scores": 96,
+    "slack": 0.5,
+    "coverage_at_least": 0.99,
+    "coverage_at_most": 0.99,
+    "score": {"name": "aps", "randomized": False, "random_state": 0},
+    "seed": 3,
+    "model": "m2",
+    "temperature": 2.0,
+    "guarantee": {"name": "exchangeable"},
+    "alpha": 0.2000000000000001,
+    "summaries": [],
+}
+
+
+def test_every_field_is_checked() -> None:
+    fields = set(fc.Certificate.__struct_fields__)
+    assert fields - set(CHANGES) == {"format", "threshold", "versions"}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_changed_certificate_is_noticed(field: str) -> None:
+    sites = summaries()
+    predictor = predictor_of(sites)
+    problems = fc.verify(altered(predictor, **{field: CHANGES[field]}), sites)
+    assert problems
+    assert all(len(problem.splitlines()) == 1 for problem in problems)
+
+
+def test_another_version_is_no_problem() -> None:
+    sites = summaries()
+    elsewhere = altered(predictor_of(sites), versions={"fedconformal": "9.9", "numpy": "9", "python": "4"})
+    assert fc.verify(elsewhere, sites) == []
+
+
+def test_a_changed_record_of_a_summary_is_noticed() -> None:
+    sites = summaries()
+    predictor = predictor_of(sites)
+    first, *rest = predictor.certificate.summaries
+    for change in ({"sizes": [41]}, {"sites": ["z"]}, {"kind": "exact"}, {"sha256": "0" * 64}):
+        records = [msgspec.structs.replace(first, **change), *rest]
+        assert fc.verify(altered(predictor, summaries=records), sites)
+
+
+def test_a_changed_curve_is_noticed() -> None:
+    sites = summaries()
+    content = json.loads(predictor_of(sites).to_bytes())
+    for column, i, step in (
+        ("promised", 3, -1),
+        ("promised", 0, 1),
+        ("thresholds", 1, 1e-9),
+        ("thresholds", 5, -1e-12),
+    ):
+        changed = json.loads(json.dumps(content))
+        changed["curve"][column][i] += step
+        del changed["sha256"]
+        changed["sha256"] = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
+        found = fc.Predictor.from_bytes(json.dumps(changed).encode())
+        assert fc.verify(found, sites) == ["the promise curve is not the one that the summaries give"]
+
+
+def test_a_lower_threshold_is_noticed() -> None:
+    """A threshold and a curve that agree with each other, but not with the summaries."""
+    sites = summaries()
+    honest, greedy = predictor_of(sites), predictor_of(sites, alpha=0.4)
+    forged = fc.Predictor(
+        score=honest.score,
+        certificate=msgspec.structs.replace(greedy.certificate, alpha=0.4, coverage_at_least=0.9),
+        curve=greedy.curve,
+    )
+    (problem,) = fc.verify(forged, sites)
+    assert problem.startswith("coverage_at_least: the certificate says 0.9, the summaries give 0.6")
+
+
+def test_summaries_that_do_not_say_their_score() -> None:
+    sites = [fc.summarize([0.1, 0.2, 0.3], site=site) for site in SITES]
+    predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.5), score=fc.APS())
+    assert fc.verify(predictor, sites) == []

@@ -1,0 +1,118 @@
+"""Rank summaries of sites with many scores, and the check that they never promise too much.
+
+A rank summary knows about a hundred of a site's scores. Whatever the others are, the true counts at the
+threshold must reach the target: not on average but every single time. And from above, the counts strictly
+below the threshold may exceed the target by no more than the gap that the summaries state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy import stats
+
+import fedconformal as fc
+from tests.validity.promises import Promise, every_client, exchangeable, mixture, one_client, weighted_mixture
+from tests.validity.simulation import Floats, Site, coverage_by_client, draws, mean
+
+ALPHA = 0.1
+REPETITIONS = 20
+
+DIFFERENT = (Site(stats.beta(2, 8), 1000), Site(stats.norm(), 301), Site(stats.cauchy(), 517))
+TIED = (Site(stats.randint(0, 40), 1000), Site(stats.randint(10, 50), 301), Site(stats.randint(-50, 20), 517))
+ALIKE = (Site(stats.norm(), 1000), Site(stats.norm(), 301), Site(stats.norm(), 517))
+ONE = (Site(stats.expon(), 700),)
+
+PROMISES: dict[str, Promise] = {
+    "mixture": mixture(DIFFERENT, ALPHA),
+    "mixture, ties": mixture(TIED, ALPHA, distinct=False),
+    "mixture of one": mixture(ONE, ALPHA),
+    "uniform": weighted_mixture(DIFFERENT, ALPHA),
+    "given weights": weighted_mixture(DIFFERENT, ALPHA, ["0.2", "0.3", "0.5"]),
+    "exchangeable": exchangeable(ALIKE, ALPHA),
+    "one client": one_client(DIFFERENT, ALPHA, client=0),
+    "every client": every_client(DIFFERENT, ALPHA),
+}
+
+Summarise = Callable[[list[Floats]], list[fc.Summary]]
+
+
+def plain(scores: list[Floats]) -> list[fc.Summary]:
+    """Spread the ranks evenly."""
+    return [fc.summarize(s) for s in scores]
+
+
+def tilted(scores: list[Floats]) -> list[fc.Summary]:
+    """Crowd the ranks around 1 - alpha."""
+    return [fc.summarize(s, alpha=ALPHA) for s in scores]
+
+
+def tilted_elsewhere(scores: list[Floats]) -> list[fc.Summary]:
+    """Crowd the ranks where the threshold will not be read."""
+    return [fc.summarize(s, alpha=0.5) for s in scores]
+
+
+def sent(scores: list[Floats]) -> list[fc.Summary]:
+    """Send and receive."""
+    return [fc.Summary.from_bytes(summary.to_bytes()) for summary in tilted(scores)]
+
+
+def extended(scores: list[Floats]) -> list[fc.Summary]:
+    """Let the rows come in three batches."""
+    return [fc.summarize(s[:150], alpha=ALPHA).extend(s[150:160]).extend(s[160:]) for s in scores]
+
+
+def thinned(scores: list[Floats]) -> list[fc.Summary]:
+    """Extend so often that points have to be dropped."""
+    return [extend_in_batches(s) for s in scores]
+
+
+def extend_in_batches(scores: Floats) -> fc.Summary:
+    """Start with an eighth of the scores and add the others, an eighth at a time."""
+    cuts = np.linspace(0, len(scores), 9).astype(int)
+    first, *others = (scores[start:stop] for start, stop in pairwise(cuts))
+    summary = fc.summarize(first, alpha=ALPHA)
+    for batch in others:
+        summary = summary.extend(batch)
+    return summary
+
+
+def pooled(scores: list[Floats]) -> list[fc.Summary]:
+    """Put all sites into one message."""
+    return [fc.pool(tilted(scores))]
+
+
+def pooled_and_extended(scores: list[Floats]) -> list[fc.Summary]:
+    """Put the extended summaries of all but the last site into one message, and send it."""
+    *most, last = extended(scores)
+    message = fc.Summary.from_bytes(fc.pool(most).to_bytes()) if most else last
+    return [message, last] if most else [last]
+
+
+def check_certified(promise: Promise, summarise: Summarise, *, seed: int, repetitions: int = REPETITIONS) -> None:
+    """Calibrate again and again; compare true counts with the target and coverage with the certificate."""
+    thresholds = []
+    for scores in draws(promise.sites, seed=seed, repetitions=repetitions):
+        summaries = summarise(scores)
+        result = fc.calibrate(summaries, alpha=promise.alpha, guarantee=promise.guarantee)
+        check_counts(promise, scores, summaries, result.threshold)
+        thresholds.append(result.threshold)
+    certificate = result.certificate
+    assert certificate.status == "certified"
+    by_client = coverage_by_client(promise.sites, np.array(thresholds))
+    for shares in promise.mixtures:
+        coverage, tolerance = mean(shares @ by_client)
+        assert coverage >= certificate.coverage_at_least - tolerance
+        assert coverage <= certificate.coverage_at_most + tolerance or not promise.distinct
+
+
+def check_counts(promise: Promise, scores: list[Floats], summaries: Sequence[fc.Summary], q: float) -> None:
+    """Compare the true counts at a threshold with the target."""
+    at_most = [int(np.count_nonzero(s <= q)) for s in scores]
+    assert promise.rule.reached(at_most), f"the counts {at_most} are not enough"
+    gaps = [summary.gap for summary in summaries]
+    gaps = gaps if len(gaps) == len(scores) else [sum(gaps)] + [0] * (len(scores) - 1)
+    below = [int(np.count_nonzero(s < q)) - gap for s, gap in zip(scores, gaps, strict=True)]
+    assert not promise.rule.reached(below), f"{below} would have been enough"

@@ -1,0 +1,165 @@
+"""Each guarantee's promise on given sites, as maths.md states it, and the check that it is kept.
+
+Nothing here is taken from the guarantees themselves: rule, band and mixture are written out a second time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+import fedconformal as fc
+from tests.validity.integration import EveryCount, Rule, WeightedCount, expected_coverage
+from tests.validity.simulation import (
+    REPETITIONS,
+    Floats,
+    Site,
+    calibrator,
+    coverage_by_client,
+    draws,
+    mean,
+    proportional,
+    sizes,
+    thresholds,
+)
+
+INTEGRATION_ERROR = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """A guarantee on given sites: which counts are enough, and what coverage that promises to which mixtures."""
+
+    guarantee: fc.Guarantee
+    sites: tuple[Site, ...]
+    alpha: float
+    rule: Rule
+    mixtures: tuple[Floats, ...]
+    at_least: Fraction
+    at_most: Fraction
+    one_rank: float
+    """The coverage that one score is worth; the check has to see it."""
+    distinct: bool = True
+    """Whether no two scores are equal; with ties the upper end does not hold."""
+
+    def expected(self) -> list[float]:
+        """Return the expected coverage under every mixture."""
+        by_client = expected_coverage(self.sites, self.rule)
+        return [float(mixture @ by_client) for mixture in self.mixtures]
+
+
+def mixture(sites: Sequence[Site], alpha: float, *, distinct: bool = True) -> Promise:
+    """Theorem 1: rank ceil((1 - alpha)(N + K)), and a band of K ranks."""
+    N, K = sum(sizes(sites)), len(sites)
+    rank = rank_of(alpha, N + K)
+    return Promise(
+        guarantee=fc.Mixture(),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount((1,) * K, rank),
+        mixtures=(proportional(sites),),
+        at_least=Fraction(rank, N + K),
+        at_most=Fraction(rank + K - 1, N + K),
+        one_rank=1 / (N + K),
+        distinct=distinct,
+    )
+
+
+def weighted_mixture(sites: Sequence[Site], alpha: float, weights: Sequence[str] | None = None) -> Promise:
+    """Known weights lambda_k, or uniform ones: sum_k lambda_k m_k / (n_k + 1) reaches 1 - alpha."""
+    shares = [Fraction(w) for w in weights] if weights else [Fraction(1, len(sites))] * len(sites)
+    worth = [share / (n + 1) for share, n in zip(shares, sizes(sites), strict=True)]
+    whole = math.lcm(exact(alpha).denominator, *(w.denominator for w in worth))
+    given = np.array([float(share) for share in shares])
+    return Promise(
+        guarantee=fc.Mixture(weights=tuple(given) if weights else "uniform"),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount(tuple(int(w * whole) for w in worth), int((1 - exact(alpha)) * whole)),
+        mixtures=(given,),
+        at_least=1 - exact(alpha),
+        at_most=min(Fraction(1), 1 - exact(alpha) + sum(worth)),
+        one_rank=float(min(w for w in worth if w)),
+    )
+
+
+def exchangeable(sites: Sequence[Site], alpha: float) -> Promise:
+    """Alike sites: rank ceil((1 - alpha)(N + 1)) out of N + 1, exactly, on each of them."""
+    N, K = sum(sizes(sites)), len(sites)
+    rank = rank_of(alpha, N + 1)
+    return Promise(
+        guarantee=fc.Exchangeable(),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount((1,) * K, rank),
+        mixtures=tuple(np.eye(K)),
+        at_least=Fraction(rank, N + 1),
+        at_most=Fraction(rank, N + 1),
+        one_rank=1 / (N + 1),
+    )
+
+
+def one_client(sites: Sequence[Site], alpha: float, client: int) -> Promise:
+    """Split conformal prediction on one client: rank ceil((1 - alpha)(n_k + 1)) out of n_k + 1, exactly."""
+    n = sites[client].size
+    rank = rank_of(alpha, n + 1)
+    return Promise(
+        guarantee=fc.OneClient(client=client),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount(tuple(int(k == client) for k in range(len(sites))), rank),
+        mixtures=(np.eye(len(sites))[client],),
+        at_least=Fraction(rank, n + 1),
+        at_most=Fraction(rank, n + 1),
+        one_rank=1 / (n + 1),
+    )
+
+
+def every_client(sites: Sequence[Site], alpha: float) -> Promise:
+    """Each client by itself: all counts reach their own rank; nothing is promised from above."""
+    return Promise(
+        guarantee=fc.EveryClient(),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=EveryCount(tuple(rank_of(alpha, n + 1) for n in sizes(sites))),
+        mixtures=tuple(np.eye(len(sites))),
+        at_least=1 - exact(alpha),
+        at_most=Fraction(1),
+        one_rank=1 / (max(sizes(sites)) + 1),
+    )
+
+
+def check_kept(promise: Promise, *, seed: int, kind: str = "exact", repetitions: int = REPETITIONS) -> None:
+    """Simulate: coverage is within the promised band, and is what integration expects."""
+    calibrate = calibrator(promise.guarantee, promise.alpha, kind)
+    drawn = draws(promise.sites, seed=seed, repetitions=repetitions)
+    certificate = calibrate(drawn[0]).certificate
+    assert certificate.coverage_at_least == float(promise.at_least)
+    assert certificate.coverage_at_most == float(promise.at_most)
+    by_client = coverage_by_client(promise.sites, thresholds(calibrate, drawn))
+    for shares, expected in zip(promise.mixtures, promise.expected(), strict=True):
+        check_mean(promise, shares @ by_client, expected)
+
+
+def check_mean(promise: Promise, coverages: Floats, expected: float) -> None:
+    """Compare simulated coverages with the band and with what is expected."""
+    average, tolerance = mean(coverages)
+    assert tolerance < 0.6 * promise.one_rank, f"a rank is not seen: {tolerance:.4f} against {promise.one_rank:.4f}"
+    assert average >= promise.at_least - tolerance, f"{average:.4f} is below {float(promise.at_least):.4f}"
+    if promise.distinct:
+        assert average <= promise.at_most + tolerance, f"{average:.4f} is above {float(promise.at_most):.4f}"
+    assert abs(average - expected) <= tolerance + INTEGRATION_ERROR, f"{average:.4f}, expected {expected:.4f}"
+
+
+def exact(alpha: float) -> Fraction:
+    """Read alpha as the decimal it was written as."""
+    return Fraction(repr(alpha))
+
+
+def rank_of(alpha: float, total: int) -> int:
+    """Return ceil((1 - alpha) total), without rounding errors."""
+    return math.ceil((1 - exact(alpha)) * total)

@@ -1,0 +1,86 @@
+"""The sites on which the promises are tested: N + K is about 50, so that one rank is worth 2% of coverage.
+
+Scores are negative, above one, heavy-tailed, tied; nothing may depend on their scale.
+"""
+
+from __future__ import annotations
+
+from scipy import stats
+
+from tests.validity.promises import (
+    Promise,
+    every_client,
+    exchangeable,
+    mixture,
+    one_client,
+    weighted_mixture,
+)
+from tests.validity.simulation import HalfAtOneHalf, Site, uniform
+
+EASY, HARD = uniform(0, 1), uniform(2, 3)
+
+# Four sites that can hardly be more different: negative, skewed, above one, without a mean.
+DIFFERENT = (
+    Site(stats.norm(-2, 1), 20),
+    Site(stats.beta(1, 8), 12),
+    Site(uniform(0.5, 1.5), 8),
+    Site(stats.cauchy(), 6),
+)
+
+# Every calibration score of the hard clients is above the threshold, and so is every test score of theirs.
+BIG_EASY_SITE = (Site(EASY, 41), *[Site(HARD, 1)] * 4)
+
+# The mirror image: every score of the easy clients is below the threshold.
+BIG_HARD_SITE = (Site(HARD, 41), *[Site(EASY, 1)] * 4)
+
+THEOREM_1: dict[str, Promise] = {
+    "alike sites": mixture([Site(uniform(-1, 1), 9)] * 5, 0.2),
+    "different sites": mixture(DIFFERENT, 0.2),
+    "different sites, 90%": mixture([Site(stats.pareto(1), 30), Site(stats.t(2), 12), Site(stats.beta(5, 1), 5)], 0.1),
+    "sites that do not overlap": mixture([Site(EASY, 30), Site(HARD, 18)], 0.3),
+    "one big easy site": mixture(BIG_EASY_SITE, 0.2),
+    "one big hard site": mixture(BIG_HARD_SITE, 0.2),
+}
+
+TIES: dict[str, Promise] = {
+    "a coarse grid": mixture([Site(stats.randint(-2, 8), 25), Site(stats.randint(3, 12), 20)], 0.2, distinct=False),
+    "half of the scores are equal": mixture([Site(HalfAtOneHalf(), 38), Site(EASY, 10)], 0.22, distinct=False),
+}
+
+WEIGHTS: dict[str, Promise] = {
+    "uniform, lower end": weighted_mixture([Site(EASY, 24), Site(HARD, 9)], 0.6),
+    "uniform, upper end": weighted_mixture([Site(HARD, 24), Site(EASY, 9)], 0.2),
+    "uniform, different sites": weighted_mixture([Site(stats.norm(), 24), Site(stats.cauchy(1), 14)], 0.2),
+    "given, lower end": weighted_mixture([Site(EASY, 44), Site(HARD, 1), Site(HARD, 1)], 0.2, ["0.9", "0.06", "0.04"]),
+    "given, against the sizes": weighted_mixture(
+        [Site(stats.norm(-2, 1), 4), Site(stats.beta(1, 8), 29), Site(uniform(-0.2, 1.5), 9)],
+        0.3,
+        ["0.1", "0.6", "0.3"],
+    ),
+    "given, one site without weight": weighted_mixture(
+        [Site(uniform(0, 2), 19), Site(EASY, 19), Site(HARD, 10)], 0.2, ["0.4", "0.6", "0"]
+    ),
+}
+
+EXCHANGEABLE: dict[str, Promise] = {
+    "alike sites": exchangeable([Site(stats.norm(), 30), Site(stats.norm(), 14), Site(stats.norm(), 5)], 0.1),
+}
+
+ONE_CLIENT: dict[str, Promise] = {
+    "the others are easier": one_client([Site(EASY, 80), Site(HARD, 39)], 0.1, client=1),
+    "the others are harder": one_client([Site(stats.t(2), 39), Site(HARD, 7), Site(stats.cauchy(5), 1)], 0.2, client=0),
+}
+
+EVERY_CLIENT: dict[str, Promise] = {
+    "one is harder": every_client([Site(EASY, 24), Site(HARD, 39)], 0.1),
+    "all are different": every_client([Site(stats.norm(), 30), Site(stats.t(2), 30), Site(uniform(-3, 2), 24)], 0.2),
+}
+
+ALL: dict[str, dict[str, Promise]] = {
+    "Theorem 1": THEOREM_1,
+    "ties": TIES,
+    "weights": WEIGHTS,
+    "exchangeable": EXCHANGEABLE,
+    "one client": ONE_CLIENT,
+    "every client": EVERY_CLIENT,
+}

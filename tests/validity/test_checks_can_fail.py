@@ -1,0 +1,107 @@
+"""The checks of this directory go red when the rank is one too low, and when a lower count is one too high.
+
+The mistake is planted in the library; the very same checking functions must then fail, and say which bound
+was missed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fedconformal as fc
+from fedconformal.summaries.ranks import RankSummary
+from tests.validity import certified
+from tests.validity.certified import Summarise, check_certified
+from tests.validity.integration import WeightedCount
+from tests.validity.promises import Promise, check_kept
+from tests.validity.settings import ALL
+from tests.validity.simulation import calibrator
+from tests.validity.test_end_to_end import SCORES, check_sets_cover
+from tests.validity.test_p_values import check_p_values
+from tests.validity.test_shared_patients import check_finite_population, check_same_patients_everywhere
+
+MISSED = r"is below|is above|, expected|has probability"
+"""How a check says that coverage is wrong, and not just that it cannot tell."""
+
+NEARLY_ONE = Fraction(999, 1000)
+"""Certainty is never promised, and a curve that promises it would be refused."""
+
+CASES = [
+    pytest.param(promise, id=f"{group}: {name}") for group, found in ALL.items() for name, promise in found.items()
+]
+
+
+def lower_the_rank(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], sites: list[int]) -> None:
+    """Count one score more at these sites than is there: the threshold comes out one rank too low."""
+    promised_many = kind.promised_many
+
+    def one_more(self: Any, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
+        more = counts.copy()
+        more[sites] += 1
+        return [min(coverage, NEARLY_ONE) for coverage in promised_many(self, more, sizes)]
+
+    monkeypatch.setattr(kind, "promised_many", one_more)
+
+
+def lightest_site(promise: Promise) -> list[int]:
+    """Return the site whose scores are worth least; where each site has a rank of its own, all of them."""
+    if not isinstance(promise.rule, WeightedCount):
+        return list(range(len(promise.sites)))
+    weights = promise.rule.weights
+    return [weights.index(min(weight for weight in weights if weight))]
+
+
+@pytest.mark.parametrize("promise", CASES)
+def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, promise: Promise) -> None:
+    lower_the_rank(monkeypatch, type(promise.guarantee), lightest_site(promise))
+    with pytest.raises(AssertionError, match=MISSED):
+        check_kept(promise, seed=1)
+
+
+def test_a_rank_too_low_is_seen_with_shared_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    with pytest.raises(AssertionError, match=MISSED):
+        check_same_patients_everywhere(calibrator(fc.Mixture(), 0.1))
+    with pytest.raises(AssertionError, match=MISSED):
+        check_finite_population(calibrator(fc.Mixture(), 0.3))
+
+
+@pytest.mark.parametrize("score", SCORES, ids=str)
+def test_a_rank_too_low_is_seen_end_to_end(monkeypatch: pytest.MonkeyPatch, score: fc.Score) -> None:
+    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    with pytest.raises(AssertionError, match=MISSED):
+        check_sets_cover(score, "float32")
+
+
+def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    with pytest.raises(AssertionError, match=MISSED):
+        check_p_values(fc.LAC())
+
+
+# With coarse summaries of several sites, what one leaves out can make up for what another makes up; those
+# of one site, and those that keep most scores, show every count too many.
+@pytest.mark.parametrize(
+    ("name", "summarise"),
+    [
+        *[(name, certified.extended) for name, promise in certified.PROMISES.items() if promise.distinct],
+        *[(name, certified.tilted) for name in ("mixture of one", "uniform", "one client", "every client")],
+        *[(name, certified.plain) for name in ("mixture of one", "uniform", "one client", "every client")],
+        ("mixture of one", certified.pooled),
+    ],
+)
+def test_a_lower_count_too_high_is_seen(monkeypatch: pytest.MonkeyPatch, name: str, summarise: Summarise) -> None:
+    bounds = RankSummary.bounds
+
+    def one_more(self: RankSummary, q: NDArray[np.float64]) -> Any:
+        lower, upper = bounds(self, q)
+        return np.minimum(lower + 1, self.n), upper
+
+    monkeypatch.setattr(RankSummary, "bounds", one_more)
+    with pytest.raises(AssertionError, match="are not enough"):
+        check_certified(certified.PROMISES[name], summarise, seed=13)

@@ -1,0 +1,65 @@
+"""Too few scores for the promise: the threshold is +inf and everything is covered, with a warning.
+
+A rank clamped to the largest score would be finite and cover only n / (n + 1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.validity.simulation import (
+    Calibrator,
+    Site,
+    calibrator,
+    coverage_by_client,
+    draws,
+    mean,
+    thresholds,
+    uniform,
+)
+
+SITES = (Site(uniform(-1, 1), 9), Site(uniform(0, 3), 19))
+
+# The smallest alpha at which the largest scores are enough, for sites of 9 and 19 scores.
+SMALLEST_ALPHA = {
+    fc.Mixture(): "2/30",
+    fc.Mixture(weights="uniform"): "3/40",
+    fc.Mixture(weights=(0.2, 0.8)): "6/100",
+    fc.Exchangeable(): "1/29",
+    fc.OneClient(client=0): "1/10",
+    fc.OneClient(client=1): "1/20",
+    fc.EveryClient(): "1/10",
+}
+
+
+@pytest.mark.parametrize(("guarantee", "smallest"), SMALLEST_ALPHA.items(), ids=str)
+def test_too_small_an_alpha_covers_everything(guarantee: fc.Guarantee, smallest: str) -> None:
+    numerator, denominator = map(int, smallest.split("/"))
+    calibrate = calibrator(guarantee, numerator / denominator - 1e-6)
+    drawn = draws(SITES, seed=7, repetitions=10)
+    with pytest.warns(fc.InfeasibleWarning, match="more"):
+        q = thresholds(calibrate, drawn)
+    assert (q == math.inf).all()
+    assert (coverage_by_client(SITES, q) == 1).all()
+    with pytest.warns(fc.InfeasibleWarning):
+        certificate = calibrate(drawn[0]).certificate
+    assert certificate.coverage_at_least == certificate.coverage_at_most == 1
+
+
+@pytest.mark.parametrize(("guarantee", "smallest"), SMALLEST_ALPHA.items(), ids=str)
+def test_the_smallest_alpha_is_finite(guarantee: fc.Guarantee, smallest: str) -> None:
+    numerator, denominator = map(int, smallest.split("/"))
+    q = thresholds(calibrator(guarantee, numerator / denominator + 1e-6), draws(SITES, seed=7, repetitions=10))
+    assert np.isfinite(q).all()
+
+
+def test_the_largest_score_would_under_cover() -> None:
+    clamped: Calibrator = lambda scores: fc.calibrate([fc.summarize(scores[0])], alpha=0.1)  # noqa: E731
+    site = SITES[:1]
+    coverage, tolerance = mean(coverage_by_client(site, thresholds(clamped, draws(site, seed=8)))[0])
+    assert coverage == pytest.approx(0.9, abs=tolerance)
+    assert coverage < 0.95 - tolerance  # what a clamp to rank 9 of 9 would give at alpha = 0.05

@@ -1,0 +1,32 @@
+"""With many scores the promise curve keeps 1,024 points; what it says of other alphas stays true.
+
+At any alpha the scores at or below the curve's threshold reach the target rank; at the usual alphas they
+reach it exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedconformal as fc
+from tests.validity.promises import exact, rank_of
+from tests.validity.simulation import Site, draws, sizes
+
+SITES = (Site(stats.norm(), 4000), Site(stats.cauchy(), 1500), Site(stats.beta(2, 8), 300))
+N, K = sum(sizes(SITES)), len(SITES)
+
+
+@pytest.mark.parametrize("certified", [0.1, 0.0123])
+def test_the_target_rank_is_reached_at_any_alpha(certified: float) -> None:
+    (scores,) = draws(SITES, seed=21, repetitions=1)
+    curve = fc.calibrate([fc.summarize(s, "exact") for s in scores], alpha=certified).curve
+    together = np.sort(np.concatenate(scores))
+    assert len(curve.thresholds) <= 1024 < len(together)
+    for alpha in [*np.random.default_rng(22).random(300).round(6).tolist(), certified, 0.01, 0.05, 0.2, 0.5]:
+        rank = rank_of(alpha, N + K)
+        reached = np.count_nonzero(together <= curve.threshold(exact(alpha))) if rank <= N else N
+        assert rank <= reached + max(0, rank - N)
+        if alpha in (certified, 0.01, 0.05, 0.2, 0.5):
+            assert reached == rank
