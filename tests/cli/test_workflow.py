@@ -1,6 +1,7 @@
 """The file workflow as a user would run it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_sets_as_csv(calibrated: Path, command: Command) -> None:
 
 def test_a_training_run(folder: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
-    parts = {}
+    parts: dict[str, Any] = {}
     for part in ("val", "test"):
         parts[f"{part}_logits"] = rng.normal(size=(90, 5)) * 3
         parts[f"{part}_labels"] = rng.integers(0, 5, 90)

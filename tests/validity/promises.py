@@ -1,6 +1,6 @@
-"""Each guarantee's promise on given sites, as maths.md states it, and the check that it is kept.
+"""Each guarantee's promise on given sites, as its theorem states it, and the check that it is kept.
 
-Nothing here is taken from the guarantees themselves: rule, band and mixture are written out a second time.
+Nothing here is taken from the library: rule, band and mixture are written out a second time.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> 
         check_p_values(fc.LAC())
 
 
-# With coarse summaries of several sites, what one leaves out can make up for what another makes up; those
-# of one site, and those that keep most scores, show every count too many.
+# Where several sites send coarse summaries, the scores that one leaves out can hide a count too many of
+# another. A single site hides nothing, and summaries that keep most scores hide little.
 @pytest.mark.parametrize(
     ("name", "summarise"),
     [
