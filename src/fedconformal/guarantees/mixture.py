@@ -36,7 +36,7 @@ class Mixture(Guarantee):
 
     name = "mixture"
     assumption = (
-        "within each site, the calibration rows and the test row are exchangeable; "
+        "within each site, given the rows of the others, the calibration rows and the test row are exchangeable; "
         "the test row's site is drawn with the stated weights; the model was not fitted to the calibration rows"
     )
     caveat = (
@@ -44,7 +44,7 @@ class Mixture(Guarantee):
         "(the guarantee every-client promises it to each site)."
     )
 
-    weights: str | tuple[float, ...] = "proportional"
+    weights: str | Sequence[float] = "proportional"
 
     def __post_init__(self) -> None:
         """Check the weights."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, find_client, more_in_total
 
@@ -32,8 +34,10 @@ class OneClient(Guarantee):
 
     def __post_init__(self) -> None:
         """Check the client."""
-        if isinstance(self.client, bool) or not isinstance(self.client, str | int):
+        if isinstance(self.client, bool) or not isinstance(self.client, str | int | np.integer):
             raise InputError(f"client is {self.client!r}, expected a site's name or its position")
+        if not isinstance(self.client, str):
+            object.__setattr__(self, "client", int(self.client))
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Find the site's position."""

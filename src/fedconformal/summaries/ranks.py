@@ -120,7 +120,9 @@ class RankSummary(Summary):
             stated_gap=0,
             sizes=(len(new),),
         )
-        return self.merge([self, addition], **about).thin()
+        grown = self.merge([self, addition], **about)
+        # Whether to thin depends on n alone, so that the stated gap does not depend on the scores.
+        return grown.thin() if grown.n > KEEP else grown
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
@@ -140,8 +142,6 @@ class RankSummary(Summary):
 
         How much it grows does not depend on the scores, so the stated gap stays a bound known beforehand.
         """
-        if len(self.values) <= keep:
-            return self
         gap = min(self.gap + math.ceil(self.n / keep), self.n - 1)
         upper = self._at_most(np.arange(1, len(self.values) + 1))
         last = len(self.values) - 1
