@@ -62,9 +62,11 @@ def test_lists_and_dicts_of_sites() -> None:
     same = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="#2"), alpha=0.2).calibrate(
         tuple(sites().values())
     )
-    assert one.threshold_ == same.threshold_ == fc.FederatedConformalClassifier(alpha=0.2).calibrate(
-        {"south": sites()["south"]}
-    ).threshold_
+    assert (
+        one.threshold_
+        == same.threshold_
+        == fc.FederatedConformalClassifier(alpha=0.2).calibrate({"south": sites()["south"]}).threshold_
+    )
     assert one.certificate_.guarantee == {"name": "one-client", "client": "south"}
 
 

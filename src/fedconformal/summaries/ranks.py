@@ -206,7 +206,7 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
     """List the ranks that a site with n scores sends, in ascending order, the last one n.
 
     >>> scheduled_ranks(10, 4, None), scheduled_ranks(1000, 8, Fraction(1, 10))
-    (array([ 3,  5,  8, 10]), array([   1,  250,  500,  750,  800,  912, 1000]))
+    (array([ 3,  5,  8, 10]), array([ 250,  500,  675,  750,  900,  925, 1000]))
     """
     spread = -(-n * _levels(points, alpha) // LEVEL)
     ranks = np.unique(np.maximum(spread, 1)) if n > points else np.arange(1, n + 1)
@@ -218,10 +218,10 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
 def _levels(points: int, alpha: Fraction | None) -> Integers:
     even = points if alpha is None else points - points // 2
     levels = [i * LEVEL // even for i in range(1, even + 1)]
-    for i in range(points - even):
-        # t runs over [-1, 1]; its signed square crowds around 0, that is around 1 - alpha.
-        t = Fraction(2 * i, points - even - 1) - 1 if points - even > 1 else Fraction(0)
-        centre = 1 - (alpha or 0)
+    centre = 1 - (alpha or 0)
+    for i in range(1, points - even + 1):
+        # t runs up to 1; its signed square crowds around 0, that is around 1 - alpha.
+        t = Fraction(2 * i, points - even) - 1
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
     return np.array(levels, dtype=np.int64)
