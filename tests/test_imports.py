@@ -26,12 +26,8 @@ for score in (fc.LAC(), fc.APS(), fc.RAPS()):
 """
 
 
-@pytest.mark.parametrize(
-    "program", [IMPORT, EVERY_NAME, CALIBRATE], ids=["import", "every name", "calibrate"]
-)
+@pytest.mark.parametrize("program", [IMPORT, EVERY_NAME, CALIBRATE], ids=["import", "every name", "calibrate"])
 def test_nothing_heavy_is_loaded(program: str) -> None:
     report = "import json, sys; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}\n{report}"], check=True, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", f"{program}\n{report}"], check=True, stdout=subprocess.PIPE, text=True)
     assert HEAVY.isdisjoint(json.loads(done.stdout))

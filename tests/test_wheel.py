@@ -80,7 +80,5 @@ def test_the_library_works_with_core_dependencies_only(scripts: Path, tmp_path: 
 
 
 def test_the_command_line_works_with_core_dependencies_only(scripts: Path, tmp_path: Path) -> None:
-    answer = run(
-        scripts / "fedconformal", "plan", "--alpha", "0.1", "--sizes", "200,50,20", "--json", cwd=tmp_path
-    )
+    answer = run(scripts / "fedconformal", "plan", "--alpha", "0.1", "--sizes", "200,50,20", "--json", cwd=tmp_path)
     assert isinstance(json.loads(answer), dict)

@@ -57,6 +57,8 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     """
     wanted = as_alpha(alpha)
     guarantee = Mixture() if guarantee is None else guarantee
+    if not isinstance(guarantee, Guarantee):
+        raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     summaries = _checked(summaries)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
     bound = guarantee.bind(names, sizes)
@@ -85,9 +87,6 @@ def _checked(summaries: Sequence[Summary]) -> list[Summary]:
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
-    for summary in summaries:
-        if not isinstance(summary, Summary):
-            raise InputError(f"expected summaries, got {type(summary).__name__}; fedconformal.summarize makes them")
     check_together(summaries)
     return summaries
 

@@ -17,7 +17,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.scores import RAPS, Score
 from fedconformal.summaries import summarize
-from fedconformal.validation import Booleans, Floats
+from fedconformal.validation import Booleans, Floats, shown
 
 Site = tuple[ArrayLike, ArrayLike]
 
@@ -57,13 +57,15 @@ class FederatedConformalClassifier:
         """Score each site's (X, labels), summarise, and find the threshold."""
         named = list(sites.items()) if isinstance(sites, Mapping) else [(f"#{k + 1}", s) for k, s in enumerate(sites)]
         score = RAPS() if self.score is None else self.score
+        if not isinstance(score, Score):
+            raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
         for name, site in named:
             try:
                 rows, labels = site
                 scores = score.evaluate(self._probabilities(rows), labels)
                 summaries.append(summarize(scores, self.kind, alpha=self.alpha, score=score, site=name))
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 raise InputError(f"site {name!r}: {error}") from error
         self.predictor_ = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         return self

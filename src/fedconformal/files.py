@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
 
+UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 READABLE = (".npy", ".npz", ".csv")
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
@@ -22,26 +25,32 @@ def read_array(path: Path, *names: str, text: bool = False) -> NDArray[Any]:
     """Read an array; in an .npz with several, the one with one of these names."""
     if path.suffix not in READABLE:
         raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
+    if path.suffix == ".npz":
+        return _pick(read_npz(path), path, names)
     try:
         if path.suffix == ".csv":
             return _read_csv(path, text=text)
-        if path.suffix == ".npy":
-            array: NDArray[Any] = np.load(path, allow_pickle=False)
-            return array
-        return _pick(read_npz(path), path, names)
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        with path.open("rb") as file:
+            return npy.read_array(file)
+    except UNREADABLE as error:
         raise unreadable(path, error) from None
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Read every array of an .npz file."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise InputError(f"{path}: is a single array, not an .npz archive")
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            return {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
+    except UNREADABLE as error:
         raise unreadable(path, error) from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as member:
+        array: NDArray[Any] = npy.read_array(member)
+        if member.read(1):  # reading to the end also checks the CRC
+            raise ValueError(f"{name} has trailing bytes")
+    return array
 
 
 def read_bytes(path: Path) -> bytes:
@@ -78,7 +87,8 @@ def unreadable(path: Path, error: Exception) -> InputError:
     """Say in one line that a file cannot be read, and why."""
     if isinstance(error, InputError):
         return error
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+    reason = error.strerror if isinstance(error, OSError) else None
+    reason = reason or " ".join(str(error).split()) or type(error).__name__
     return InputError(f"{path}: cannot be read ({reason})")
 
 
@@ -93,20 +103,14 @@ def _pick(arrays: dict[str, NDArray[Any]], path: Path, names: tuple[str, ...]) -
 
 def _read_csv(path: Path, *, text: bool) -> NDArray[Any]:
     with path.open(encoding="utf-8-sig") as file:
-        lines = (line for line in file if line.strip())
-        first = next(lines, "")
-    if not first:
+        lines = [line for line in file if line.strip()]
+    # A header is a first line without a single number in it; a cell that is empty is not a name.
+    cells = [cell.strip() for cell in lines[0].split(",")] if lines else []
+    if not text and all(cell and not _is_number(cell) for cell in cells):
+        del lines[:1]
+    if not lines:
         raise InputError(f"{path}: is empty")
-    header = not text and not all(_is_number(cell) for cell in first.split(","))
-    return np.loadtxt(
-        path,
-        dtype=np.str_ if text else np.float64,
-        delimiter=",",
-        skiprows=int(header),
-        ndmin=2,
-        encoding="utf-8-sig",
-        comments=None,
-    )
+    return np.loadtxt(lines, dtype=np.str_ if text else np.float64, delimiter=",", ndmin=2, comments=None)
 
 
 def _is_number(cell: str) -> bool:

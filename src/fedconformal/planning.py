@@ -10,7 +10,7 @@ import msgspec
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import EveryClient, Exchangeable, Guarantee, Mixture, OneClient
-from fedconformal.validation import as_alpha
+from fedconformal.validation import as_alpha, as_sizes
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +54,10 @@ def plan(*, alpha: Any, sizes: Sequence[int], sites: Sequence[str] | None = None
     one-client #3 False 1.0 calibration scores needed: 4 more at site '#3'
     """
     wanted = as_alpha(alpha)
-    counts = [int(n) for n in sizes]
-    if not counts or any(n != m or n < 1 for n, m in zip(counts, sizes, strict=True)):
-        raise InputError("sizes: expected one whole number of calibration rows a site, each at least 1")
+    counts = as_sizes(sizes)
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
+    if len(names) != len(counts):
+        raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
     offered: list[tuple[str, Guarantee]] = [
         ("mixture proportional", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),

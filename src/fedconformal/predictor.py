@@ -24,7 +24,7 @@ from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.files import read_bytes, write_bytes
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
-from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha
+from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha, shown
 
 
 class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,7 +98,7 @@ class Predictor:
 
         Each alpha must have been fixed beforehand; picking one after looking at sets voids the promise.
         """
-        if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str):
+        if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
             if not len(alpha):
                 raise InputError("alpha is an empty list")
             return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
@@ -141,12 +141,12 @@ class Predictor:
         """Read hostile JSON: anything malformed or changed is refused."""
         try:
             content = json.loads(data, parse_constant=_refuse_constant)
+            if not isinstance(content, dict) or content.get("kind") != "fedconformal predictor":
+                raise InputError("not a fedconformal predictor")
+            digest = _digest({key: value for key, value in content.items() if key != "sha256"})
         except (ValueError, RecursionError) as error:
-            raise InputError(f"not a fedconformal predictor: {error}") from None
-        if not isinstance(content, dict) or content.get("kind") != "fedconformal predictor":
-            raise InputError("not a fedconformal predictor")
-        stated = content.get("sha256")
-        if stated != _digest({key: value for key, value in content.items() if key != "sha256"}):
+            raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None
+        if content.get("sha256") != digest:
             raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
         try:
             document = msgspec.convert(content, _Document, strict=True)
@@ -176,7 +176,7 @@ def load(path: str | Path) -> Predictor:
     except InputError as error:
         if str(error).startswith(f"{path}:"):
             raise
-        raise InputError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ raises `InputError` with a message that names the argument and the first bad row
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +21,10 @@ ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
 
 MAX_NAME = 64
+MAX_SHOWN = 60
+
+CHUNK = 2**16
+"""Entries worked on at a time: the work space stays in cache and memory stays bounded."""
 
 Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
@@ -58,20 +63,38 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
     fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, say --from logits
     """
     array = as_matrix(values, name)
-    if not len(array):
-        return array
-    sums = array.sum(axis=1, dtype=np.float64)
-    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
-    if array.min() >= 0 and not off.any():
-        return array
-    row = int(np.argmax(off | (array.min(axis=1) < 0)))
-    if not np.isfinite(array[row]).all():
-        raise InputError(f"{name}: row {row} holds a value that is not finite (NaN or inf)")
+    for rows in chunks(array):
+        check_distributions(array[rows], name, rows.start)
+    return array
+
+
+def chunks(array: NDArray[Any]) -> Iterator[slice]:
+    """Cut the rows into slices of about CHUNK entries."""
+    step = max(1, CHUNK // array.shape[1])
+    for start in range(0, len(array), step):
+        yield slice(start, min(start + step, len(array)))
+
+
+def check_distributions(array: Probabilities, name: str, start: int) -> None:
+    """Refuse rows that are no distributions; `start` is the number of the first one."""
+    # A quick sum in the array's own precision, far enough from the limit to be sure; NaN fails every comparison.
+    with np.errstate(over="ignore", invalid="ignore"):
+        quick = array @ np.ones(array.shape[1], dtype=array.dtype)
+    if array.min() >= 0 and np.abs(quick - 1).max() <= SUM_TOLERANCE / 2:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = array.sum(axis=1, dtype=np.float64)
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)
+    if not off.any():
+        return
+    row = int(np.argmax(off))
     least = array[row].min()
+    if not np.isfinite(array[row]).all():
+        raise InputError(f"{name}: row {start + row} holds a value that is not finite (NaN or inf)")
     problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
     likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
     advice = "if these are logits, say --from logits" if likely_logits else "give whole distributions, one a row"
-    raise InputError(f"{name}: row {row} {problem}; {advice}")
+    raise InputError(f"{name}: row {start + row} {problem}; {advice}")
 
 
 def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits") -> Floats:
@@ -87,8 +110,10 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
         raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
     if len(array) and _are_distributions(array):
         raise InputError(f"{name}: every row is a distribution already; leave out --from logits")
-    scaled = array.astype(np.float64) / temperature
-    scaled -= scaled.max(axis=1, keepdims=True)
+    scaled = array.astype(np.float64)
+    with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
+        scaled -= scaled.max(axis=1, keepdims=True)
+        scaled /= temperature
     np.exp(scaled, out=scaled)
     scaled /= scaled.sum(axis=1, keepdims=True)
     return scaled
@@ -97,7 +122,8 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
 def _are_distributions(array: Probabilities) -> bool:
     if array.shape[1] == 1:  # one class: a column of ones says nothing
         return False
-    sums = array.sum(axis=1, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        sums = array.sum(axis=1, dtype=np.float64)
     return bool(array.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE).all())
 
 
@@ -124,21 +150,37 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
         raise InputError(f"{name}: has shape {array.shape}, expected one score a row")
     if not len(array):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float64)
     finite = np.isfinite(array)
     if not finite.all():
         raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")
-    return array.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    return array + 0.0  # -0.0 becomes 0.0
 
 
 def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
     """Check for one client id a row, a number or a name."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: cannot be read as one id a row ({error})") from None
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
     if array.shape == (rows, 1):
         array = array[:, 0]
-    if array.shape != (rows,) or array.dtype.kind not in "iufbUS":
+    if array.shape != (rows,) or array.dtype.kind not in "iufbU":
         header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
         raise InputError(f"{name}: expected {rows} client ids, one a row, got {array.dtype} {array.shape}{header}")
     return array
+
+
+def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
+    """Check for one whole number of rows a site, each at least 1."""
+    array = as_array(values, name)
+    whole = (array >= 1) & (array < 2**53) & (array == np.floor(array))
+    if array.ndim != 1 or not len(array) or not whole.all():
+        raise InputError(f"{name}: expected one whole number of calibration rows a site, each at least 1")
+    return [int(n) for n in array]
 
 
 def rising(values: NDArray[Any]) -> bool:
@@ -159,21 +201,33 @@ def as_alpha(alpha: Any) -> Fraction:
     try:
         # Through float: a Fraction of the text "1e-999999999" would never finish.
         exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
     except (ValueError, OverflowError):
-        raise InputError(f"alpha is {alpha!r}, expected a number between 0 and 1") from None
-    exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+        exact = Fraction(0)
     if not 0 < exact < 1:
-        raise InputError(f"alpha is {alpha}, expected a number between 0 and 1")
+        raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1")
     return exact
+
+
+def shown(value: Any) -> str:
+    """Write a value that was given, in one line and not too long."""
+    try:
+        text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    except ValueError:  # a whole number of thousands of digits
+        text = "too long to show"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def as_temperature(temperature: Any) -> float:
     """Check for a positive, finite temperature."""
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.floating | np.integer):
-        raise InputError(f"temperature is {temperature!r}, expected a positive number")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise InputError(f"temperature is {temperature}, expected a positive number")
-    return float(temperature)
+    try:
+        number = isinstance(temperature, int | float | np.floating | np.integer) and not isinstance(temperature, bool)
+        value = float(temperature) if number else math.nan
+    except OverflowError:
+        value = math.inf
+    if not 0 < value < math.inf:
+        raise InputError(f"temperature is {shown(temperature)}, expected a positive number")
+    return value
 
 
 def as_name(text: Any, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 
 from fedconformal import registry
@@ -35,15 +36,19 @@ def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
     certificate = predictor.certificate
     given = {summary.digest(): summary for summary in summaries}
     wanted = [record.sha256 for record in certificate.summaries]
+    spare = Counter(summary.digest() for summary in summaries)
+    spare.subtract(wanted)
     problems = [
-        f"the summary of {summary.label} is not the one that was certified"
-        for digest, summary in given.items()
-        if digest not in wanted
+        f"the summary of {given[digest].label} is given too often"
+        if digest in wanted
+        else f"the summary of {given[digest].label} is not the one that was certified"
+        for digest, count in spare.items()
+        if count > 0
     ]
     problems += [
         f"the certified summary of {_who(record)} was not given"
         for record in certificate.summaries
-        if record.sha256 not in given
+        if spare[record.sha256] < 0
     ]
     if problems:
         return problems

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal import registry
-from fedconformal.scores import base
+from fedconformal import registry, validation
 from fedconformal.validation import Floats
 from tests.contracts.tools import (
     PUBLIC,
@@ -78,13 +77,13 @@ def test_a_row_scores_the_same_in_any_company(score: fc.Score, probs: Probs, see
 @every_score
 def test_chunks_change_nothing(score: fc.Score, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    probs = rng.dirichlet(np.full(700, 0.1), size=250)  # more than one chunk of 2^17 entries
+    probs = rng.dirichlet(np.full(700, 0.1), size=250)  # more than one chunk
     labels = rng.integers(0, 700, size=250)
-    assert probs.size > base.CHUNK
+    assert probs.size > validation.CHUNK
     q = float(np.median(score.evaluate(probs, labels)))
     found = [score.evaluate_all(probs), score.evaluate(probs, labels), score.predict_set(probs, q)]
     for chunk in (1, 700 * 7, 2**40):
-        monkeypatch.setattr(base, "CHUNK", chunk)
+        monkeypatch.setattr(validation, "CHUNK", chunk)
         again = [score.evaluate_all(probs), score.evaluate(probs, labels), score.predict_set(probs, q)]
         assert all(same_bits(one, two) for one, two in zip(found, again, strict=True))
 
@@ -128,6 +127,24 @@ def test_sets_are_the_labels_that_score_at_most_the_threshold(score: fc.Score, p
         assert forced[np.arange(len(probs)), top].all()
         forced[np.arange(len(probs)), top] = sets[np.arange(len(probs)), top]
         assert same_bits(forced, sets)
+
+
+@every_score
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [33, 130, 1000])
+def test_sets_of_many_classes(score: fc.Score, dtype: type[np.floating[Any]], classes: int) -> None:
+    """Sets may be found without scoring every label; they must be the same sets, ties and deep rows included."""
+    rng = np.random.default_rng(classes)
+    spread = rng.dirichlet(np.full(classes, 0.05), size=40)
+    tied = rng.multinomial(3 * classes, np.full(classes, 1 / classes), size=40) / (3 * classes)
+    flat = np.full((2, classes), 1 / classes)
+    peaks = np.eye(classes)[rng.integers(0, classes, 3)]
+    probs = np.concatenate([spread, tied, flat, peaks])[rng.permutation(85)].astype(dtype)
+    scores = score.evaluate_all(probs)
+    values = np.unique(scores)
+    picked = np.concatenate([rng.choice(values, 25), values[[0, -1]]])
+    for q in [*picked, *np.nextafter(picked, -np.inf), 0.5, 0.9, 0.999, 1.0, -1.0, np.inf]:
+        assert np.array_equal(score.predict_set(probs, q, allow_empty=True), scores <= q)
 
 
 @every_score

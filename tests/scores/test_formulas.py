@@ -24,7 +24,7 @@ def rounded(row: Probs) -> list[float]:
 def aps(row: Probs, label: int) -> tuple[float, int]:
     """Return the sum and the rank in plain Python: labels in order of probability, ties by index."""
     p = rounded(row)
-    order = sorted(range(len(p)), key=lambda j: (-p[j], j))
+    order = sorted(range(len(p)), key=lambda j: (-float(row[j]), j))
     rank = order.index(label) + 1
     return sum(p[j] for j in order[:rank]), rank
 
@@ -58,10 +58,12 @@ def test_the_settings_of_the_paper_are_the_defaults() -> None:
     assert fc.APS() == fc.APS(randomized=False, random_state=0)
 
 
-def test_forty_bits_are_kept() -> None:
+def test_forty_bits_are_summed_and_all_are_compared() -> None:
     step = 2.0**-40
     assert fc.APS().evaluate([[0.5 - step, 0.5 + step]], [1])[0] == 0.5 + step
-    assert fc.APS().evaluate([[0.5 - step / 8, 0.5 + step / 8]], [0])[0] == 0.5  # a tie after rounding: by index
+    close = [[0.5 - step / 8, 0.5 + step / 8]]
+    assert fc.APS().evaluate_all(close).tolist() == [[1.0, 0.5]]  # the larger one is ahead, by however little
+    assert fc.APS().evaluate_all([[0.5, 0.5]]).tolist() == [[0.5, 1.0]]
 
 
 def mix(state: int) -> int:

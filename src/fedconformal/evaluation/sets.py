@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
-from fedconformal.validation import Booleans, Integers, as_clients, as_labels
+from fedconformal.validation import Booleans, Integers, as_array, as_clients, as_labels
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
@@ -78,7 +78,7 @@ def evaluate_sets(sets: ArrayLike, labels: ArrayLike, *, clients: ArrayLike | No
     >>> [(group.name, group.coverage) for group in result.by_client]
     [('a', 1.0), ('b', 0.0)]
     """
-    member: Booleans = np.asarray(sets)
+    member: Booleans = as_array(sets, "sets")
     if member.ndim != 2 or member.dtype != np.bool_ or not len(member):
         raise InputError(f"sets: expected (rows, classes) booleans, got {member.dtype} of shape {member.shape}")
     rows, classes = member.shape

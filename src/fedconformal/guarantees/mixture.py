@@ -52,7 +52,10 @@ class Mixture(Guarantee):
             if self.weights not in ("proportional", "uniform"):
                 raise InputError(f"weights is {self.weights!r}, expected 'proportional', 'uniform' or numbers")
             return
-        weights = tuple(float(w) for w in np.asarray(self.weights, dtype=np.float64).ravel())
+        try:
+            weights = tuple(float(w) for w in np.asarray(self.weights, dtype=np.float64).ravel())
+        except (ValueError, TypeError, OverflowError):
+            weights = ()
         if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
             raise InputError("weights: expected one finite number a site, none negative")
         if abs(sum(weights) - 1) > WEIGHT_TOLERANCE:

@@ -2,12 +2,14 @@
 
 Romano, Sesia and Candes, "Classification with valid and adaptive coverage", 2020.
 
-Probabilities are rounded to multiples of 2^-40 first. Sums of such numbers are exact in float64, so a
-score does not depend on the order of summation, and the sorted and the unsorted way agree to the last bit.
+Labels are ranked by their probabilities as they are. What is summed are the probabilities rounded to
+multiples of 2^-40: such sums are exact in float64, so a score does not depend on the order of summation, and
+the sorted and the unsorted way agree to the last bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +17,13 @@ from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
 from fedconformal.scores.base import Score
-from fedconformal.validation import Floats, Integers, Probabilities
+from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
-UNIT = 2.0**40
+GRID = 2.0**-40
+SHIFT = 1.5 * 2.0**12
+"""Adding and subtracting this rounds to the grid: numbers of that size are multiples of 2^-40."""
+
+FIRST_DEPTH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,53 +58,100 @@ class APS(Score):
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row; no sort: everything more probable is ahead of it."""
-        units = in_units(probs)
-        own = units[np.arange(len(units)), labels, None]
-        ahead = units > own
-        ahead |= (units == own) & (np.arange(units.shape[1]) <= labels[:, None])
-        total = np.einsum("ij,ij->i", units, ahead)
-        return self._combine(total, np.count_nonzero(ahead, axis=1), own[:, 0], self._draws(units))
+        own = probs[np.arange(len(probs)), labels]
+        ahead = probs > own[:, None]
+        mass = on_grid(own)
+        total = on_grid(probs * ahead) @ np.ones(probs.shape[1]) + mass
+        ranks = 1 + np.count_nonzero(ahead, axis=1)
+        equal = np.equal(probs, own[:, None], out=ahead)
+        if np.count_nonzero(equal) > len(probs):  # ties go by class index
+            before = np.count_nonzero(equal & (np.arange(probs.shape[1]) < labels[:, None]), axis=1)
+            total += before * mass
+            ranks += before
+        return self.combine(total, ranks, mass, self.draws(probs))
 
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label, in one stable sort a row."""
-        units = in_units(probs)
-        order = np.argsort(-units, axis=1, kind="stable")
-        own = np.take_along_axis(units, order, axis=1)
-        ranks = np.arange(1, units.shape[1] + 1)
-        scores = self._combine(own.cumsum(axis=1), ranks, own, self._draws(units)[:, None])
+        order = np.argsort(-probs, axis=1, kind="stable")
+        own = on_grid(np.take_along_axis(probs, order, axis=1))
+        ranks = np.arange(1, probs.shape[1] + 1)
+        scores = self.combine(own.cumsum(axis=1), ranks, own, self.draws(probs)[:, None])
         out = np.empty_like(scores)
         np.put_along_axis(out, order, scores, axis=1)
         return out
 
-    def _combine(self, total: Floats, ranks: NDArray[np.signedinteger], own: Floats, draws: Floats) -> Floats:
-        scores = total / UNIT
-        if self.randomized:
-            scores -= draws * (own / UNIT)
-        return scores + self._penalties(ranks)
+    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+        """Look only at the top of each row: scores rise with the rank."""
+        return super().rule(limit) if limit.ndim else TopOfRow(self, float(limit))
 
-    def _penalties(self, ranks: NDArray[np.signedinteger]) -> Floats:
-        return np.zeros(ranks.shape)
+    def combine(self, total: Floats, ranks: NDArray[np.signedinteger], own: Floats, draws: Floats) -> Floats:
+        """Put a score together; each step is one rounding, so it rises with the rank in floats too."""
+        return total - draws * own if self.randomized else total
 
-    def _draws(self, units: Floats) -> Floats:
-        if not self.randomized:
-            return np.zeros(len(units))
-        return uniform_hash(units, self.random_state)
+    def draws(self, probs: Probabilities) -> Floats:
+        """Draw one U a row."""
+        return uniform_hash(on_grid(probs), self.random_state) if self.randomized else np.zeros(len(probs))
 
 
-def in_units(probs: Probabilities) -> Floats:
-    """Round probabilities to whole multiples of 2^-40; sums stay exact up to 2^13."""
-    units = np.multiply(probs, UNIT, dtype=np.float64)
-    return np.rint(units, out=units)
+class TopOfRow:
+    """The labels that score at most a limit, from the largest probabilities of each row alone.
+
+    Looks as deep as the last chunk needed; rows that need more are looked at as a whole.
+    """
+
+    def __init__(self, score: APS, limit: float) -> None:
+        self._score = score
+        self._limit = limit
+        self._depth = FIRST_DEPTH
+
+    def __call__(self, probs: Probabilities) -> Booleans:
+        """Find the least probability that is in, and compare."""
+        classes = probs.shape[1]
+        draws = self._score.draws(probs)
+        depth = min(self._depth, classes)
+        count, least, tied = self._look(probs, draws, depth)
+        deeper = np.flatnonzero(count == depth) if depth < classes else np.empty(0, dtype=np.intp)
+        if deeper.size:
+            count[deeper], least[deeper], tied[deeper] = self._look(probs[deeper], draws[deeper], classes)
+        self._depth = int(count.max()) + 8
+        members = probs >= least[:, None]
+        unclear = np.flatnonzero(tied)  # equal probabilities on both sides of the limit go by class index
+        if unclear.size:
+            members[unclear] = self._score.of_all(probs[unclear]) <= self._limit
+        return members
+
+    def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities, Booleans]:
+        classes = probs.shape[1]
+        if depth * 4 < classes:
+            top = np.partition(probs, classes - depth, axis=1)[:, classes - depth :]
+            top.sort(axis=1)
+        else:
+            top = np.sort(probs, axis=1)[:, classes - depth :]
+        top = top[:, ::-1]
+        own = on_grid(top)
+        scores = self._score.combine(own.cumsum(axis=1), np.arange(1, depth + 1), own, draws[:, None])
+        count = np.count_nonzero(scores <= self._limit, axis=1)
+        rows = np.arange(len(probs))
+        least = np.where(count > 0, top[rows, count - 1], np.inf).astype(probs.dtype)
+        following = top[rows, np.minimum(count, depth - 1)]
+        return count, least, (count > 0) & (count < depth) & (following == least)
 
 
-def uniform_hash(units: Floats, seed: int) -> Floats:
-    """Hash each row of whole numbers to a number in [0, 1), the same on every machine.
+def on_grid(probs: Probabilities) -> Floats:
+    """Round probabilities to multiples of 2^-40, half to even."""
+    rounded = np.add(probs, SHIFT, dtype=np.float64)
+    rounded -= SHIFT
+    return rounded
+
+
+def uniform_hash(rounded: Floats, seed: int) -> Floats:
+    """Hash each row of multiples of 2^-40 to a number in [0, 1), the same on every machine.
 
     A multilinear hash with one 64-bit key a column, then a finaliser (Steele, Lea and Flood, "SplitMix", 2014).
     """
-    columns = np.arange(units.shape[1], dtype=np.uint64)
+    columns = np.arange(rounded.shape[1], dtype=np.uint64)
     keys = _mix(_mix(np.full_like(columns, seed)) + columns)
-    mixed = _mix(units.astype(np.uint64) @ keys)
+    mixed = _mix((rounded / GRID).astype(np.uint64) @ keys)
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

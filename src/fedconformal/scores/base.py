@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,10 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
-from fedconformal.validation import Booleans, Floats, Integers, Probabilities, as_labels, as_probabilities
+from fedconformal.validation import (
+    Booleans,
+    Floats,
+    Integers,
+    Probabilities,
+    as_labels,
+    as_matrix,
+    check_distributions,
+    chunks,
+)
 
-CHUNK = 2**17
-"""Entries worked on at a time: the work space stays in cache and memory stays bounded."""
+NAME = "probabilities"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +43,25 @@ class Score(ABC):
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label of a chunk of checked rows, equal to `of_labels` bit for bit."""
 
+    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+        """Return what turns a chunk of checked rows into sets; scores with a faster way have their own."""
+        return lambda probs: self.of_all(probs) <= limit
+
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""
-        checked = as_probabilities(probs)
-        wanted = as_labels(labels, rows=len(checked), classes=checked.shape[1])
-        out = np.empty(len(checked))
-        for rows in chunks(checked):
-            out[rows] = self.of_labels(checked[rows], wanted[rows])
+        matrix = as_matrix(probs, NAME)
+        wanted = as_labels(labels, rows=len(matrix), classes=matrix.shape[1])
+        out = np.empty(len(matrix))
+        for rows in checked_chunks(matrix):
+            out[rows] = self.of_labels(matrix[rows], wanted[rows])
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
         """Score every label: (n, J) probabilities give (n, J) scores."""
-        checked = as_probabilities(probs)
-        out = np.empty(checked.shape)
-        for rows in chunks(checked):
-            out[rows] = self.of_all(checked[rows])
+        matrix = as_matrix(probs, NAME)
+        out = np.empty(matrix.shape)
+        for rows in checked_chunks(matrix):
+            out[rows] = self.of_all(matrix[rows])
         return out
 
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
@@ -58,20 +70,24 @@ class Score(ABC):
         The threshold is one number, +inf included, or one a class. With `allow_empty=False` the most
         probable label is always in, which can only raise coverage.
         """
-        checked = as_probabilities(probs)
-        limit = np.asarray(threshold, dtype=np.float64)
-        if limit.shape not in ((), (checked.shape[1],)) or np.isnan(limit).any():
-            raise InputError(f"threshold: expected a number or one for each of {checked.shape[1]} classes, no NaN")
-        sets = np.empty(checked.shape, dtype=np.bool_)
-        for rows in chunks(checked):
-            np.less_equal(self.of_all(checked[rows]), limit, out=sets[rows])
+        matrix = as_matrix(probs, NAME)
+        try:
+            limit = np.asarray(threshold, dtype=np.float64)
+        except (ValueError, TypeError):
+            limit = np.array(np.nan)
+        if limit.shape not in ((), (matrix.shape[1],)) or np.isnan(limit).any():
+            raise InputError(f"threshold: expected a number or one for each of {matrix.shape[1]} classes, no NaN")
+        sets = np.empty(matrix.shape, dtype=np.bool_)
+        members = self.rule(limit)
+        for rows in checked_chunks(matrix):
+            sets[rows] = members(matrix[rows])
             if not allow_empty:
-                sets[rows][np.arange(rows.stop - rows.start), checked[rows].argmax(axis=1)] = True
+                sets[rows][np.arange(rows.stop - rows.start), matrix[rows].argmax(axis=1)] = True
         return sets
 
 
-def chunks(probs: Probabilities) -> Iterator[slice]:
-    """Cut the rows into slices of about CHUNK entries."""
-    step = max(1, CHUNK // probs.shape[1])
-    for start in range(0, len(probs), step):
-        yield slice(start, min(start + step, len(probs)))
+def checked_chunks(matrix: Probabilities) -> Iterator[slice]:
+    """Cut the rows into slices that fit the cache, and check each while it is there."""
+    for rows in chunks(matrix):
+        check_distributions(matrix[rows], NAME, rows.start)
+        yield rows

@@ -5,12 +5,14 @@ Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedconformal.scores.base import Score
-from fedconformal.validation import Floats, Integers, Probabilities
+from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,3 +35,29 @@ class LAC(Score):
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label."""
         return np.subtract(1.0, probs, dtype=np.float64)
+
+    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+        """Compare with the least probability that conforms, in the input's own precision."""
+        if limit.ndim:
+            return super().rule(limit)
+        return lambda probs: probs >= least_probability(float(limit), probs.dtype)
+
+
+def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
+    """Return the least p >= 0 of this type with 1 - p <= limit, exactly as `of_all` computes it.
+
+    1 - p falls as p rises, so bisect over the bit patterns, which are in the order of the numbers.
+
+    >>> print(least_probability(0.9, np.dtype(np.float64)))
+    0.09999999999999994
+    """
+    bits = np.dtype(f"i{dtype.itemsize}")
+    low, high = -1, int(np.array(np.inf, dtype=dtype).view(bits))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if 1.0 - float(np.array(middle, dtype=bits).view(dtype)) <= limit:
+            high = middle
+        else:
+            low = middle
+    least: np.floating[Any] = np.array([high], dtype=bits).view(dtype)[0]
+    return least

@@ -178,6 +178,9 @@ def kinds() -> dict[str, type[Summary]]:
 
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
     """Refuse summaries that do not go together, naming both (by these names, such as file names, if given)."""
+    for summary in summaries:
+        if not isinstance(summary, Summary):
+            raise InputError(f"expected summaries, got {type(summary).__name__}; fedconformal.summarize makes them")
     names = names or [summary.label for summary in summaries]
     if len({bool(summary.sites) for summary in summaries}) > 1:
         raise InputError("some summaries have site names and some have none; name all of them or none")
@@ -208,10 +211,10 @@ def pool(summaries: Sequence[Summary]) -> Summary:
     summaries = list(summaries)
     if not summaries:
         raise InputError("there is nothing to pool")
+    check_together(summaries)
     kind = type(summaries[0])
     if any(type(summary) is not kind for summary in summaries):
         raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
-    check_together(summaries)
     return kind.merge(
         summaries,
         sizes=tuple(size for summary in summaries for size in summary.sizes),
