@@ -62,10 +62,10 @@ class APS(Score):
         ahead = probs > own[:, None]
         mass = on_grid(own)
         total = on_grid(probs * ahead) @ np.ones(probs.shape[1]) + mass
-        ranks = 1 + np.count_nonzero(ahead, axis=1)
+        ranks = 1 + count_true(ahead)
         equal = np.equal(probs, own[:, None], out=ahead)
         if np.count_nonzero(equal) > len(probs):  # ties go by class index
-            before = np.count_nonzero(equal & (np.arange(probs.shape[1]) < labels[:, None]), axis=1)
+            before = count_true(equal & (np.arange(probs.shape[1]) < labels[:, None]))
             total += before * mass
             ranks += before
         return self.combine(total, ranks, mass, self.draws(probs))
@@ -129,8 +129,9 @@ class TopOfRow:
             top = np.sort(probs, axis=1)[:, classes - depth :]
         top = top[:, ::-1]
         own = on_grid(top)
-        scores = self._score.combine(own.cumsum(axis=1), np.arange(1, depth + 1), own, draws[:, None])
-        count = np.count_nonzero(scores <= self._limit, axis=1)
+        total = np.cumsum(own, axis=1)
+        over = self._score.combine(total, np.arange(1, depth + 1), own, draws[:, None]) > self._limit
+        count = np.where(over[:, -1], over.argmax(axis=1), depth)  # scores rise, so the first one over tells
         rows = np.arange(len(probs))
         least = np.where(count > 0, top[rows, count - 1], np.inf).astype(probs.dtype)
         following = top[rows, np.minimum(count, depth - 1)]
@@ -142,6 +143,11 @@ def on_grid(probs: Probabilities) -> Floats:
     rounded = np.add(probs, SHIFT, dtype=np.float64)
     rounded -= SHIFT
     return rounded
+
+
+def count_true(flags: Booleans) -> Integers:
+    """Count along each row; as a product with ones this is several times faster than a sum."""
+    return (flags.astype(np.float32) @ np.ones(flags.shape[1], dtype=np.float32)).astype(np.int64)
 
 
 def uniform_hash(rounded: Floats, seed: int) -> Floats:

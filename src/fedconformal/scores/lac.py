@@ -40,7 +40,8 @@ class LAC(Score):
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:
             return super().rule(limit)
-        return lambda probs: probs >= least_probability(float(limit), probs.dtype)
+        least = {dtype: least_probability(float(limit), dtype) for dtype in map(np.dtype, (np.float32, np.float64))}
+        return lambda probs: probs >= least[probs.dtype]
 
 
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
