@@ -109,7 +109,6 @@ CHANGES: dict[str, Any] = {
     "slack": 0.5,
     "coverage_at_least": 0.99,
     "coverage_at_most": 0.99,
-    "score": {"name": "aps", "randomized": False, "random_state": 0},
     "seed": 3,
     "model": "m2",
     "temperature": 2.0,
@@ -121,7 +120,13 @@ CHANGES: dict[str, Any] = {
 
 def test_every_field_is_checked() -> None:
     fields = set(fc.Certificate.__struct_fields__)
-    assert fields - set(CHANGES) == {"format", "threshold", "versions"}
+    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score"}
+
+
+def test_another_score_than_the_certified_one_is_refused() -> None:
+    predictor = predictor_of(summaries())
+    with pytest.raises(fc.InputError, match="not the one that was certified"):
+        altered(predictor, score={"name": "aps", "randomized": False, "random_state": 0})
 
 
 @pytest.mark.parametrize("field", CHANGES)

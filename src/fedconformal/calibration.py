@@ -104,20 +104,32 @@ class _Search:
     """The thresholds there are to choose from, and what each promises."""
 
     def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        self.points: Floats = np.unique(np.concatenate([summary.points for summary in summaries]))
-        self._summaries = summaries
+        values = np.concatenate([summary.points for summary in summaries])
+        order = np.argsort(values)
+        values = values[order]
+        self._owner = np.repeat(np.arange(len(summaries)), [len(summary.points) for summary in summaries])[order]
+        self._rise = np.concatenate([summary.rises for summary in summaries])[order].astype(np.float64)
+        # Where a run of equal values ends: at that point all of them count.
+        self._ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
+        self.points: Floats = values[self._ends - 1]
+        self._count = len(summaries)
         self._guarantee = guarantee
         self._sizes = sizes
 
     def promised(self, positions: Integers) -> list[Fraction]:
-        """Return what is promised at these points, in blocks of bounded memory."""
+        """Return what is promised at these points: one sweep from left to right, in blocks of bounded memory."""
+        wanted, where = np.unique(positions, return_inverse=True)
         found: list[Fraction] = []
-        step = max(1, BLOCK // len(self._summaries))
-        for start in range(0, len(positions), step):
-            q = self.points[positions[start : start + step]]
-            counts = np.stack([summary.bounds(q)[0] for summary in self._summaries])
+        reached, start = np.zeros(self._count), 0
+        for block in np.array_split(wanted, math.ceil(len(wanted) * self._count / BLOCK)):
+            counts = np.empty((self._count, len(block)), dtype=np.int64)
+            for column, end in enumerate(self._ends[block].tolist()):
+                part = slice(start, end)
+                reached += np.bincount(self._owner[part], self._rise[part], self._count)  # exact below 2^53
+                counts[:, column] = reached
+                start = end
             found += self._guarantee.promised_many(counts, self._sizes)
-        return found
+        return [found[i] for i in where]
 
     def smallest(self, alphas: Sequence[Fraction]) -> list[int]:
         """Bisect for the first point that promises 1 - alpha, for all alphas side by side; past the end if none."""

@@ -66,7 +66,7 @@ def read_bytes(path: Path) -> bytes:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write beside and rename, so that a reader sees the old file or the new one, never half of it."""
     try:
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -65,6 +65,8 @@ class Predictor:
 
     def __post_init__(self) -> None:
         """Check that the parts tell the same story."""
+        if self.certificate.score not in (None, _describe(self.score)):
+            raise InputError("the predictor's score is not the one that was certified")
         if self.curve.threshold(as_alpha(self.certificate.alpha)) != self.certificate.limit:
             raise InputError("the promise curve and the certificate give different thresholds")
 
@@ -99,8 +101,8 @@ class Predictor:
         Each alpha must have been fixed beforehand; picking one after looking at sets voids the promise.
         """
         if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
-            if not len(alpha):
-                raise InputError("alpha is an empty list")
+            if np.ndim(alpha) != 1 or not len(alpha):
+                raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
             return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
         return self.score.predict_set(probs, self.threshold(alpha), allow_empty=allow_empty)
 
@@ -125,7 +127,7 @@ class Predictor:
         """Write as JSON, with a SHA-256 of the content that shows any change."""
         content = {
             "kind": "fedconformal predictor",
-            "score": {"name": self.score.name, **asdict(self.score)},
+            "score": _describe(self.score),
             "certificate": self.certificate.to_dict(),
             "curve": {"thresholds": self.curve.thresholds.tolist(), "promised": self.curve.promised.tolist()},
         }
@@ -185,6 +187,10 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
+
+
+def _describe(score: Score) -> dict[str, Any]:
+    return {"name": score.name, **asdict(score)}
 
 
 def _build_score(described: dict[str, Any]) -> Score:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fedconformal import registry
+from fedconformal._version import __version__
 from fedconformal.calibration import calibrate
 from fedconformal.certificate import SummaryRecord
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -14,8 +15,8 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary
 
-MADE_BY = ("versions",)
-"""What may differ between two honest computations."""
+WORDING = ("promise", "assumption", "caveat", "conditions")
+"""What another release may say in other words."""
 
 
 def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
@@ -69,10 +70,11 @@ def _who(record: SummaryRecord) -> str:
 
 def _differences(found: Predictor, expected: Predictor) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
+    may_differ = {"versions", *(WORDING if stated["versions"].get("fedconformal") != __version__ else ())}
     problems = [
         f"{field}: the certificate says {stated[field]!r:.200}, the summaries give {value!r:.200}"
         for field, value in right.items()
-        if field not in MADE_BY and stated[field] != value
+        if field not in may_differ and stated[field] != value
     ]
     same = found.curve.thresholds.tolist() == expected.curve.thresholds.tolist()
     if not same or found.curve.promised.tolist() != expected.curve.promised.tolist():

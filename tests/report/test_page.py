@@ -29,8 +29,8 @@ def page(*, alpha: float = 0.1, classes: int = 3, name: str = "a", clients: bool
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
         predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
-    ids = np.array([name] * 50) if clients else None
-    return report_page(predictor, predictor.evaluate(probs, labels, clients=ids))
+        ids = np.array([name] * 50) if clients else None
+        return report_page(predictor, predictor.evaluate(probs, labels, clients=ids))
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

@@ -77,6 +77,11 @@ class Summary(ABC):
         """The scores at which the lower count rises, in ascending order."""
 
     @property
+    def rises(self) -> Integers:
+        """By how much the lower count rises at each point."""
+        return np.diff(self.bounds(self.points)[0], prepend=0)
+
+    @property
     @abstractmethod
     def gap(self) -> int:
         """A bound on upper - lower that does not depend on the scores."""
@@ -150,7 +155,7 @@ class Summary(ABC):
         """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
         data = bytes(data)
         letter = wire.kind_letter(data)
-        cls = {kind.letter: kind for kind in kinds().values()}.get(letter)
+        cls = {kind.letter: kind for kind in kinds().values() if "letter" in vars(kind)}.get(letter)
         if cls is None:
             raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
         message = wire.unpack(data, cls.message)

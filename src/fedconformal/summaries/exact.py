@@ -47,6 +47,11 @@ class ExactSummary(Summary):
         return self.values
 
     @property
+    def rises(self) -> Integers:
+        """One score, one count."""
+        return np.ones(len(self.values), dtype=np.int64)
+
+    @property
     def gap(self) -> int:
         """Nothing is lost."""
         return 0

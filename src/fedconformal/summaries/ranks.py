@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -94,6 +94,11 @@ class RankSummary(Summary):
         return self.values
 
     @property
+    def rises(self) -> Integers:
+        """The steps between the ranks."""
+        return np.diff(self.lower, prepend=0)
+
+    @property
     def gap(self) -> int:
         """The widest step between ranks, or what was stated when the summary was extended or pooled."""
         return self.stated_gap
@@ -103,11 +108,19 @@ class RankSummary(Summary):
         after = np.searchsorted(self.values, q, side="right")
         return self._at_least(after), self._at_most(after)
 
+    @cached_property
+    def _lower_from_zero(self) -> Integers:
+        return np.append(0, self.lower).astype(np.int64)
+
+    @cached_property
+    def _below_to_end(self) -> Integers:
+        return np.append(self.below, self.n).astype(np.int64)
+
     def _at_least(self, after: Integers) -> Integers:
-        return np.append(0, self.lower).astype(np.int64)[after]
+        return self._lower_from_zero[after]
 
     def _at_most(self, after: Integers) -> Integers:
-        return np.append(self.below, self.n).astype(np.int64)[after]
+        return self._below_to_end[after]
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the bounds of the new rows, then thin; the slack this costs is stated in `gap`."""
@@ -128,7 +141,8 @@ class RankSummary(Summary):
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Add up the bounds at every point of every part."""
         if len(parts) == 1:
-            return cls(**{**vars(parts[0]), **about})
+            kept = {field.name: getattr(parts[0], field.name) for field in fields(cls)}
+            return cls(**{**kept, **about})
         values = np.unique(np.concatenate([part.values for part in parts]))
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
@@ -138,26 +152,22 @@ class RankSummary(Summary):
         return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
 
     def thin(self, keep: int = KEEP) -> Self:
-        """Drop points so that about `keep` are left; the stated gap grows by n / keep.
+        """Drop points so that at most `2 * keep` are left; the stated gap grows by n / keep.
 
         How much it grows does not depend on the scores, so the stated gap stays a bound known beforehand.
         """
-        gap = min(self.gap + math.ceil(self.n / keep), self.n - 1)
-        upper = self._at_most(np.arange(1, len(self.values) + 1))
-        last = len(self.values) - 1
-        chosen: list[int] = []
-        reached = 0
-        while last not in chosen[-1:]:
-            # The furthest point that can follow without a gap above the stated one.
-            following = int(np.searchsorted(upper, reached + gap, side="right"))
-            chosen.append(min(following, last))
-            reached = int(self.lower[chosen[-1]])
+        step = math.ceil(self.n / keep)
+        # Between two points that are kept, the count rises by one step and one old gap at the most.
+        chosen = [0]
+        while chosen[-1] < len(self.values) - 1:
+            furthest = int(np.searchsorted(self.lower, self.lower[chosen[-1]] + step, side="right")) - 1
+            chosen.append(max(furthest, chosen[-1] + 1))
         index = np.array(chosen)
         return type(self)(
             values=self.values[index],
             lower=self.lower[index],
             below=self.below[index],
-            stated_gap=gap,
+            stated_gap=min(self.gap + step, self.n - 1),
             sizes=self.sizes,
             sites=self.sites,
             origin=self.origin,
