@@ -20,6 +20,9 @@ GUARANTEES: dict[str, fc.Guarantee] = {
     "mixture uniform": fc.Mixture(weights="uniform"),
     "exchangeable": fc.Exchangeable(),
     "every-client": fc.EveryClient(),
+    "worst-case d=0.1": fc.WorstCase(contamination=0.1),
+    "new-client": fc.NewClient(),
+    "pac 0.05": fc.PAC(),
 }
 
 
@@ -28,10 +31,23 @@ def test_by_hand() -> None:
     assert (found.alpha, found.sizes) == (0.1, [200, 50, 5])
     rows = {option.guarantee: option for option in found.options}
     assert list(rows) == [*GUARANTEES, "one-client #1", "one-client #2", "one-client #3"]
-    assert [option.feasible for option in found.options] == [True, True, True, False, True, True, False]
+    assert [option.feasible for option in found.options] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     mixture = rows["mixture proportional"]
     assert (mixture.rank, mixture.rank_out_of) == (233, 258)
     assert (mixture.coverage_at_least, mixture.coverage_at_most) == (233 / 258, 235 / 258)
+    assert mixture.expected_coverage == 233 / 256
+    assert rows["mixture uniform"].expected_coverage is None
     assert mixture.smallest_alpha == pytest.approx(3 / 258)
     assert rows["one-client #3"].missing == "calibration scores needed: 4 more at site '#3'"
     assert rows["one-client #3"].smallest_alpha == pytest.approx(1 / 6)
@@ -65,6 +81,54 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
         assert option.smallest_alpha == pytest.approx(float(1 - result.curve.coverage(np.inf)))
         assert option.feasible == (alpha >= 1 - guarantee.bind(names, sizes).promised(sizes, sizes))
         assert option.feasible or re.search(r"\d+ more", option.missing)
+
+
+def test_scores_or_sites_are_missing() -> None:
+    rows = {option.guarantee: option for option in fc.plan(alpha=0.05, sizes=[20, 20]).options}
+    assert rows["pac 0.05"].missing == "calibration scores needed: 19 more in all, at any site"
+    assert rows["new-client"].missing == "sites needed: 17 more, from the same population"
+    assert rows["new-client"].smallest_alpha == pytest.approx(1 / 3)
+
+
+def test_the_set_of_mixtures_and_the_failure_rate_can_be_chosen() -> None:
+    sets = {
+        "worst-case tv=0.2": fc.WorstCase(total_variation=0.2),
+        "worst-case box": fc.WorstCase(box=(0.2, 0.8)),
+        "worst-case polytope": fc.WorstCase(polytope=([[1, 0]], [0.5])),
+        "worst-case any": fc.WorstCase(),
+    }
+    for name, worst_case in sets.items():
+        found = fc.plan(alpha=0.1, sizes=[30, 40], worst_case=worst_case, pac=fc.PAC(failure=0.01))
+        assert [option.guarantee for option in found.options][4:7] == [name, "new-client", "pac 0.01"]
+        assert found.notes == []
+    with refused("box: 3 bounds were given for 2 sites"):
+        fc.plan(alpha=0.1, sizes=[30, 40], worst_case=fc.WorstCase(box=((0, 0, 0), 1)))
+
+
+def test_the_paper_is_beside_contamination() -> None:
+    (note,) = fc.plan(alpha=0.1, sizes=[200] * 10).notes
+    assert "ceil((N+K)(1-alpha)/(1-d)) = 2010 of N = 2000 scores (infinite, all labels)" in note
+    assert note.endswith("at the mixture's rank r = 1809 with e = 0 is 0.8100")
+    assert fc.plan(alpha=0.1, sizes=[9], worst_case=fc.WorstCase(contamination=1)).notes == []
+
+
+def test_a_pilot_gives_set_sizes() -> None:
+    rng = np.random.default_rng(6)
+    probs = rng.dirichlet([0.5] * 5, size=10000)
+    labels = (probs.cumsum(axis=1) > rng.random((10000, 1))).argmax(axis=1)
+    pilot = fc.FederatedConformalClassifier(score=fc.LAC()).calibrate([(probs[:4000], labels[:4000])]).predictor_
+    sizes = [2000, 2000, 2000]
+    found = fc.plan(alpha=0.1, sizes=sizes, pilot=pilot, probs=probs)
+    assert "estimates" in found.notes[-1]
+    rest = [(probs[start : start + 2000], labels[start : start + 2000]) for start in (4000, 6000, 8000)]
+    for option in found.options[:7]:
+        guarantee = GUARANTEES[option.guarantee]
+        with maybe_infeasible():
+            real = fc.FederatedConformalClassifier(score=fc.LAC(), guarantee=guarantee).calibrate(rest)
+            assert option.mean_size == pytest.approx(real.predict_set(probs).sum(axis=1).mean(), abs=0.1)
+    assert found.options[5].mean_size == 5  # new-client needs more sites, so every label is in the set
+    with refused("a pilot predictor and probabilities go together"):
+        fc.plan(alpha=0.1, sizes=sizes, pilot=pilot)
 
 
 def test_sites_have_their_names() -> None:

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from fedconformal.classifier import FederatedConformalClassifier
     from fedconformal.errors import InfeasibleWarning, InputError
     from fedconformal.evaluation import Evaluation, evaluate_sets
-    from fedconformal.guarantees import EveryClient, Exchangeable, Guarantee, Mixture, OneClient
+    from fedconformal.guarantees import (
+        PAC,
+        EveryClient,
+        Exchangeable,
+        Guarantee,
+        Mixture,
+        NewClient,
+        OneClient,
+        WorstCase,
+    )
+    from fedconformal.leave_one_out import leave_one_site_out
     from fedconformal.planning import plan
     from fedconformal.predictor import Predictor, load
     from fedconformal.scores import APS, LAC, RAPS, Score
@@ -27,7 +37,17 @@ _WHERE = {
     "classifier": ("FederatedConformalClassifier",),
     "errors": ("InfeasibleWarning", "InputError"),
     "evaluation": ("Evaluation", "evaluate_sets"),
-    "guarantees": ("EveryClient", "Exchangeable", "Guarantee", "Mixture", "OneClient"),
+    "guarantees": (
+        "PAC",
+        "EveryClient",
+        "Exchangeable",
+        "Guarantee",
+        "Mixture",
+        "NewClient",
+        "OneClient",
+        "WorstCase",
+    ),
+    "leave_one_out": ("leave_one_site_out",),
     "planning": ("plan",),
     "predictor": ("Predictor", "load"),
     "scores": ("APS", "LAC", "RAPS", "Score"),
@@ -40,6 +60,7 @@ _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names
 __all__ = [
     "APS",
     "LAC",
+    "PAC",
     "RAPS",
     "Calibration",
     "Certificate",
@@ -51,13 +72,16 @@ __all__ = [
     "InfeasibleWarning",
     "InputError",
     "Mixture",
+    "NewClient",
     "OneClient",
     "Predictor",
     "Score",
     "Summary",
+    "WorstCase",
     "__version__",
     "calibrate",
     "evaluate_sets",
+    "leave_one_site_out",
     "load",
     "plan",
     "pool",

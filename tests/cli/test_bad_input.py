@@ -110,7 +110,7 @@ def test_summaries_that_do_not_go_together(
         (["probs-0.npy"], ["probs-0.npy", "not a fedconformal summary"]),
         ([*SUMMARIES, "--alpha", "0"], ["alpha is 0"]),
         ([*SUMMARIES, "--alpha", "x"], ["alpha is x"]),
-        ([*SUMMARIES, "--guarantee", "best"], ["'best'", "every-client, exchangeable, mixture, one-client"]),
+        ([*SUMMARIES, "--guarantee", "best"], ["'best'", "every-client, exchangeable, mixture, new-client"]),
         ([*SUMMARIES, "--guarantee", "one-client"], ["--client"]),
         ([*SUMMARIES, "--guarantee", "one-client", "--client", "x"], ["'x'", "site-0, site-1, site-2"]),
         ([*SUMMARIES, "--guarantee", "every-client", "--weights", "uniform"], ["--weights does not go with"]),

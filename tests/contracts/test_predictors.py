@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning"
 CLASSES = 5
 SIZES = (60, 35, 45)
 
-every_score = pytest.mark.parametrize("score", score_examples(), ids=repr)
+THOROUGH = ("exact", "ranks")
+"""Kinds to try with every score under every guarantee; the others with every score, and under every guarantee."""
+
+
+def combinations(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """Return scores, kinds and guarantees to try together."""
+    scores, guarantees = score_examples(), guarantee_examples()
+    found = [
+        pytest.param(score, kind, guarantee, id=f"{score!r}-{kind}-{guarantee!r}")
+        for score, kind, guarantee in product(scores, sorted(kinds), guarantees)
+        if kind in THOROUGH or score == scores[0] or guarantee == guarantees[0]
+    ]
+    return pytest.mark.parametrize(("score", "kind", "guarantee"), found)
+
+
+every_combination = combinations(KINDS)
+certified_combination = combinations(certified_kinds())
 every_kind = pytest.mark.parametrize("kind", sorted(KINDS))
 certified_kind = pytest.mark.parametrize("kind", sorted(certified_kinds()))
 every_guarantee = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
@@ -70,9 +88,7 @@ def predictor_of(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> fc.Pred
 TEST_ROWS = rows(60, seed=99)
 
 
-@every_guarantee
-@every_kind
-@every_score
+@every_combination
 def test_p_values_above_alpha_are_the_set(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
     predictor = predictor_of(score, kind, guarantee)
     p = predictor.predict_p(TEST_ROWS[0])
@@ -86,9 +102,7 @@ def test_p_values_above_alpha_are_the_set(score: fc.Score, kind: str, guarantee:
         assert np.array_equal(p > limit, sets), alpha
 
 
-@every_guarantee
-@every_kind
-@every_score
+@every_combination
 def test_a_list_of_alphas_gives_a_trailing_axis(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
     predictor = predictor_of(score, kind, guarantee)
     probs = TEST_ROWS[0]
@@ -102,9 +116,7 @@ def test_a_list_of_alphas_gives_a_trailing_axis(score: fc.Score, kind: str, guar
     assert (nested[..., 1:] <= nested[..., :-1]).all()
 
 
-@every_guarantee
-@every_kind
-@every_score
+@every_combination
 def test_saving_and_loading_change_nothing(score: fc.Score, kind: str, guarantee: fc.Guarantee, tmp_path: Path) -> None:
     predictor = predictor_of(score, kind, guarantee)
     predictor.save(tmp_path / "p.json")
@@ -123,9 +135,7 @@ def test_saving_and_loading_change_nothing(score: fc.Score, kind: str, guarantee
     assert fc.verify(again, summaries(score, kind)[::-1]) == []
 
 
-@every_guarantee
-@every_kind
-@every_score
+@every_combination
 def test_the_curve_meets_the_certificate(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
     for alpha in (0.1, 0.3, 1 / 3, 0.07, 0.001):
         result = calibration(score, kind, guarantee, alpha)
@@ -142,9 +152,7 @@ def exact_promise(guarantee: fc.Guarantee, scores: tuple[Floats, ...], q: float)
     return guarantee.bind(SITES, sizes).promised(counts, sizes)
 
 
-@every_guarantee
-@certified_kind
-@every_score
+@certified_combination
 def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
     curve = calibration(score, kind, guarantee).curve
     for q in probes(np.unique(np.concatenate(scores_at(score)))).tolist():

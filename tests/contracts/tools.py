@@ -48,6 +48,12 @@ GUARANTEE_EXAMPLES: dict[str, list[fc.Guarantee]] = {
         fc.Mixture(weights=(0.0, 1.0, 0.0)),
     ],
     "one-client": [fc.OneClient(client="b"), fc.OneClient(client=2)],
+    "worst-case": [
+        fc.WorstCase(contamination=0.1),
+        fc.WorstCase(total_variation=0.25),
+        fc.WorstCase(box=(0.2, (0.3, 0.5, 0.6))),
+        fc.WorstCase(polytope=(((1.0, -1.0, 0.0), (0.0, 0.3, 0.7)), (0.0, 0.4))),
+    ],
 }
 """Guarantees with parameters worth trying; those that need none are there anyway."""
 
@@ -111,6 +117,11 @@ def guarantee_examples() -> list[fc.Guarantee]:
 def certified_kinds() -> list[str]:
     """Return the kinds of summary that bound counts for sure."""
     return [name for name, cls in KINDS.items() if cls.certified]
+
+
+def says_a_gap(summary: fc.Summary) -> bool:
+    """Whether its stated gap says anything: of any scores, the bounds leave n - 1 at most."""
+    return summary.gap < summary.n - 1
 
 
 @st.composite

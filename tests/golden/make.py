@@ -11,12 +11,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import fedconformal as fc
+from fedconformal.summaries import Origin
+from fedconformal.summaries.tdigest import TDigestSummary
 
 HERE = Path(__file__).parent
 
 PROBS = [[0.75, 0.125, 0.125], [0.25, 0.5, 0.25], [0.125, 0.25, 0.625], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
 LABELS = [0, 1, 1, 0, 0]
+EXTREME = [0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308, -1.7976931348623157e308, 1e-9, -1e300]
 
 
 def spread(n: int, scale: float = 1.0) -> list[float]:
@@ -32,10 +37,26 @@ def summaries() -> dict[str, fc.Summary]:
     b = fc.summarize(spread(25, 0.5), kind="ranks", alpha=0.1, site="Köln 2", **about)
     c = fc.summarize(spread(600), kind="ranks", site="c", score=fc.APS(randomized=True, random_state=3))
     few = [fc.summarize(spread(n), kind="exact", site=f"s{n}", score=fc.APS()) for n in (3, 1, 9)]
+    digests = [fc.summarize(spread(n), kind="tdigest", site=f"s{n}", score=fc.LAC()) for n in (60, 1, 25)]
+    sketches = [fc.summarize(spread(n), kind="ddsketch", site=f"s{n}", **about) for n in (40, 1, 90)]
     return {
         "exact": fc.summarize([0.5, -1.0, 0.25, 1.75, 0.25], kind="exact", site="clinic-a", score=fc.LAC()),
         "exact-bare": fc.summarize([1.0], kind="exact"),
         "exact-pooled": fc.pool(few),
+        "ddsketch": fc.summarize([*spread(50), *EXTREME], kind="ddsketch", site="clinic-a", score=fc.APS()),
+        "ddsketch-pooled": fc.pool(sketches),
+        # Made of means, as another version of fastdigest may gather the same scores in another way.
+        "tdigest": TDigestSummary(
+            means=np.array([-1.5, -0.75, 0.125, 0.125, 0.625, 2.0]),
+            weights=np.array([1, 4, 9, 12, 3, 1]),
+            smallest=-1.5,
+            largest=2.5,
+            sizes=(30,),
+            sites=("clinic-a",),
+            origin=Origin(**about),
+        ),
+        "tdigest-few": fc.summarize([0.5, -1.0, 0.25, 1.75, 0.25], kind="tdigest"),
+        "tdigest-pooled": fc.pool(digests),
         "ranks": fc.summarize(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "ranks-plain": fc.summarize(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),

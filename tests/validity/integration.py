@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -69,6 +71,31 @@ class EveryCount:
         """Multiply the chances of the sites."""
         reached = [chances[target:].sum(axis=0) for chances, target in zip(counts, self.targets, strict=True)]
         return np.asarray(1 - np.prod(reached, axis=0))
+
+
+@dataclass(frozen=True)
+class EveryMixture:
+    """Under each of these mixtures the sum of w_k m_k / (n_k + 1) is at least the target; fractions."""
+
+    mixtures: tuple[tuple[Fraction, ...], ...]
+    sizes: tuple[int, ...]
+    target: Fraction
+
+    def reached(self, counts: Sequence[int]) -> bool:
+        """Add up under every mixture."""
+        shares = [Fraction(m, n + 1) for m, n in zip(counts, self.sizes, strict=True)]
+        return all(sum(w * a for w, a in zip(mix, shares, strict=True)) >= self.target for mix in self.mixtures)
+
+    def chance_short(self, counts: Sequence[Floats]) -> Floats:
+        """Go through all combinations of counts; for few and small sites."""
+        all_counts = product(*(range(n + 1) for n in self.sizes))
+        short = np.array([not self.reached(found) for found in all_counts], dtype=np.float64)
+        chance = short.reshape(*(n + 1 for n in self.sizes), 1)
+        for chances in counts:
+            chance = np.einsum(
+                "i...p,ip->...p", np.broadcast_to(chance, (*chance.shape[:-1], chances.shape[1])), chances
+            )
+        return chance
 
 
 def expected_coverage(sites: Sequence[Site], rule: Rule) -> Floats:

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 import fedconformal as fc
-from tests.validity.integration import EveryCount, Rule, WeightedCount, expected_coverage
+from tests.validity.integration import EveryCount, EveryMixture, Rule, WeightedCount, expected_coverage
 from tests.validity.simulation import (
     REPETITIONS,
     Floats,
@@ -127,6 +127,22 @@ def every_client(sites: Sequence[Site], alpha: float) -> Promise:
         alpha=alpha,
         rule=EveryCount(tuple(rank_of(alpha, n + 1) for n in sizes(sites))),
         mixtures=tuple(np.eye(len(sites))),
+        at_least=1 - exact(alpha),
+        at_most=Fraction(1),
+        one_rank=1 / (max(sizes(sites)) + 1),
+    )
+
+
+def worst_case(
+    guarantee: fc.WorstCase, sites: Sequence[Site], alpha: float, corners: Sequence[Sequence[Fraction]]
+) -> Promise:
+    """Every mixture of a set: the weighted count reaches 1 - alpha at each of its corners."""
+    return Promise(
+        guarantee=guarantee,
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=EveryMixture(tuple(map(tuple, corners)), tuple(sizes(sites)), 1 - exact(alpha)),
+        mixtures=tuple(np.array([float(w) for w in corner]) for corner in corners),
         at_least=1 - exact(alpha),
         at_most=Fraction(1),
         one_rank=1 / (max(sizes(sites)) + 1),

@@ -5,8 +5,12 @@ Scores are negative, above one, heavy-tailed, tied; nothing may depend on their 
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import permutations
+
 from scipy import stats
 
+import fedconformal as fc
 from tests.validity.promises import (
     Promise,
     every_client,
@@ -14,6 +18,7 @@ from tests.validity.promises import (
     mixture,
     one_client,
     weighted_mixture,
+    worst_case,
 )
 from tests.validity.simulation import HalfAtOneHalf, Site, uniform
 
@@ -76,6 +81,48 @@ EVERY_CLIENT: dict[str, Promise] = {
     "all are different": every_client([Site(stats.norm(), 30), Site(stats.t(2), 30), Site(uniform(-3, 2), 24)], 0.2),
 }
 
+# Three sites that do not overlap much; the corners of each set of mixtures are written out.
+APART = (Site(EASY, 20), Site(uniform(0.5, 2.5), 14), Site(HARD, 9))
+SHARES = [Fraction(n + 1, 46) for n in (20, 14, 9)]
+UNITS = [[Fraction(int(j == k)) for j in range(3)] for k in range(3)]
+NONE, FIFTH, HALF = Fraction(0), Fraction(1, 5), Fraction(1, 2)
+
+WORST_CASE: dict[str, Promise] = {
+    "contamination": worst_case(
+        fc.WorstCase(contamination=0.2),
+        APART,
+        0.2,
+        [[(1 - FIFTH) * w + FIFTH * u for w, u in zip(SHARES, unit, strict=True)] for unit in UNITS],
+    ),
+    "total variation": worst_case(
+        fc.WorstCase(total_variation=0.2),
+        APART,
+        0.2,
+        [
+            [w + FIFTH * (int(k == to) - int(k == away)) for k, w in enumerate(SHARES)]
+            for to, away in permutations(range(3), 2)
+        ],
+    ),
+    "box": worst_case(
+        fc.WorstCase(box=(0.2, (0.5, 0.6, 0.4))),
+        APART,
+        0.2,
+        [
+            [HALF, FIFTH, Fraction(3, 10)],
+            [HALF, Fraction(3, 10), FIFTH],
+            [FIFTH, Fraction(3, 5), FIFTH],
+            [FIFTH, Fraction(2, 5), Fraction(2, 5)],
+            [Fraction(2, 5), FIFTH, Fraction(2, 5)],
+        ],
+    ),
+    "polytope": worst_case(
+        fc.WorstCase(polytope=([[1, -1, 0], [0, 0, 1]], [0, 0.5])),  # w_1 <= w_2, w_3 <= 1/2
+        APART,
+        0.2,
+        [UNITS[1], [HALF, HALF, NONE], [NONE, HALF, HALF], [HALF / 2, HALF / 2, HALF]],
+    ),
+}
+
 ALL: dict[str, dict[str, Promise]] = {
     "Theorem 1": THEOREM_1,
     "ties": TIES,
@@ -83,4 +130,5 @@ ALL: dict[str, dict[str, Promise]] = {
     "exchangeable": EXCHANGEABLE,
     "one client": ONE_CLIENT,
     "every client": EVERY_CLIENT,
+    "worst case": WORST_CASE,
 }

@@ -33,6 +33,12 @@ SMALLEST_ALPHA = {
     fc.OneClient(client=0): "1/10",
     fc.OneClient(client=1): "1/20",
     fc.EveryClient(): "1/10",
+    fc.WorstCase(contamination=0.5): "25/300",
+    fc.WorstCase(total_variation=0.2): "46/600",
+    fc.WorstCase(box=(0.4, 1)): "8/100",
+    fc.WorstCase(polytope=([[1, 0]], [0.2])): "6/100",
+    fc.NewClient(): "1/3",
+    fc.PAC(failure=0.05): "101465736/1000000000",  # 1 - 0.05 ** (1/28)
 }
 
 

@@ -11,6 +11,7 @@ from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
+from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
@@ -20,15 +21,30 @@ def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")] = ...,  # type: ignore[assignment]
     alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, one-client or every-client.")] = "mixture",
+    guarantee: Annotated[
+        str,
+        typer.Option(help="mixture, exchangeable, one-client, every-client, worst-case, new-client or pac."),
+    ] = "mixture",
     weights: Annotated[
         str | None, typer.Option(help="mixture: proportional, uniform, or numbers in the order of the files.")
     ] = None,
     client: Annotated[str | None, typer.Option(help="one-client: the site's name.")] = None,
+    contamination: Contamination = None,
+    total_variation: TotalVariation = None,
+    box: Box = None,
+    failure: Failure = None,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
-    promise = _guarantee(guarantee, {"weights": weights, "client": client})
+    options = {
+        "weights": weights,
+        "client": client,
+        "contamination": contamination,
+        "total_variation": total_variation,
+        "box": box,
+        "failure": failure,
+    }
+    promise = _guarantee(guarantee, options)
     result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=promise)
     predictor = Predictor.of(result)
     predictor.save(output)
@@ -46,19 +62,16 @@ def calibrate(
     say(f"wrote {output}")
 
 
-def _guarantee(name: str, options: dict[str, str | None]) -> Guarantee:
+def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:
     cls = registry.find(name, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
-    parameters: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    parameters = {option: value for option, value in options.items() if value is not None}
     for option in parameters:
         if option not in cls.__dataclass_fields__:
-            raise InputError(f"--{option} does not go with --guarantee {name}")
+            raise InputError(f"--{option.replace('_', '-')} does not go with --guarantee {name}")
     if "client" in cls.__dataclass_fields__ and "client" not in parameters:
         raise InputError(f"--guarantee {name} needs --client NAME")
-    if "weights" in parameters and parameters["weights"] not in ("proportional", "uniform"):
-        try:
-            parameters["weights"] = tuple(float(w) for w in parameters["weights"].split(","))
-        except ValueError:
-            raise InputError(
-                f"--weights is {parameters['weights']!r}, expected proportional, uniform or numbers"
-            ) from None
+    if parameters.get("weights") not in (None, "proportional", "uniform"):
+        parameters["weights"] = as_numbers(parameters["weights"], "--weights", "proportional, uniform or numbers")
+    if "box" in parameters:
+        parameters["box"] = as_box(parameters["box"])
     return cls(**parameters)

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_temperature
+from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box
 from fedconformal.errors import InputError
+from fedconformal.guarantees import PAC, WorstCase
+from fedconformal.planning import DEFAULT_SET, Option
 from fedconformal.planning import plan as make_plan
+from fedconformal.predictor import load
+
+MOST_SITES = 6
+"""With more sites, their one-client rows are left out of the table."""
 
 
 def plan(
     sizes: Annotated[str, typer.Option(help="Calibration rows of each site, such as 200,50,20.")],
     alpha: Alpha = "0.1",
+    contamination: Contamination = None,
+    total_variation: TotalVariation = None,
+    box: Box = None,
+    failure: Failure = None,
+    pilot: Annotated[
+        Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
+    ] = None,
+    probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
+    source: From = Source.probs,
     json: Json = False,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
@@ -22,24 +39,51 @@ def plan(
         counts = [int(part) for part in sizes.split(",")]
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
-    found = make_plan(alpha=alpha, sizes=counts)
+    if (pilot is None) != (probs is None):
+        raise InputError("--pilot and --probs go together; give both or neither")
+    mixtures = WorstCase(
+        contamination=contamination, total_variation=total_variation, box=None if box is None else as_box(box)
+    )
+    predictor = rows = None
+    if pilot is not None and probs is not None:
+        predictor = load(pilot)
+        warn_of_temperature(predictor, source)
+        rows = read_probabilities(probs, source, predictor.certificate.temperature)
+    found = make_plan(
+        alpha=alpha,
+        sizes=counts,
+        worst_case=DEFAULT_SET if mixtures == WorstCase() else mixtures,
+        pac=PAC() if failure is None else PAC(failure=failure),
+        pilot=predictor,
+        probs=rows,
+    )
     if json:
         print_json(found.to_dict())
         return
-    columns = ("guarantee", "feasible", "coverage at least", "at most", "smallest alpha")
-    rows = (
-        (
-            option.guarantee,
-            "yes" if option.feasible else "no",
-            f"{option.coverage_at_least:.4f}" if option.feasible else "all labels",
-            f"{option.coverage_at_most:.4f}" if option.feasible else "all labels",
-            f"{option.smallest_alpha:.4f}",
-        )
-        for option in found.options
-    )
-    table(columns, rows)
+    crowded = len(counts) > MOST_SITES
+    shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
+    columns = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
+    table([*columns, *["size"] * (predictor is not None)], [_cells(option) for option in shown])
     say("")
-    for option in found.options:
+    for option in shown:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
-    say(found.condition)
+    if crowded:
+        say(f"one-client: left out for {len(counts)} sites; --json has them")
+    say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
+    for line in (*found.notes, found.condition):
+        say(line)
+
+
+def _cells(option: Option) -> tuple[str, ...]:
+    expected = "-" if option.expected_coverage is None else f"{option.expected_coverage:.4f}"
+    size = () if option.mean_size is None else (f"{option.mean_size:.3f}",)
+    return (
+        option.guarantee,
+        "yes" if option.feasible else "no",
+        f"{option.coverage_at_least:.4f}" if option.feasible else "all labels",
+        f"{option.coverage_at_most:.4f}" if option.feasible else "-",
+        expected,
+        f"{option.smallest_alpha:.4f}",
+        *size,
+    )

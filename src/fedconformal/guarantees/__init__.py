@@ -4,6 +4,9 @@ from fedconformal.guarantees.base import Guarantee
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient
+from fedconformal.guarantees.pac import PAC
+from fedconformal.guarantees.worst_case import WorstCase
 
-__all__ = ["EveryClient", "Exchangeable", "Guarantee", "Mixture", "OneClient"]
+__all__ = ["PAC", "EveryClient", "Exchangeable", "Guarantee", "Mixture", "NewClient", "OneClient", "WorstCase"]

@@ -97,8 +97,18 @@ class Guarantee(ABC):
             low, high = (low, middle) if self.feasible(alpha, [max(n, middle) for n in sizes]) else (middle, high)
         return {k: high - n for k, n in enumerate(sizes) if n < high}
 
+    def missing_sites(self, alpha: Fraction, sizes: Counts) -> int:
+        """Return how many more sites make the promise feasible, where more scores alone do not."""
+        return 0
+
+    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction | None:
+        """Return the mean coverage if the sites are alike and scores distinct, where it has a closed form."""
+        return None
+
     def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
         """Say in words what is missing."""
+        if more := self.missing_sites(alpha, sizes):
+            return f"sites needed: {more} more, from the same population"
         needed = self.missing(alpha, sizes)
         parts = [f"{extra} more at {_site_name(sites, k)}" for k, extra in list(needed.items())[:5]]
         if len(needed) > len(parts):
@@ -108,6 +118,15 @@ class Guarantee(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
         return {"name": self.name, **asdict(self)}
+
+
+def as_decimal(number: float) -> Fraction:
+    """Read a float as the decimal that was typed.
+
+    >>> as_decimal(0.1)
+    Fraction(1, 10)
+    """
+    return Fraction(repr(number))
 
 
 def _site_name(sites: Sequence[str], k: int) -> str:

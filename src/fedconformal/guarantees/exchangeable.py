@@ -49,6 +49,10 @@ class Exchangeable(Guarantee):
         rank, total = self.rank(alpha, sizes)
         return min(Fraction(1), Fraction(rank + sum(gaps), total))
 
+    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        """Return the rank's own share."""
+        return Fraction(*self.rank(alpha, sizes))
+
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
         """Count the scores missing in all; the first site stands for any."""
         extra = more_in_total(alpha, sum(sizes), 1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.guarantees.base import Counts, Guarantee, as_decimal, ceil_rank, more_in_total
 from fedconformal.validation import Integers
 
 WEIGHT_TOLERANCE = 1e-6
@@ -98,7 +98,7 @@ class Mixture(Guarantee):
     def _shares(self, sizes: Counts) -> list[Fraction]:
         if isinstance(self.weights, str):
             return [Fraction(1, len(sizes))] * len(sizes)
-        exact = [Fraction(repr(w)) for w in self.weights]
+        exact = [as_decimal(w) for w in self.weights]
         return [w / sum(exact) for w in exact]
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
@@ -115,6 +115,11 @@ class Mixture(Guarantee):
             return min(Fraction(1), Fraction(ceil_rank(alpha, total) + len(sizes) - 1 + sum(gaps), total))
         one_each = self.promised([1] * len(sizes), sizes)
         return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
+
+    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction | None:
+        """Return what the rank covers of scores that are all alike: its share of N + 1."""
+        rank = self.rank(alpha, sizes)
+        return None if rank is None else Fraction(rank[0], sum(sizes) + 1)
 
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
         """Bring the sites that carry weight up to the same number."""

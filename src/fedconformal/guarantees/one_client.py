@@ -63,6 +63,10 @@ class OneClient(Guarantee):
         rank, total = self.rank(alpha, sizes)
         return min(Fraction(1), Fraction(rank + gaps[self._position], total))
 
+    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        """Return the rank's own share, whether or not the sites are alike."""
+        return Fraction(*self.rank(alpha, sizes))
+
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
         """Only this site's scores count."""
         extra = more_in_total(alpha, sizes[self._position], 1)

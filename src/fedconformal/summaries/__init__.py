@@ -26,9 +26,11 @@ def summarize(
 ) -> Summary:
     """Summarise the calibration scores of one site.
 
-    `kind` is "ranks" (certified, about a kilobyte) or "exact" (all scores). `alpha` says where precision
-    matters most; the summary stays valid at every other alpha. What the scores were made from (`score`,
-    `model` fingerprint, `temperature`) travels along, so that summaries that do not match are never mixed.
+    `kind` is "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified, buckets that
+    grow by one per cent) or "tdigest" (the paper's sketch; close, but a calibration from it is "estimated").
+    `alpha` says where precision matters most; the summary stays valid at every other alpha. What the scores
+    were made from (`score`, `model` fingerprint, `temperature`) travels along, so that summaries that do not
+    match are never mixed.
 
     >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
     (2, 2)

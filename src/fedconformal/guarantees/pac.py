@@ -1,0 +1,237 @@
+"""A promise that holds for nearly every calibration set, not on average over them.
+
+With probability 1 - failure over the calibration draws, coverage is at least 1 - alpha under the mixture in
+proportion to n_k. If the sites are alike, rank r fails with the chance that a binomial count of N rows reaches
+r. Sites that differ make that count a sum of unequal chances, whose upper tail is no heavier from
+N(1 - alpha) + 1 on: Hoeffding, "On the distribution of the number of successes in independent trials", 1956.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee
+from fedconformal.validation import ALPHA_UNIT, Floats, Integers
+
+EXACT_SCORES = 5_000
+"""Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
+
+DIGITS = decimal.Context(prec=40)
+ROUNDING = Decimal("1e-30")
+"""Far above the errors of 40 places, far below what the last place of the coverage makes."""
+
+NEGLIGIBLE = Decimal("1e-33")
+
+COARSE = 10**6
+"""Above EXACT_SCORES, coverage is rounded down to a multiple of this many units."""
+
+MARGIN = 1e-6
+"""Above EXACT_SCORES, a share of `failure` that is given away for the rounding errors of scipy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PAC(Guarantee):
+    """Cover at least 1 - alpha of the test rows, except with probability `failure` over the calibration draws.
+
+    >>> PAC(failure=0.05).rank(Fraction(1, 10), sizes=[250, 250])
+    (462, 501)
+    >>> round(float(PAC(failure=0.05).promised(counts=[230, 232], sizes=[250, 250])), 6)
+    0.901572
+    """
+
+    name = "pac"
+    assumption = (
+        "all calibration rows are independent, within and between sites, and each has the law of its site; the "
+        "sizes n_k were fixed beforehand; the test row's site is drawn in proportion to n_k; "
+        "the model was not fitted to the calibration rows"
+    )
+    caveat = (
+        "This is not a promise to a single site, class or set size: one that falls below is not a violation; "
+        "patients that several sites share void it."
+    )
+
+    failure: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Check the failure probability."""
+        try:
+            failure = float(str(self.failure))
+        except ValueError:
+            failure = math.nan
+        if isinstance(self.failure, bool) or not 1 / ALPHA_UNIT <= failure < 1:
+            raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
+        object.__setattr__(self, "failure", failure)
+
+    @property
+    def sites_apart(self) -> bool:
+        """All scores weigh alike."""
+        return False
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the largest coverage that this many scores at or below q promise, rounded down to 1e-15."""
+        return Fraction(self._units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Return the coverage of every total, each different one once."""
+        totals, index = np.unique(counts.sum(axis=0), return_inverse=True)
+        units = [Fraction(found, ALPHA_UNIT) for found in self._units(totals.tolist(), sum(sizes))]
+        return [units[i] for i in index.tolist()]
+
+    def _units(self, ranks: Sequence[int], size: int) -> list[int]:
+        if size <= EXACT_SCORES:
+            return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
+        return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
+        """Return the smallest rank that promises enough, of N + 1; rank N + 1 is +inf."""
+        size, wanted = sum(sizes), (1 - alpha) * ALPHA_UNIT
+        low, high = 0, size + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._units([middle], size)[0] >= wanted else (middle, high)
+        return high, size + 1
+
+    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        """Return 1 - alpha, which holds but for the failure probability."""
+        return 1 - alpha
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Nothing is promised from above."""
+        return Fraction(1)
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the share of all scores that the summaries may leave uncounted."""
+        return Fraction(sum(gaps), sum(sizes))
+
+    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        """Return the rank's share of N + 1."""
+        return Fraction(*self.rank(alpha, sizes))
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """Count the scores missing in all; the first site stands for any."""
+        low = high = sum(sizes)
+        if self.feasible(alpha, [low]):
+            return {}
+        while not self.feasible(alpha, [high]) and high <= MOST_SCORES:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.feasible(alpha, [middle]) else (middle, high)
+        return {0: high - sum(sizes)}
+
+    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+        """Say that it does not matter where the scores come from."""
+        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the mixture and the draws."""
+        return (
+            "for a test row from the mixture of the sites, in proportion to n_k, "
+            f"for each calibration draw but for a share of {self.failure:g} of the draws"
+        )
+
+
+def _cap(rank: int, size: int) -> int:
+    # Hoeffding's condition r >= N(1 - alpha) + 1, in units of coverage.
+    return max(0, rank - 1) * ALPHA_UNIT // size
+
+
+@lru_cache(maxsize=2**16)
+def _exact_units(rank: int, size: int, failure: float) -> int:
+    """Return the largest coverage c, in units, with P(Bin(size, c) >= rank) <= failure and c below the cap."""
+    cap, allowed = _cap(rank, size), Decimal(repr(failure))
+    if not cap or _holds(rank, size, cap, allowed):
+        return cap
+    units = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
+    while units and not _holds(rank, size, units, allowed):
+        units -= 1
+    while units < cap and _holds(rank, size, units + 1, allowed):
+        units += 1
+    return units
+
+
+def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
+    """Whether P(Bin(size, c) >= rank) <= allowed; in whole numbers where decimals are too close to tell."""
+    tail = _tail(rank, size, units)[0]
+    if abs(tail - allowed) > 4 * ROUNDING * allowed:
+        return tail <= allowed
+    others = ALPHA_UNIT - units
+    whole = sum(math.comb(size, j) * units**j * others ** (size - j) for j in range(rank, size + 1))
+    return bool(whole <= Fraction(allowed) * ALPHA_UNIT**size)
+
+
+def _root(rank: int, size: int, cap: int, failure: float) -> int:
+    """Solve P(Bin(size, c) >= rank) = failure by Newton's method; the tail is convex below the cap."""
+    units = max(1, min(cap, math.floor(float(_inverse_tail([rank], size, failure)[0]) * ALPHA_UNIT)))
+    step = ALPHA_UNIT
+    while abs(step) > 1:  # scipy is right to about 1e-13, so one step is enough
+        tail, slope = _tail(rank, size, units)
+        with decimal.localcontext(DIGITS):
+            moved = min(cap - 1, max(1, units + math.floor((Decimal(repr(failure)) - tail) / slope)))
+        units, step = moved, moved - units
+    return units
+
+
+def _tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
+    """Return P(Bin(size, c) >= rank), rounded up, and its derivative by a unit of c; c is below the cap."""
+    with decimal.localcontext(DIGITS):
+        c = Decimal(units) / ALPHA_UNIT
+        term = Decimal(_binomial(size, rank)) * c**rank * (1 - c) ** (size - rank)
+        slope = term * rank / units
+        odds, total = c / (1 - c), term
+        for j in range(rank, size):  # below the cap each term is smaller than the one before
+            factor = odds * (size - j) / (j + 1)
+            term *= factor
+            total += term
+            if term < total * NEGLIGIBLE:
+                total += term * factor / (1 - factor)  # more than all that are left out
+                break
+        return total * (1 + ROUNDING), slope
+
+
+@lru_cache(maxsize=2**13)
+def _binomial(size: int, rank: int) -> int:
+    return math.comb(size, rank)
+
+
+def _all_below(size: int, allowed: Decimal) -> int:
+    """Solve c ** size <= allowed, in units, rounded down."""
+    with decimal.localcontext(decimal.Context(prec=60)):
+        return math.floor((allowed.ln() / size).exp() * (1 - ROUNDING) * ALPHA_UNIT)
+
+
+def _safe_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
+    """Return coverages in units, rounded outward: a little of `failure` and of the coverage is given away."""
+    from scipy.special import betainc
+
+    inner = [rank for rank in ranks if 0 < rank < size]
+    r = np.array(inner, dtype=np.float64)
+    grid = ALPHA_UNIT // COARSE
+    coarse = np.floor(_inverse_tail(inner, size, failure * (1 - MARGIN)) * grid)
+    checked = betainc(r, size - r + 1, coarse / grid) <= failure * (1 - MARGIN / 10)
+    # P(Bin(n, c) >= r) <= exp(-2n(r/n - c)^2), should scipy ever be further off than the margin.
+    chernoff = np.maximum(0, np.floor((r / size - math.sqrt(-math.log(failure) / (2 * size)) - MARGIN) * grid))
+    found = dict(zip(inner, np.where(checked, coarse, chernoff).astype(np.int64).tolist(), strict=True))
+    units = {rank: min(_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
+    units[0] = 0
+    if size in ranks:
+        units[size] = min(_cap(size, size), _all_below(size, Decimal(repr(failure))))
+    return [units[rank] for rank in ranks]
+
+
+def _inverse_tail(ranks: Sequence[int], size: int, failure: float) -> Floats:
+    # P(Bin(n, c) >= r) is the incomplete beta function I_c(r, n - r + 1).
+    from scipy.special import betaincinv
+
+    r = np.array(ranks, dtype=np.float64)
+    found: Floats = np.nan_to_num(np.asarray(betaincinv(r, size - r + 1, failure), dtype=np.float64))
+    return found

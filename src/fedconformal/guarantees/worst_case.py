@@ -1,0 +1,263 @@
+"""A promise to every mixture of the sites in a set: the worst case over the set.
+
+With a_k(q) = m_k(q) / (n_k + 1), a mixture with weights w_k is promised sum w_k a_k(q), and the set the least
+of these. Lu, Yu, Karimireddy, Jordan and Raskar, 2023, bound the case of contamination from the proportional
+mixture alone; keeping the least a_k as well gives a finite threshold where their rank has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import Counts, Guarantee, as_decimal
+from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.linear_program import Polytope
+from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
+from fedconformal.validation import Integers
+
+Bounds = float | tuple[float, ...]
+Given = float | Sequence[float] | NDArray[Any]
+Inequalities = tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstCase(Guarantee):
+    """Cover a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
+
+    - `contamination=d`: a share 1 - d of the test rows follows the sites in proportion to n_k + 1, the rest
+      may come from any of them;
+    - `total_variation=r`: at most a share r of the weight is elsewhere than in proportion to n_k + 1;
+    - `box=(lower, upper)`: bounds on each site's weight, a number for all sites or one for each;
+    - `polytope=(A, b)`: all weights w with A w <= b.
+
+    >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/17 + 0.1 * 4/6
+    Fraction(77, 102)
+    >>> WorstCase(box=(0.2, 0.8)).promised(counts=[9, 4], sizes=[10, 5])
+    Fraction(23, 33)
+    >>> WorstCase(polytope=([[1, 0]], [0.5])).promised(counts=[9, 4], sizes=[10, 5])  # the first at most a half
+    Fraction(2, 3)
+    """
+
+    name = "worst-case"
+    assumption = (
+        "within each site, given the rows of the others, the calibration rows and the test row are exchangeable; "
+        "the test row's site is drawn with weights from the stated set; "
+        "the model was not fitted to the calibration rows"
+    )
+    caveat = (
+        "This is not a promise to a single class or set size, and to a single site only if the set holds the mixture "
+        "of that site alone (the guarantee every-client promises it to each site)."
+    )
+
+    contamination: float | None = None
+    total_variation: float | None = None
+    box: tuple[Given, Given] | None = None
+    polytope: tuple[Sequence[Sequence[float]] | NDArray[Any], Sequence[float] | NDArray[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that one set is given, and its numbers."""
+        given = {field: value for field, value in vars(self).items() if value is not None}
+        if len(given) > 1:
+            raise InputError(f"{self.name}: takes one set of mixtures, got {' and '.join(given)}")
+        for field, value in given.items():
+            object.__setattr__(self, field, _CHECKS[field](value, field))
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Check that the set fits the number of sites and is not empty."""
+        self._set(sizes)
+        return self
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the least weighted count over the set."""
+        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Return the least weighted counts of many q at once."""
+        mixtures = self._set(sizes)
+        if mixtures is None:
+            share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
+            return [
+                (1 - share) * proportional + share * least
+                for proportional, least in zip(Mixture().promised_many(counts, sizes), worst, strict=True)
+            ]
+        worth, whole = _one_score(sizes)
+        return [
+            mixtures.least([m * w for m, w in zip(column, worth, strict=True)]) / whole for column in counts.T.tolist()
+        ]
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the largest weighted gap over the set."""
+        mixtures = self._set(sizes)
+        if mixtures is None:
+            share, largest = self._contamination, EveryClient().slack(gaps, sizes)
+            return (1 - share) * Mixture().slack(gaps, sizes) + share * largest
+        worth, whole = _one_score(sizes)
+        return -mixtures.least([-gap * w for gap, w in zip(gaps, worth, strict=True)]) / whole
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Nothing is promised from above: the mixture may be an easy one."""
+        return Fraction(1)
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """Bring the sites that may carry weight up to the same number."""
+        return {k: extra for k, extra in super().missing(alpha, sizes).items() if self._may_weigh(k, sizes)}
+
+    def _may_weigh(self, k: int, sizes: Counts) -> bool:
+        return self.slack([int(j == k) for j in range(len(sizes))], sizes) > 0
+
+    @property
+    def _contamination(self) -> Fraction:
+        return Fraction(1) if self.contamination is None else as_decimal(self.contamination)
+
+    def _set(self, sizes: Counts) -> MixtureSet | None:
+        """Return the set for these sites; None if only the proportional and the worst single site matter."""
+        if self.total_variation is not None:
+            return _ball(self.total_variation, tuple(sizes))
+        if self.box is not None:
+            return _box(self.box, len(sizes))
+        if self.polytope is not None:
+            return _polytope(self.polytope, len(sizes))
+        return None
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the set."""
+        if self.contamination is not None:
+            which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k + 1"
+        elif self.total_variation is not None:
+            which = f"within {self.total_variation:g} of the proportions n_k + 1, in total variation"
+        elif self.box is not None:
+            which = f"whose weights are from {_words(self.box[0])} to {_words(self.box[1])}"
+        elif self.polytope is not None:
+            which = f"whose weights fulfil the {len(self.polytope[1])} stated inequalities"
+        else:
+            which = "whatever the weights"
+        return f"for a test row from any mixture of the sites {which}, on average over calibration draws"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, **{field: _lists(value) for field, value in vars(self).items()}}
+
+
+def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:
+    """Return the paper's own rank under contamination; above N it means that every label is in the set.
+
+    >>> paper_rank(Fraction(1, 10), Fraction(1, 10), [200] * 10)  # of 2000 scores
+    2010
+    """
+    return math.ceil((sum(sizes) + len(sizes)) * (1 - alpha) / (1 - contamination))
+
+
+def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fraction = Fraction(0)) -> Fraction:
+    """Return the paper's unified bound (1 - d)(r - eN)/(N + K), for an e-approximate rank r taken from N + K.
+
+    The paper states it for a rank taken from N + 1, with which it stays below 1 - alpha for more than one site.
+
+    >>> paper_bound(1809, Fraction(1, 10), [200] * 10)
+    Fraction(81, 100)
+    """
+    return (1 - contamination) * (rank - error * sum(sizes)) / (sum(sizes) + len(sizes))
+
+
+def _one_score(sizes: Counts) -> tuple[list[int], int]:
+    # What one score is worth at each site, 1 / (n_k + 1), over one common denominator.
+    whole = math.lcm(*(n + 1 for n in sizes))
+    return [whole // (n + 1) for n in sizes], whole
+
+
+@lru_cache(maxsize=16)
+def _ball(radius: float, sizes: tuple[int, ...]) -> MixtureSet:
+    total = sum(sizes) + len(sizes)
+    return Ball([Fraction(n + 1, total) for n in sizes], as_decimal(radius))
+
+
+@lru_cache(maxsize=16)
+def _box(box: tuple[Bounds, Bounds], sites: int) -> MixtureSet:
+    bounds = [bound if isinstance(bound, tuple) else (bound,) * sites for bound in box]
+    for bound in bounds:
+        if len(bound) != sites:
+            raise InputError(f"box: {len(bound)} bounds were given for {sites} sites")
+    lower, upper = ([as_decimal(bound) for bound in column] for column in bounds)
+    return Box(lower, upper)
+
+
+@lru_cache(maxsize=16)
+def _polytope(polytope: Inequalities, sites: int) -> MixtureSet:
+    A, b = polytope
+    if len(A[0]) != sites:
+        raise InputError(f"polytope: A has {len(A[0])} columns for {sites} sites")
+    return Polytope([[as_decimal(entry) for entry in row] for row in A], [as_decimal(limit) for limit in b])
+
+
+def _checked_share(value: Any, field: str) -> float:
+    number = _checked_number(value, field)
+    if not 0 <= number <= 1:
+        raise InputError(f"{field} is {number:g}, expected a number from 0 to 1")
+    return number
+
+
+def _checked_number(value: Any, field: str) -> float:
+    try:
+        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
+    except ValueError:
+        raise InputError(f"{field}: {value!r:.40} is not a number") from None
+    if isinstance(value, bool | str) or not math.isfinite(number):
+        raise InputError(f"{field}: {value!r:.40} is not a finite number")
+    return number
+
+
+def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
+    bounds = [_checked_bounds(bound, field) for bound in (lower, upper)]
+    pairs = zip(*(bound if isinstance(bound, tuple) else (bound,) for bound in bounds), strict=False)
+    if any(low > high for low, high in pairs):
+        raise InputError("box: a lower bound is above its upper bound")
+    return bounds[0], bounds[1]
+
+
+def _checked_bounds(value: Any, field: str) -> Bounds:
+    if np.ndim(value) == 0:
+        return _checked_share(value, field)
+    return tuple(_checked_share(bound, field) for bound in value)
+
+
+def _checked_polytope(value: Any, field: str) -> Inequalities:
+    try:
+        A, b = value
+        rows = tuple(tuple(_checked_number(entry, field) for entry in row) for row in A)
+        limits = tuple(_checked_number(limit, field) for limit in b)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("polytope: expected (A, b), a matrix with a column for each site and a vector") from None
+    if not rows or len(rows) != len(limits) or len({len(row) for row in rows}) != 1 or not rows[0]:
+        raise InputError(f"polytope: A has {len(rows)} rows and b {len(limits)}; expected (A, b) with A w <= b")
+    return rows, limits
+
+
+_CHECKS: dict[str, Any] = {
+    "contamination": _checked_share,
+    "total_variation": _checked_share,
+    "box": _checked_box,
+    "polytope": _checked_polytope,
+}
+
+
+def _words(bound: Any) -> str:
+    return f"{list(bound)}" if isinstance(bound, tuple) else f"{bound:g}"
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(part) for part in value] if isinstance(value, tuple) else value

@@ -1,0 +1,208 @@
+"""DDSketch: a histogram whose bucket edges grow by one per cent, the same at every site.
+
+The sketch answers with a value that is off by at most one per cent of itself. That says nothing of the rank:
+where many scores crowd into one bucket, as near 1, the value in the middle may have half of them on the wrong
+side. So the middle is offered as an estimate only. What is certain is the histogram: how many scores lie in
+each bucket, so how many are at most its upper edge.
+
+Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
+2019. Theirs finds the bucket with a logarithm, whose last digit differs between machines. Here the edges are
+a table made by one multiplication each, which IEEE-754 rounds in one way only, and a score is compared with
+the edges themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.base import Summary, extended
+from fedconformal.validation import Floats, Integers, as_scores, rising
+
+ACCURACY = 0.01
+GROWTH = 101 / 99
+"""(1 + accuracy) / (1 - accuracy)."""
+
+LARGEST = float(np.finfo(np.float64).max)
+SMALLEST_NORMAL = 2.0**-1022
+SMALLEST = 2.0**-1074
+
+
+class DDSketchMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The header, the buckets that hold scores, how many each holds, and the two extreme scores."""
+
+    buckets: bytes
+    counts: bytes
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DDSketchSummary(Summary):
+    """How many scores lie in each bucket of a fixed table, and the smallest and the largest score.
+
+    >>> from fedconformal import summarize
+    >>> summary = summarize([i / 1000 for i in range(1000)], kind="ddsketch")
+    >>> summary.count_at_most(0.9), summary.count_at_most(0.05), round(summary.estimate(901), 4)
+    ((887, 905), (50, 51), 0.8958)
+    """
+
+    name = "ddsketch"
+    letter = "D"
+    message = DDSketchMessage
+
+    buckets: Integers
+    counts: Integers
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+        """Count the scores in each bucket; `alpha` is not needed, as the edges are the same for all."""
+        # Looking up sorted scores is several times faster than looking them up in any order.
+        found = np.searchsorted(upper_edges(), np.sort(scores), side="left")
+        buckets, counts = np.unique(found, return_counts=True)
+        return cls(
+            buckets=buckets.astype(np.int64),
+            counts=counts.astype(np.int64),
+            smallest=float(scores.min()),
+            largest=float(scores.max()),
+            sizes=(len(scores),),
+            **about,
+        )
+
+    @property
+    def points(self) -> Floats:
+        """The smallest score, the upper edges, and instead of the last edge the largest score."""
+        return np.unique(np.append(np.minimum(upper_edges()[self.buckets], self.largest), self.smallest))
+
+    @property
+    def gap(self) -> int:
+        """All scores but one: the edges bound values, not ranks, and all scores may lie in one bucket.
+
+        From the smallest score on one is counted for sure, and below the largest one is left out for sure.
+        How wide the bounds really are can be read off them; it cannot be known before the scores are.
+        """
+        return self.n - 1
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Count the buckets that end at or before q, and those that begin before it."""
+        upto = np.append(0, np.cumsum(self.counts))
+        ends, starts = upper_edges()[self.buckets], lower_edges()[self.buckets]
+        lower = np.maximum(upto[np.searchsorted(ends, q, side="right")], q >= self.smallest)
+        upper = np.minimum(upto[np.searchsorted(starts, q, side="left")], self.n - (q < self.largest))
+        lower = np.where(q >= self.largest, self.n, lower)
+        upper = np.where(q < self.smallest, 0, upper)
+        return lower.astype(np.int64), upper.astype(np.int64)
+
+    def estimate(self, rank: int) -> float:
+        """Return the middle of the bucket that holds this rank, as the sketch's authors read it.
+
+        It is within one per cent of the score of that rank, and may lie on either side of it: an estimate,
+        which calibration does not use. (Scores nearer to zero than 2.3e-308 share a bucket and are not within
+        one per cent.)
+        """
+        if not 1 <= rank <= self.n:
+            raise InputError(f"rank is {rank}, expected one from 1 to {self.n}")
+        bucket = self.buckets[np.searchsorted(np.cumsum(self.counts), rank, side="left")]
+        low, high = float(lower_edges()[bucket]), float(upper_edges()[bucket])
+        # Of the two edges the one further from zero, less one per cent, is off by the same share to both.
+        middle = (1 - ACCURACY) * (high if high > 0 else max(low, -LARGEST)) if high else 0.0
+        return min(max(middle, self.smallest), self.largest)
+
+    def extend(self, more: ArrayLike) -> Self:
+        """Count the new scores too; nothing is lost."""
+        new = as_scores(more)
+        return self.merge([self, self.of_scores(new)], **extended(self, new))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Add up the counts, bucket by bucket."""
+        buckets, where = np.unique(np.concatenate([part.buckets for part in parts]), return_inverse=True)
+        counts = np.zeros(len(buckets), dtype=np.int64)
+        np.add.at(counts, where, np.concatenate([part.counts for part in parts]))
+        return cls(
+            buckets=buckets,
+            counts=counts,
+            smallest=min(part.smallest for part in parts),
+            largest=max(part.largest for part in parts),
+            **about,
+        )
+
+    def to_message(self, header: dict[str, Any]) -> DDSketchMessage:
+        """Add the buckets, the counts and the extremes to the header."""
+        return DDSketchMessage(
+            **header,
+            buckets=wire.numbers(self.buckets, "<u8"),
+            counts=wire.numbers(self.counts, "<u8"),
+            smallest=self.smallest,
+            largest=self.largest,
+        )
+
+    @classmethod
+    def from_message(cls, message: DDSketchMessage, about: dict[str, Any]) -> Self:
+        """Check that the buckets are in the table and in order, and that the rest agrees with them."""
+        buckets = wire.array(message.buckets, "<u8", "buckets")
+        counts = wire.array(message.counts, "<u8", "counts")
+        if not len(buckets) == len(counts) > 0:
+            raise InputError("the summary's buckets and counts are not equally many")
+        if not rising(buckets) or buckets[-1] >= len(upper_edges()):
+            raise InputError(f"the summary's buckets are not in strictly ascending order below {len(upper_edges())}")
+        check_counts(counts, sum(message.sizes))
+        smallest, largest = check_extremes(message.smallest, message.largest, sum(message.sizes))
+        ends = np.searchsorted(upper_edges(), [smallest, largest], side="left")
+        if ends.tolist() != [buckets[0], buckets[-1]]:
+            raise InputError("the summary's smallest and largest score are not in its first and last bucket")
+        return cls(buckets=buckets, counts=counts, smallest=smallest, largest=largest, **about)
+
+
+def check_counts(counts: Integers, n: int) -> None:
+    """Check counts from the wire: all positive, and n together."""
+    # The sum in floats cannot wrap around; if it is small, neither does the sum in integers.
+    if counts.min() < 1 or counts.sum(dtype=np.float64) > 2.0**62 or int(counts.sum()) != n:
+        raise InputError(f"the summary's counts are not positive, or do not add up to the {n} scores that it claims")
+
+
+def check_extremes(smallest: float, largest: float, n: int) -> tuple[float, float]:
+    """Check the extreme scores from the wire: finite, in order, and the same if there is one score."""
+    if not (-LARGEST <= smallest <= largest <= LARGEST) or (n == 1 and smallest < largest):
+        raise InputError("the summary's smallest and largest score are not finite, or contradict each other")
+    return smallest + 0.0, largest + 0.0
+
+
+@lru_cache(maxsize=1)
+def upper_edges() -> Floats:
+    """List the upper edges of all buckets in ascending order; a bucket holds lower edge < score <= upper edge.
+
+    From 1 they go up by one rounded product with GROWTH each, as long as that is finite, and down by their
+    reciprocals, as long as these are not subnormal; the largest float ends the table. Below zero they are
+    mirrored, and zero has a bucket to itself.
+
+    >>> edges = upper_edges()
+    >>> zero = len(edges) // 2
+    >>> len(edges), edges[zero : zero + 2], edges[zero + 35418 : zero + 35421]
+    (141816, array([0.00000000e+000, 2.25374939e-308]), array([0.98019802, 1.        , 1.02020202]))
+    """
+    with np.errstate(over="ignore"):
+        up = np.multiply.accumulate(np.append(1.0, np.full(36_000, GROWTH)))
+    up = up[up < LARGEST]
+    down = 1 / up[:0:-1]
+    positive = np.concatenate([down[down >= SMALLEST_NORMAL], up, [LARGEST]])
+    edges = np.concatenate([-positive[::-1], [-SMALLEST, 0.0], positive])
+    edges.setflags(write=False)
+    return edges
+
+
+@lru_cache(maxsize=1)
+def lower_edges() -> Floats:
+    """List the lower edges, each the upper edge of the bucket before."""
+    edges = np.append(-np.inf, upper_edges()[:-1])
+    edges.setflags(write=False)
+    return edges

@@ -1,0 +1,190 @@
+"""t-digest: the scores gathered into about a hundred means, small in the tails and wide in the middle.
+
+The sketch that the paper uses. On ordinary scores it is closer to the exact threshold than anything else of
+its size, but it lies below it about as often as above, and nothing bounds its error whatever the scores are.
+So nothing is certified from it: a calibration says "estimated".
+
+Dunning and Ertl, "Computing extremely accurate quantiles using t-digests", 2019. The gathering is done by
+fastdigest; a mean sits at the middle of the ranks it stands for, and between means ranks are interpolated,
+which is how fastdigest reads them too, except that here the smallest and the largest score are used as well,
+and that at equal means the last counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.ddsketch import check_counts, check_extremes
+from fedconformal.summaries.exact import ascending
+from fedconformal.validation import Floats, Integers, as_scores
+
+CENTROIDS = 100
+POOLED = 5000
+"""Several sites in one message keep more centroids than one site does."""
+
+LEVELS = 4000
+TAIL = 500
+"""How many ranks `points` reads off, evenly and crowding towards the largest score."""
+
+ROUNDING = 1e-6
+"""A rank that was interpolated may come out this much below a whole number."""
+
+
+class TDigestMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The header, the means, how many scores each stands for, and the two extreme scores."""
+
+    means: bytes
+    weights: bytes
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TDigestSummary(Summary):
+    """Means of neighbouring scores, and for each how many it stands for. Not certified.
+
+    >>> from fedconformal import calibrate, summarize
+    >>> summary = summarize([i / 1000 for i in range(1000)], kind="tdigest")
+    >>> summary.count_at_most(0.9), summary.count_at_most(0.25), len(summary.means)
+    ((901, 901), (251, 251), 99)
+    >>> calibrate([summary], alpha=0.1).certificate.status
+    'estimated'
+    """
+
+    name = "tdigest"
+    letter = "T"
+    message = TDigestMessage
+    certified = False
+
+    means: Floats
+    weights: Integers
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+        """Gather the scores; `alpha` is not needed, as the tails are fine anyway."""
+        return cls._gathered(scores, np.ones(len(scores), dtype=np.int64), CENTROIDS, sizes=(len(scores),), **about)
+
+    @classmethod
+    def _gathered(cls, means: Floats, weights: Integers, most: int, **about: Any) -> Self:
+        extremes = {"smallest": float(means.min()), "largest": float(means.max())}
+        means, weights = gather(means, weights, most)
+        return cls(**{"means": means, "weights": weights, **extremes, **about})
+
+    @property
+    def points(self) -> Floats:
+        """The digest's quantiles: of every rank up to 4,000 scores, else of 4,000 ranks and more in the tail."""
+        n = self.n
+        ranks = np.arange(min(n, LEVELS))
+        if n > LEVELS:
+            tail = n - np.geomspace(1, n, TAIL)
+            ranks = np.unique(np.concatenate([np.linspace(0, n - 1, LEVELS), tail]).astype(np.int64))
+        values, positions = self._knots()
+        left = np.clip(np.searchsorted(positions, ranks, side="right") - 1, 0, len(positions) - 2)
+        width = positions[left + 1] - positions[left]
+        share = (ranks - positions[left]) / np.where(width > 0, width, 1.0)
+        # In this form nothing overflows, however far apart the two are.
+        quantiles = values[left] * (1 - share) + values[left + 1] * share
+        quantiles = np.clip(quantiles, values[left], values[left + 1])
+        return np.unique(np.concatenate([[self.smallest], quantiles, [self.largest]]))
+
+    @property
+    def gap(self) -> int:
+        """Nothing between lower and upper: both are the same estimate.
+
+        It bounds no error, and no certificate comes of it (`certified` is False).
+        """
+        return 0
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Estimate the number of scores <= q; the same number stands for both bounds."""
+        values, positions = self._knots()
+        left = np.clip(np.searchsorted(values, q, side="right") - 1, 0, len(values) - 2)
+        inside = np.clip(q, self.smallest, self.largest)
+        # A quarter of the largest numbers, so that differences stay finite.
+        scale = 0.25 if max(-self.smallest, self.largest) > 1e300 else 1.0
+        width = values[left + 1] * scale - values[left] * scale
+        share = (inside * scale - values[left] * scale) / np.where(width > 0, width, 1.0)
+        position = positions[left] + np.minimum(share, 1.0) * (positions[left + 1] - positions[left])
+        # At the i-th smallest score, counted from 0, there are i + 1.
+        counts = np.clip(np.floor(position + ROUNDING).astype(np.int64) + 1, 1, max(1, self.n - 1))
+        counts = np.where(q < self.smallest, 0, np.where(q >= self.largest, self.n, counts))
+        return counts, counts
+
+    def _knots(self) -> tuple[Floats, Floats]:
+        """Place every mean in the middle of the ranks it stands for, counted from 0, and the extremes at the ends."""
+        middle = np.cumsum(self.weights) - (self.weights + 1) / 2
+        values = np.concatenate([[self.smallest], self.means, [self.largest]])
+        return values, np.concatenate([[0.0], middle, [self.n - 1.0]])
+
+    def extend(self, more: ArrayLike) -> Self:
+        """Gather the means and the new scores anew; the error may grow a little each time."""
+        new = as_scores(more)
+        return self.merge([self, self.of_scores(new)], **extended(self, new))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Put the means of all parts side by side, and gather them if they are too many."""
+        return cls._gathered(
+            np.concatenate([part.means for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            CENTROIDS if len(about["sizes"]) == 1 else POOLED,
+            smallest=min(part.smallest for part in parts),
+            largest=max(part.largest for part in parts),
+            **about,
+        )
+
+    def to_message(self, header: dict[str, Any]) -> TDigestMessage:
+        """Add the means, the weights and the extremes to the header."""
+        return TDigestMessage(
+            **header,
+            means=wire.numbers(self.means, "<f8"),
+            weights=wire.numbers(self.weights, "<u8"),
+            smallest=self.smallest,
+            largest=self.largest,
+        )
+
+    @classmethod
+    def from_message(cls, message: TDigestMessage, about: dict[str, Any]) -> Self:
+        """Check the means, the weights and the extremes against each other."""
+        means = ascending(wire.array(message.means, "<f8", "means"))
+        weights = wire.array(message.weights, "<u8", "weights")
+        if not len(means) == len(weights) > 0:
+            raise InputError("the summary's means and weights are not equally many")
+        check_counts(weights, sum(message.sizes))
+        smallest, largest = check_extremes(message.smallest, message.largest, sum(message.sizes))
+        if not smallest <= means[0] <= means[-1] <= largest:
+            raise InputError("the summary's means are not between its smallest and its largest score")
+        return cls(means=means, weights=weights, smallest=smallest, largest=largest, **about)
+
+
+def gather(means: Floats, weights: Integers, most: int) -> tuple[Floats, Integers]:
+    """Sort, and if there are more than `most` let fastdigest merge neighbours."""
+    single = bool(weights.max() == 1)
+    order = slice(None) if single else np.argsort(means, kind="stable")
+    means, weights = np.sort(means), weights[order]
+    if len(means) <= most:
+        return means, weights
+    from fastdigest import TDigest
+
+    # A power of two changes no digit, and keeps the sums of the largest numbers finite.
+    scale = 2.0**-80 if max(-means[0], means[-1]) > 1e270 else 1.0
+    heavy: Any = None if single else weights.astype(np.float64)
+    scaled: Any = means * scale
+    found = np.array(TDigest.from_values(scaled, heavy, max_centroids=most).centroids)
+    sizes = found[:, 1].astype(np.int64)
+    # A mean is rounded, and that of equal scores may be another number: hold it between its first and last score.
+    upto, ends = np.cumsum(weights), np.cumsum(sizes)
+    first = means[np.searchsorted(upto, ends - sizes, side="right")]
+    last = means[np.searchsorted(upto, ends, side="left")]
+    with np.errstate(over="ignore"):
+        return np.clip(found[:, 0] / scale, first, last), sizes

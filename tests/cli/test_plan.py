@@ -1,0 +1,97 @@
+"""fedconformal plan, and the guarantees that calibrate knows, from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+from tests.cli.test_bad_input import check
+
+SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
+
+
+def test_the_table_fits_a_terminal(calibrated: Path, command: Command) -> None:
+    pilot = ["--pilot", "predictor.json", "--probs", "test-probs.npy"]
+    shown = command.ok("plan", "--sizes", "200,50,20", *pilot).out
+    rows = shown.split("\n\n")[0].splitlines()
+    assert " ".join(rows[0].split()) == "guarantee feasible at least at most if alike min alpha size"
+    assert len(rows) == 11
+    assert max(map(len, rows)) <= 80
+    assert "new-client: sites needed: 6 more, from the same population" in shown
+    assert "the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = 273 of N = 270 scores (infinite" in shown
+    assert "mean set sizes are estimates" in shown
+
+
+def test_many_sites_are_not_listed_one_by_one(folder: Path, command: Command) -> None:
+    sizes = ",".join(["60"] * 40)
+    shown = command.ok("plan", "--sizes", sizes).out
+    assert len(shown.splitlines()) < 16
+    assert "one-client: left out for 40 sites" in shown
+    assert len(command.ok("plan", "--sizes", sizes, "--json").json["options"]) == 47
+
+
+def test_the_plan_in_json(calibrated: Path, command: Command) -> None:
+    options = ["--total-variation", "0.2", "--failure", "0.01", "--pilot", "predictor.json", "--probs", "probs-0.npy"]
+    found = command.ok("plan", "--sizes", "60,60,60", *options, "--json").json
+    rows = {option["guarantee"]: option for option in found["options"]}
+    assert {"worst-case tv=0.2", "pac 0.01", "new-client"} < set(rows)
+    assert rows["exchangeable"]["expected_coverage"] == pytest.approx(163 / 181)
+    assert all(1 <= option["mean_size"] <= 4 for option in found["options"])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--pilot", "predictor.json"], ["--pilot and --probs go together"]),
+        (["--probs", "probs-0.npy"], ["--pilot and --probs go together"]),
+        (["--pilot", "absent.json", "--probs", "probs-0.npy"], ["absent.json", "No such file"]),
+        (["--pilot", "predictor.json", "--probs", "labels-0.npy"], ["labels-0.npy", "shape"]),
+        (["--contamination", "0.1", "--box", "0,1"], ["takes one set of mixtures, got contamination and box"]),
+        (["--box", "0.5,0.6"], ["box: the lower bounds add up to 1.5"]),
+        (["--failure", "2"], ["failure is 2"]),
+    ],
+)
+def test_bad_plans(calibrated: Path, command: Command, options: list[str], expected: list[str]) -> None:
+    check(command, ["plan", "--sizes", "60,60,60", *options], expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "guarantee"),
+    [
+        (["worst-case", "--contamination", "0.1"], fc.WorstCase(contamination=0.1)),
+        (["worst-case", "--total-variation", "0.2"], fc.WorstCase(total_variation=0.2)),
+        (["worst-case", "--box", "0.2,0.5"], fc.WorstCase(box=(0.2, 0.5))),
+        (["worst-case"], fc.WorstCase()),
+        (["new-client", "--alpha", "0.3"], fc.NewClient()),
+        (["pac", "--failure", "0.1"], fc.PAC(failure=0.1)),
+        (["pac"], fc.PAC(failure=0.05)),
+    ],
+)
+def test_calibrate_with_it(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
+    made = command.ok("calibrate", *SUMMARIES, "-o", "other.json", "--json", "--guarantee", *options).json
+    assert made["certificate"]["guarantee"] == guarantee.to_dict()
+    summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
+    alpha = made["certificate"]["alpha"]
+    assert made["certificate"]["threshold"] == fc.calibrate(summaries, alpha=alpha, guarantee=guarantee).threshold
+    command.ok("verify", "other.json", *reversed(SUMMARIES))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["mixture", "--contamination", "0.1"], ["--contamination does not go with --guarantee mixture"]),
+        (["pac", "--total-variation", "0.1"], ["--total-variation does not go with --guarantee pac"]),
+        (["new-client", "--failure", "0.1"], ["--failure does not go with --guarantee new-client"]),
+        (["worst-case", "--weights", "uniform"], ["--weights does not go with --guarantee worst-case"]),
+        (["worst-case", "--contamination", "0.1", "--total-variation", "0.1"], ["takes one set of mixtures"]),
+        (["worst-case", "--contamination", "1.1"], ["contamination is 1.1"]),
+        (["worst-case", "--contamination", "x"], ["--contamination"]),
+        (["worst-case", "--box", "0.5"], ["--box is '0.5', expected two numbers such as 0.1,0.5"]),
+        (["worst-case", "--box", "a,b"], ["--box is 'a,b'"]),
+        (["worst-case", "--box", "0.5,0.2"], ["a lower bound is above its upper bound"]),
+        (["pac", "--failure", "0"], ["failure is 0"]),
+    ],
+)
+def test_wrong_combinations(calibrated: Path, command: Command, options: list[str], expected: list[str]) -> None:
+    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--guarantee", *options], expected)

@@ -1,0 +1,217 @@
+"""The worst case over sets of mixtures, against vertices counted out by hand and against scipy's linear programs."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+import fedconformal as fc
+from fedconformal.guarantees.linear_program import Polytope
+from fedconformal.guarantees.worst_case import paper_bound, paper_rank
+from tests.contracts.tools import checks, refused
+
+SIZES = [20, 7, 11, 3]
+TENTH = Fraction(1, 10)
+
+
+def shares(counts: list[int]) -> list[Fraction]:
+    return [Fraction(m, n + 1) for m, n in zip(counts, SIZES, strict=True)]
+
+
+def program(values: list[Fraction], A: Any, b: Any, bounds: Any = (0, 1)) -> float:
+    """Let scipy find the least weighted sum."""
+    found = optimize.linprog(
+        [float(v) for v in values], A_ub=A, b_ub=b, A_eq=np.ones((1, len(values))), b_eq=[1], bounds=bounds
+    )
+    assert found.status == 0
+    return float(found.fun)
+
+
+counts_of_sites = st.tuples(*(st.integers(0, n) for n in SIZES)).map(list)
+
+
+@given(counts_of_sites, st.integers(0, 20))
+@checks(60)
+def test_contamination(counts: list[int], twentieths: int) -> None:
+    share = Fraction(twentieths, 20)
+    total = sum(SIZES) + len(SIZES)
+    expected = (1 - share) * Fraction(sum(counts), total) + share * min(shares(counts))
+    assert fc.WorstCase(contamination=twentieths / 20).promised(counts, SIZES) == expected
+    lower = [float((1 - share) * (n + 1) / total) for n in SIZES]
+    assert program(shares(counts), None, None, [(low, 1) for low in lower]) == pytest.approx(float(expected), abs=1e-9)
+
+
+@given(counts_of_sites, st.integers(0, 20))
+@checks(60)
+def test_total_variation(counts: list[int], twentieths: int) -> None:
+    """The ball as inequalities: no group of sites gains more than the radius."""
+    total = sum(SIZES) + len(SIZES)
+    centre = np.array([(n + 1) / total for n in SIZES])
+    groups = np.array([[(i >> k) & 1 for k in range(len(SIZES))] for i in range(1, 2 ** len(SIZES))])
+    expected = program(shares(counts), groups, groups @ centre + twentieths / 20)
+    found = fc.WorstCase(total_variation=twentieths / 20).promised(counts, SIZES)
+    assert float(found) == pytest.approx(expected, abs=1e-9)
+
+
+@given(counts_of_sites, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 15)), min_size=4, max_size=4))
+@checks(60)
+def test_box(counts: list[int], bounds: list[tuple[int, int]]) -> None:
+    lower = [low / 20 for low, _ in bounds]
+    upper = [(low + room) / 20 for low, room in bounds]
+    guarantee = fc.WorstCase(box=(lower, upper))
+    if sum(low + room for low, room in bounds) < 20:
+        with refused("box: the lower bounds add up to"):
+            guarantee.bind((), SIZES)
+        return
+    expected = program(shares(counts), None, None, list(zip(lower, upper, strict=True)))
+    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(expected, abs=1e-9)
+
+
+@given(counts_of_sites, st.integers(0, 2**32 - 1))
+@checks(100)
+def test_polytope(counts: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    A = rng.integers(-9, 10, size=(rng.integers(1, 7), len(SIZES))) / 4
+    b = (A @ rng.dirichlet(np.ones(len(SIZES))) + rng.choice([0, 0.1, 1]) * rng.random(len(A))).round(3) + 0.001
+    guarantee = fc.WorstCase(polytope=(A, b))
+    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(program(shares(counts), A, b), abs=1e-9)
+
+
+def test_a_box_is_a_polytope_is_a_ball() -> None:
+    """The same set, said in several ways, promises the very same fraction."""
+    rng = np.random.default_rng(3)
+    sizes = [9] * 5  # equal sites: the proportional mixture is the uniform one
+    eye = np.eye(5)
+    box = fc.WorstCase(box=(0.1, 0.5))
+    polytope = fc.WorstCase(polytope=(np.concatenate([-eye, eye]), [-0.1] * 5 + [0.5] * 5))
+    contaminated, floor = fc.WorstCase(contamination=0.3), fc.WorstCase(box=(0.14, 1))
+    ball, all_of_it = fc.WorstCase(total_variation=1), fc.WorstCase()
+    for counts in rng.integers(0, 10, size=(50, 5)).tolist():
+        assert box.promised(counts, sizes) == polytope.promised(counts, sizes)
+        assert contaminated.promised(counts, sizes) == floor.promised(counts, sizes)
+        assert ball.promised(counts, sizes) == all_of_it.promised(counts, sizes)
+        assert all_of_it.promised(counts, sizes) == fc.EveryClient().promised(counts, sizes)
+        for none in (fc.WorstCase(contamination=0), fc.WorstCase(total_variation=0)):
+            assert none.promised(counts, sizes) == fc.Mixture().promised(counts, sizes)
+
+
+def test_equalities_leave_one_mixture() -> None:
+    weights = (0.2, 0.3, 0.1, 0.4)
+    eye = np.eye(4)
+    only = fc.WorstCase(polytope=(np.concatenate([eye, -eye]), [*weights, *(-w for w in weights)]))
+    counts = [19, 3, 10, 1]
+    assert only.promised(counts, SIZES) == fc.Mixture(weights=weights).promised(counts, SIZES)
+
+
+def test_the_answer_does_not_depend_on_the_questions_before() -> None:
+    rng = np.random.default_rng(4)
+    A, b = rng.integers(-3, 4, size=(8, 6)).tolist(), [2] * 8
+    questions = rng.integers(0, 50, size=(40, 6)).tolist()
+    warm = Polytope(A, b)
+    found = [warm.least(values) for values in questions]
+    assert found == [Polytope(A, b).least(values) for values in questions]
+    assert found[::-1] == [warm.least(values) for values in questions[::-1]]
+
+
+@given(st.integers(0, 2**32 - 1))
+@checks(40)
+def test_wrong_multipliers_make_the_bound_loose_and_never_wrong(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    region = Polytope((rng.integers(0, 4, size=(5, 4)) - 1).tolist(), [2] * 5)
+    values = rng.integers(-20, 21, size=4).tolist()
+    multipliers = dict(enumerate(rng.integers(-3, 10, size=5).tolist()))  # negative ones are left out
+    assert region._by_duality(values, multipliers, 7) <= region.least(values)
+
+
+@pytest.mark.parametrize(
+    ("A", "b"),
+    [([[1, 0], [0, 1]], [0.4, 0.4]), ([[1, 1]], [0.999]), ([[-1, 0], [1, 0]], [-0.5, 0.4]), ([[0, 0]], [-1])],
+)
+def test_an_empty_polytope_is_refused(A: Any, b: Any) -> None:
+    sites = [fc.summarize(range(30), site=name) for name in "ab"]
+    with refused("polytope: no mixture of the sites fulfils A w <= b"):
+        fc.calibrate(sites, guarantee=fc.WorstCase(polytope=(A, b)))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"contamination": 0.1, "box": (0, 1)}, "takes one set of mixtures, got contamination and box"),
+        ({"contamination": 1.5}, "contamination is 1.5"),
+        ({"contamination": "x"}, "contamination"),
+        ({"contamination": True}, "contamination"),
+        ({"total_variation": -0.1}, "total_variation is -0.1"),
+        ({"total_variation": float("nan")}, "total_variation"),
+        ({"box": 0.3}, "box: expected (lower, upper)"),
+        ({"box": (0.5, 0.2)}, "box: a lower bound is above"),
+        ({"box": (0, 2)}, "box is 2"),
+        ({"polytope": [1, 2, 3]}, "polytope: expected (A, b)"),
+        ({"polytope": ([1, 2], [3])}, "polytope: expected (A, b)"),
+        ({"polytope": ([[1, 2]], [3, 4])}, "polytope: A has 1 rows and b 2"),
+        ({"polytope": ([[1, 2], [3]], [3, 4])}, "polytope: A has 2 rows"),
+        ({"polytope": ([[1, float("inf")]], [3])}, "polytope"),
+        ({"polytope": ([], [])}, "polytope"),
+    ],
+    ids=str,
+)
+def test_bad_sets(parameters: dict[str, Any], words: str) -> None:
+    with refused(words):
+        fc.WorstCase(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "words"),
+    [
+        (fc.WorstCase(box=((0.1, 0.1, 0.1), 1)), "box: 3 bounds were given for 2 sites"),
+        (fc.WorstCase(box=(0.6, 1)), "box: the lower bounds add up to 1.2"),
+        (fc.WorstCase(box=(0, 0.4)), "the upper to 0.8"),
+        (fc.WorstCase(polytope=([[1, 2, 3]], [1])), "polytope: A has 3 columns for 2 sites"),
+    ],
+    ids=str,
+)
+def test_sets_that_do_not_fit_the_sites(guarantee: fc.Guarantee, words: str) -> None:
+    with refused(words):
+        fc.calibrate([fc.summarize(range(30), site=name) for name in "ab"], guarantee=guarantee)
+
+
+def test_a_site_that_cannot_carry_weight_needs_no_scores() -> None:
+    guarantee = fc.WorstCase(box=((0, 0.2, 0.2), (0, 1, 1)))
+    assert guarantee.missing(TENTH, [1, 4, 2]) == {1: 5, 2: 7}
+
+
+def test_decimals_are_read_as_decimals() -> None:
+    single: Any = np.float32(0.1)
+    assert fc.WorstCase(contamination=single) == fc.WorstCase(contamination=0.1)
+    assert fc.WorstCase(contamination=0.1).promised([9], [9]) == Fraction(9, 10)
+
+
+def test_finite_where_the_paper_is_infinite() -> None:
+    """Ten sites of 200 scores, alpha and contamination both 0.1."""
+    sizes = [200] * 10
+    rank = paper_rank(TENTH, TENTH, sizes)
+    assert rank == 2010 > sum(sizes)
+    rng = np.random.default_rng(0)
+    sites = [fc.summarize(rng.normal(k / 5, size=200), "exact", site=f"s{k}") for k in range(10)]
+    result = fc.calibrate(sites, alpha=0.1, guarantee=fc.WorstCase(contamination=0.1))
+    assert result.threshold < np.inf
+    at_rank = fc.Mixture().rank(TENTH, sizes)
+    assert at_rank == (1809, 2010)
+    assert paper_bound(1809, TENTH, sizes) == Fraction(81, 100)
+    assert paper_bound(1809, Fraction(0), sizes, error=Fraction(1, 100)) == Fraction(1789, 2010)
+
+
+def test_many_sites_and_rows_in_a_few_seconds() -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(50, 300, 50).tolist()
+    A = rng.integers(-3, 4, size=(10, 50))
+    sites = [fc.summarize(rng.normal(rng.normal(), size=n), "exact") for n in sizes]
+    start = time.perf_counter()
+    fc.calibrate(sites, alpha=0.1, guarantee=fc.WorstCase(polytope=(A, (A.mean(axis=1) + 0.2).round(3))))
+    assert time.perf_counter() - start < 10
