@@ -32,8 +32,8 @@ SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and
 
 def summarize(
     probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
     labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")] = ...,  # type: ignore[assignment]
     score: Annotated[str, typer.Option(help="lac, aps or raps.")] = "raps",
     penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank [default: 0.001].")] = None,
     free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price [default: 1].")] = None,
