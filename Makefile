@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 # Both variables: older versions of pip read only the first when they build the package itself.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 
-# Flower's upper bounds, so that the pins still fit when it is installed beside.
-FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26"
+# Flower's upper bounds, so that the pins still fit when it is installed beside; typer 0.20 goes with click 8.3.
+FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
