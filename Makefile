@@ -35,7 +35,7 @@ docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,parquet]" editables $(FLOWER_BOUNDS); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -67,5 +67,5 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e ".[dev,demo]"
+	$(PIP_INSTALL) -e ".[dev,demo,parquet]"
 	touch $@ $(VENV)/.demo

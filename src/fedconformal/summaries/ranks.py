@@ -76,12 +76,13 @@ class RankSummary(Summary):
         """Take the order statistics at the scheduled ranks."""
         ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
         values = np.partition(scores, ranks - 1)[ranks - 1]
-        return cls._scheduled(
+        return cls.scheduled(
             values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
         )
 
     @classmethod
-    def _scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
+    def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
+        """Take the scores at the ranks that follow from the size and this (points, alpha)."""
         ranks = scheduled_ranks(about["sizes"][0], *schedule)
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
@@ -126,11 +127,13 @@ class RankSummary(Summary):
         """Add the bounds of the new rows, then thin; the slack this costs is stated in `gap`."""
         new = as_scores(more)
         about = extended(self, new)
+        # Of many new rows, a thousand evenly spread ranks are enough; how many is known from their number.
+        ranks = -(-np.arange(1, min(KEEP, len(new)) + 1) * len(new) // min(KEEP, len(new)))
         addition = type(self)(
-            values=np.sort(new),
-            lower=np.arange(1, len(new) + 1),
-            below=np.arange(len(new)),
-            stated_gap=0,
+            values=np.sort(new)[ranks - 1],
+            lower=ranks,
+            below=ranks - 1,
+            stated_gap=-(-len(new) // KEEP) - 1,
             sizes=(len(new),),
         )
         grown = self.merge([self, addition], **about)
@@ -191,7 +194,7 @@ class RankSummary(Summary):
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
             alpha = None if message.alpha is None else as_alpha(message.alpha)
-            return cls._scheduled(values, (message.points, alpha), **about)
+            return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
         summary = cls(values=values, lower=lower, below=below, stated_gap=message.gap, **about)
