@@ -86,7 +86,7 @@ class RankSummary(Summary):
         ranks = scheduled_ranks(about["sizes"][0], *schedule)
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
-        gap = int(np.diff(ranks, prepend=0).max()) - 1
+        gap = _widest_step(about["sizes"][0], *schedule) - 1
         return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
 
     @property
@@ -181,7 +181,7 @@ class RankSummary(Summary):
         values = wire.numbers(self.values, "<f8")
         if self.schedule is not None:
             points, alpha = self.schedule
-            text = None if alpha is None else alpha_text(alpha)
+            text = None if alpha is None else _write_alpha(alpha)
             return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
         lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
         return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
@@ -193,7 +193,7 @@ class RankSummary(Summary):
         if message.points:
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            alpha = None if message.alpha is None else as_alpha(message.alpha)
+            alpha = None if message.alpha is None else _read_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
@@ -227,6 +227,11 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
     return ranks
 
 
+@lru_cache(maxsize=4096)
+def _widest_step(n: int, points: int, alpha: Fraction | None) -> int:
+    return int(np.diff(scheduled_ranks(n, points, alpha), prepend=0).max())
+
+
 @lru_cache(maxsize=256)
 def _levels(points: int, alpha: Fraction | None) -> Integers:
     even = points if alpha is None else points - points // 2
@@ -240,6 +245,11 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
     return np.array(levels, dtype=np.int64)
 
 
-def alpha_text(alpha: Fraction) -> str:
-    """Write alpha as the decimal it is."""
+@lru_cache(maxsize=256)
+def _read_alpha(text: str) -> Fraction:
+    return as_alpha(text)
+
+
+@lru_cache(maxsize=256)
+def _write_alpha(alpha: Fraction) -> str:
     return repr(float(alpha))
