@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 # Both variables: older versions of pip read only the first when they build the package itself.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 
-# Flower's upper bounds, so that the pins still fit when it is installed beside.
-FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26"
+# Flower's upper bounds, so that the pins still fit when it is installed beside; typer 0.20 goes with click 8.3.
+FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,7 +35,7 @@ docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,parquet]" editables $(FLOWER_BOUNDS); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -67,5 +67,5 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e ".[dev,demo]"
+	$(PIP_INSTALL) -e ".[dev,demo,parquet]"
 	touch $@ $(VENV)/.demo

@@ -171,11 +171,16 @@ def _certificate(
     names: Sequence[str],
 ) -> Certificate:
     gaps = [summary.gap for summary in summaries]
-    finite = threshold < math.inf
+    certified = all(summary.certified for summary in summaries)
+    lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+    if not certified:  # an estimate promises nothing
+        lowest, highest = Fraction(0), Fraction(1)
+    elif threshold == math.inf:
+        lowest = highest = Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     origin = summaries[0].origin
     return Certificate(
-        status="certified" if all(summary.certified for summary in summaries) else "estimated",
+        status="certified" if certified else "estimated",
         promise=guarantee.promise(names),
         assumption=guarantee.assumption,
         caveat=guarantee.caveat,
@@ -188,8 +193,8 @@ def _certificate(
         clients=len(sizes),
         scores=sum(sizes),
         slack=float(bound.slack(gaps, sizes)),
-        coverage_at_least=float(bound.at_least(alpha, sizes)) if finite else 1.0,
-        coverage_at_most=float(bound.at_most(alpha, sizes, gaps)) if finite else 1.0,
+        coverage_at_least=float(lowest),
+        coverage_at_most=float(highest),
         score=None if origin.score is None else {"name": origin.score.name, **asdict(origin.score)},
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,

@@ -1,4 +1,4 @@
-"""Files in and out: arrays from .npy, .npz and .csv; outputs written beside and renamed."""
+"""Files in and out: arrays from .npy, .npz, .csv and .parquet; outputs written beside and renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedconformal.errors import InputError
 
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
-READABLE = (".npy", ".npz", ".csv")
+READABLE = (".npy", ".npz", ".csv", ".parquet")
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 
@@ -30,6 +30,8 @@ def read_array(path: Path, *names: str, text: bool = False) -> NDArray[Any]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path, text=text)
+        if path.suffix == ".parquet":
+            return _read_parquet(path)
         with path.open("rb") as file:
             return npy.read_array(file)
     except UNREADABLE as error:
@@ -111,6 +113,18 @@ def _read_csv(path: Path, *, text: bool) -> NDArray[Any]:
     if not lines:
         raise InputError(f"{path}: is empty")
     return np.loadtxt(lines, dtype=np.str_ if text else np.float64, delimiter=",", ndmin=2, comments=None)
+
+
+def _read_parquet(path: Path) -> NDArray[Any]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(f"{path}: reading .parquet needs pyarrow: pip install 'fedconformal[parquet]'") from None
+    table = parquet.read_table(path)
+    absent = [name for name in table.column_names if table[name].null_count]
+    if absent or not table.num_columns:
+        raise InputError(f"{path}: has missing values in the columns {absent}" if absent else f"{path}: has no columns")
+    return np.column_stack([table[name].to_numpy() for name in table.column_names])
 
 
 def _is_number(cell: str) -> bool:

@@ -25,7 +25,7 @@ ALPHA_UNIT = 10**15
 MAX_NAME = 64
 MAX_SHOWN = 60
 
-CHUNK = 2**16
+CHUNK = 2**18
 """Entries worked on at a time: the work space stays in cache and memory stays bounded."""
 
 Floats = NDArray[np.float64]

@@ -134,3 +134,26 @@ def test_text_for_people(calibrated: Path, command: Command) -> None:
     assert "shape" in command.ok("-v", "predict", "predictor.json", "test-probs.npy", "-o", "sets.npz").err
     assert command.ok("--version").out == f"fedconformal {fc.__version__}\n"
     assert "summarize" in command.ok().out
+
+
+def test_chunks_give_the_same_bytes(folder: Path, command: Command) -> None:
+    parts = [site_rows(k, rows=200) for k in range(4)]
+    for k, (probs, labels) in enumerate(parts):
+        np.savez(f"chunk-{k}.npz", probs=probs.astype(np.float32), labels=labels)
+    np.save("all-probs.npy", np.concatenate([probs for probs, _ in parts]).astype(np.float32))
+    np.save("all-labels.npy", np.concatenate([labels for _, labels in parts]))
+    command.ok("summarize", "all-probs.npy", "all-labels.npy", "--site", "a", "-o", "one.fcs")
+    command.ok("summarize", "--chunks", *(f"chunk-{k}.npz" for k in range(4)), "--site", "a", "-o", "many.fcs")
+    assert Path("one.fcs").read_bytes() == Path("many.fcs").read_bytes()
+
+
+def test_parquet(calibrated: Path, command: Command) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    probs, labels = site_rows(0)
+    parquet.write_table(pyarrow.table({f"class {j}": probs[:, j] for j in range(4)}), "probs.parquet")
+    parquet.write_table(pyarrow.table({"label": labels}), "labels.parquet")
+    command.ok("summarize", "probs.parquet", "labels.parquet", "--site", "site-0", "-o", "again.fcs")
+    assert Path("again.fcs").read_bytes() == Path("site-0.fcs").read_bytes()
+    parquet.write_table(pyarrow.table({"label": [0, None]}), "labels.parquet")
+    assert "missing values" in command("summarize", "probs.parquet", "labels.parquet", "-o", "x.fcs").err

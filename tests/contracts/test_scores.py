@@ -77,8 +77,8 @@ def test_a_row_scores_the_same_in_any_company(score: fc.Score, probs: Probs, see
 @every_score
 def test_chunks_change_nothing(score: fc.Score, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    probs = rng.dirichlet(np.full(700, 0.1), size=250)  # more than one chunk
-    labels = rng.integers(0, 700, size=250)
+    probs = rng.dirichlet(np.full(700, 0.1), size=500)  # more than one chunk
+    labels = rng.integers(0, 700, size=500)
     assert probs.size > validation.CHUNK
     q = float(np.median(score.evaluate(probs, labels)))
     found = [score.evaluate_all(probs), score.evaluate(probs, labels), score.predict_set(probs, q)]

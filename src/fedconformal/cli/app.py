@@ -19,7 +19,7 @@ app = typer.Typer(
     help="Prediction sets that hold the truth with probability 1 - alpha, calibrated across sites that share no data.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 for command in (summarize, calibrate, predict, evaluate, verify, plan, demo):

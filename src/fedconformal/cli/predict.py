@@ -29,7 +29,7 @@ from fedconformal.validation import Booleans, as_alpha
 def predict(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv).")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the sets (.npz .npy .csv).")] = ...,  # type: ignore[assignment]
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the sets (.npz .npy .csv).")],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     source: From = Source.probs,
     allow_empty: AllowEmpty = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,44 +24,56 @@ from fedconformal.cli.inputs import (
 from fedconformal.errors import InputError
 from fedconformal.files import write_bytes
 from fedconformal.scores import Score
-from fedconformal.summaries import Summary
+from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries import summarize as summarize_scores
-from fedconformal.validation import Integers, Probabilities, as_labels
+from fedconformal.summaries.stream import summarize_stream
+from fedconformal.validation import Floats, Integers, Probabilities, as_labels
 
 SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 
 
 def summarize(
-    probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
-    labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")] = ...,  # type: ignore[assignment]
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PROBS LABELS",
+            help="Probabilities and labels (.npy .npz .csv .parquet); or the logits.npz of a training run; "
+            "or, with --chunks, any number of .npz files with probs (or logits) and labels.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
     score: Annotated[str, typer.Option(help="lac, aps or raps.")] = "raps",
-    penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank [default: 0.001].")] = None,
-    free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price [default: 1].")] = None,
+    penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank.", show_default="0.001")] = None,
+    free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price.", show_default="1")] = None,
     randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
-    random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score [default: 0].")] = None,
+    random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score.", show_default="0")] = None,
     kind: Annotated[str, typer.Option(help="ranks (about a kilobyte) or exact (all scores).")] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
     temperature: Annotated[float | None, typer.Option(help="Divide logits by this; recorded in the summary.")] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
-    site: Annotated[str | None, typer.Option(help="The site's name [default: that of the file].")] = None,
+    site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     json: Json = False,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
     given = {"penalty": penalty, "free_ranks": free_ranks, "randomized": randomized, "random_state": random_state}
     function = _score(score, {name: value for name, value in given.items() if value is not None})
     about: dict[str, Any] = {"kind": kind, "alpha": alpha, "score": function, "model": model}
-    if labels is not None:
-        rows = read_probabilities(probs, source, temperature)
-        about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
-        summary = _of_site(rows, read_labels(labels, rows), str(probs), about, site or output.stem)
+    about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
+    if chunks:
+        written = {output: _of_chunks(files, source, about, site or output.stem)}
+    elif len(files) == 2:
+        rows = read_probabilities(files[0], source, temperature)
+        summary = _of_site(rows, read_labels(files[1], rows), str(files[0]), about, site or output.stem)
         written = {output: summary}
+    elif len(files) > 2:
+        raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         about["temperature"] = 1.0 if temperature is None else temperature
-        written = _of_run(probs, temperature, about, output)
+        written = _of_run(files[0], temperature, about, output)
         output.mkdir(parents=True, exist_ok=True)
     for path, summary in written.items():
         write_bytes(path, summary.to_bytes())
@@ -77,6 +90,20 @@ def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, 
     if not len(rows):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
     return summarize_scores(about["score"].evaluate(rows, labels), site=site, **about)
+
+
+def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:
+    if about["kind"] != "ranks":
+        raise InputError("--chunks makes summaries of the kind ranks only")
+    origin = Origin(score=about["score"], model=about["model"], temperature=about["temperature"])
+
+    def read() -> Iterator[Floats]:
+        for file in progress(files, "reading", len(files)):
+            rows = read_probabilities(file, source, about["temperature"])
+            if len(rows):
+                yield about["score"].evaluate(rows, read_labels(file, rows))
+
+    return summarize_stream(read, alpha=about["alpha"], sites=(site,), origin=origin)
 
 
 def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output: Path) -> dict[Path, Summary]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ class APS(Score):
     """
 
     name = "aps"
+    top_first = True
+    counts_ranks: ClassVar[bool] = False
 
     randomized: bool = False
     random_state: int = 0
@@ -62,7 +65,7 @@ class APS(Score):
         ahead = probs > own[:, None]
         mass = on_grid(own)
         total = on_grid(probs * ahead) @ np.ones(probs.shape[1]) + mass
-        ranks = 1 + count_true(ahead)
+        ranks = 1 + count_true(ahead) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
         equal = np.equal(probs, own[:, None], out=ahead)
         if np.count_nonzero(equal) > len(probs):  # ties go by class index
             before = count_true(equal & (np.arange(probs.shape[1]) < labels[:, None]))
@@ -96,7 +99,7 @@ class APS(Score):
 class TopOfRow:
     """The labels that score at most a limit, from the largest probabilities of each row alone.
 
-    Looks as deep as the last chunk needed; rows that need more are looked at as a whole.
+    Looks as deep as most rows of the last chunk needed; rows that need more are looked at as a whole.
     """
 
     def __init__(self, score: APS, limit: float) -> None:
@@ -113,7 +116,7 @@ class TopOfRow:
         deeper = np.flatnonzero(count == depth) if depth < classes else np.empty(0, dtype=np.intp)
         if deeper.size:
             count[deeper], least[deeper], tied[deeper] = self._look(probs[deeper], draws[deeper], classes)
-        self._depth = int(count.max()) + 8
+        self._depth = int(np.partition(count, len(count) * 19 // 20)[len(count) * 19 // 20]) + 1
         members = probs >= least[:, None]
         unclear = np.flatnonzero(tied)  # equal probabilities on both sides of the limit go by class index
         if unclear.size:

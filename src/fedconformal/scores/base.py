@@ -34,6 +34,8 @@ class Score(ABC):
     """
 
     name: ClassVar[str]
+    top_first: ClassVar[bool] = False
+    """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
@@ -80,9 +82,12 @@ class Score(ABC):
         sets = np.empty(matrix.shape, dtype=np.bool_)
         members = self.rule(limit)
         for rows in checked_chunks(matrix):
-            sets[rows] = members(matrix[rows])
+            found = members(matrix[rows])
             if not allow_empty:
-                sets[rows][np.arange(rows.stop - rows.start), matrix[rows].argmax(axis=1)] = True
+                sure = self.top_first and not limit.ndim
+                lacking = np.flatnonzero(~found.any(axis=1)) if sure else np.arange(len(found))
+                found[lacking, matrix[rows][lacking].argmax(axis=1)] = True
+            sets[rows] = found
         return sets
 
 

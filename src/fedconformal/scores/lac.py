@@ -27,6 +27,7 @@ class LAC(Score):
     """
 
     name = "lac"
+    top_first = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row."""

@@ -26,6 +26,7 @@ class RAPS(APS):
     """
 
     name = "raps"
+    counts_ranks = True
 
     penalty: float = 0.001
     free_ranks: int = 1

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -140,13 +141,17 @@ class Summary(ABC):
 
     def to_bytes(self) -> bytes:
         """Encode for the wire; see docs/wire-format.md."""
-        score = self.origin.score
+        return self._encoded
+
+    @cached_property
+    def _encoded(self) -> bytes:
+        origin = self.origin
         header = {
             "sizes": list(self.sizes),
             "sites": list(self.sites),
-            "score": None if score is None else (score.name, _parameters(score)),
-            "model": self.origin.model,
-            "temperature": self.origin.temperature,
+            "score": None if origin.score is None else _described(origin.score),
+            "model": origin.model,
+            "temperature": origin.temperature,
         }
         return wire.pack(self.letter, self.to_message(header))
 
@@ -155,11 +160,13 @@ class Summary(ABC):
         """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
         data = bytes(data)
         letter = wire.kind_letter(data)
-        cls = {kind.letter: kind for kind in kinds().values() if "letter" in vars(kind)}.get(letter)
-        if cls is None:
-            raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
+        cls = _kind(letter)
         message = wire.unpack(data, cls.message)
-        origin = Origin(score=_score(message.score), model=message.model, temperature=message.temperature)
+        score = None
+        if message.score is not None:
+            name, parameters = message.score
+            score = _score(name, tuple(parameters), tuple(map(type, parameters)))
+        origin = _origin(score, message.model, message.temperature)
         about = {"sizes": tuple(message.sizes), "sites": tuple(message.sites), "origin": origin}
         summary = cls.from_message(message, about)
         if summary.to_bytes() != data:
@@ -235,14 +242,30 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
-def _parameters(score: Score) -> list[Any]:
-    return [getattr(score, field.name) for field in fields(score)]
+# Very many sites send the same few facts; these are remembered.
 
 
-def _score(found: tuple[str, list[Any]] | None) -> Score | None:
-    if found is None:
-        return None
-    name, parameters = found
+@lru_cache(maxsize=64)
+def _kind(letter: str) -> type[Summary]:
+    for kind in kinds().values():
+        if vars(kind).get("letter") == letter:
+            return kind
+    raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
+
+
+@lru_cache(maxsize=64)
+def _described(score: Score) -> tuple[str, list[Any]]:
+    return score.name, [getattr(score, field.name) for field in fields(score)]
+
+
+@lru_cache(maxsize=64)
+def _origin(score: Score | None, model: str | None, temperature: float | None) -> Origin:
+    return Origin(score=score, model=model, temperature=temperature)
+
+
+@lru_cache(maxsize=64)
+def _score(name: str, parameters: tuple[Any, ...], types: tuple[type, ...]) -> Score:  # noqa: ARG001
+    # The types are part of the key: True and 1.0 and 1 are equal, but not the same parameter.
     cls = registry.find(name, Score, "fedconformal.scores")  # type: ignore[type-abstract]
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):

@@ -88,6 +88,6 @@ def ascending(values: Floats) -> Floats:
     """Check scores from the wire: finite and in ascending order; -0.0 becomes 0.0."""
     if not np.isfinite(values).all():
         raise InputError("the summary holds a score that is not finite")
-    if (values[1:] < values[:-1]).any():
+    if not (values[1:] >= values[:-1]).all():
         raise InputError("the summary's scores are not in ascending order")
     return values + 0.0

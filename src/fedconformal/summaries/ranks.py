@@ -76,16 +76,17 @@ class RankSummary(Summary):
         """Take the order statistics at the scheduled ranks."""
         ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
         values = np.partition(scores, ranks - 1)[ranks - 1]
-        return cls._scheduled(
+        return cls.scheduled(
             values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
         )
 
     @classmethod
-    def _scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
+    def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
+        """Take the scores at the ranks that follow from the size and this (points, alpha)."""
         ranks = scheduled_ranks(about["sizes"][0], *schedule)
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
-        gap = int(np.diff(ranks, prepend=0).max()) - 1
+        gap = _widest_step(about["sizes"][0], *schedule) - 1
         return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
 
     @property
@@ -126,11 +127,13 @@ class RankSummary(Summary):
         """Add the bounds of the new rows, then thin; the slack this costs is stated in `gap`."""
         new = as_scores(more)
         about = extended(self, new)
+        # Of many new rows, a thousand evenly spread ranks are enough; how many is known from their number.
+        ranks = -(-np.arange(1, min(KEEP, len(new)) + 1) * len(new) // min(KEEP, len(new)))
         addition = type(self)(
-            values=np.sort(new),
-            lower=np.arange(1, len(new) + 1),
-            below=np.arange(len(new)),
-            stated_gap=0,
+            values=np.sort(new)[ranks - 1],
+            lower=ranks,
+            below=ranks - 1,
+            stated_gap=-(-len(new) // KEEP) - 1,
             sizes=(len(new),),
         )
         grown = self.merge([self, addition], **about)
@@ -178,7 +181,7 @@ class RankSummary(Summary):
         values = wire.numbers(self.values, "<f8")
         if self.schedule is not None:
             points, alpha = self.schedule
-            text = None if alpha is None else alpha_text(alpha)
+            text = None if alpha is None else _write_alpha(alpha)
             return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
         lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
         return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
@@ -190,8 +193,8 @@ class RankSummary(Summary):
         if message.points:
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            alpha = None if message.alpha is None else as_alpha(message.alpha)
-            return cls._scheduled(values, (message.points, alpha), **about)
+            alpha = None if message.alpha is None else _read_alpha(message.alpha)
+            return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
         summary = cls(values=values, lower=lower, below=below, stated_gap=message.gap, **about)
@@ -224,6 +227,11 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
     return ranks
 
 
+@lru_cache(maxsize=4096)
+def _widest_step(n: int, points: int, alpha: Fraction | None) -> int:
+    return int(np.diff(scheduled_ranks(n, points, alpha), prepend=0).max())
+
+
 @lru_cache(maxsize=256)
 def _levels(points: int, alpha: Fraction | None) -> Integers:
     even = points if alpha is None else points - points // 2
@@ -237,6 +245,11 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
     return np.array(levels, dtype=np.int64)
 
 
-def alpha_text(alpha: Fraction) -> str:
-    """Write alpha as the decimal it is."""
+@lru_cache(maxsize=256)
+def _read_alpha(text: str) -> Fraction:
+    return as_alpha(text)
+
+
+@lru_cache(maxsize=256)
+def _write_alpha(alpha: Fraction) -> str:
     return repr(float(alpha))

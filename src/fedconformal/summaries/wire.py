@@ -75,7 +75,7 @@ def unpack(data: bytes, message: type[H]) -> H:
 
 def numbers(array: Floats | Integers, dtype: str) -> bytes:
     """Pack an array as little-endian `<f8` or `<u8`."""
-    return array.astype(dtype).tobytes()
+    return array.astype(dtype, copy=False).tobytes()
 
 
 def array(data: bytes, dtype: str, what: str) -> Any:
