@@ -112,6 +112,7 @@ def test_a_rough_summary_is_only_estimated() -> None:
     certified = fc.summarize(np.arange(20.0), kind="exact", site="a")
     about = fc.calibrate([certified, rough], alpha=0.1).certificate
     assert about.status == "estimated"
+    assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)  # nothing is promised
     assert about.sentence().startswith("The sets are estimated to hold")
     assert fc.calibrate([certified], alpha=0.1).certificate.status == "certified"
 

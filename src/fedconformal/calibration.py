@@ -66,7 +66,7 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
         pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
         raise InputError(
             f"{pooled.label} came pooled, and {guarantee.name} needs every site's own summary; "
-            "use mixture (proportional) or exchangeable, or send the sites apart"
+            "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     search = _Search(summaries, bound, sizes)
     best = search.smallest([wanted])[0]

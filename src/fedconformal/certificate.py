@@ -12,7 +12,7 @@ import numpy as np
 from fedconformal._version import __version__
 
 CONDITIONS = (
-    "The promise is on average over calibration draws, for an alpha fixed beforehand. It says nothing of sites "
+    "The promise is for an alpha fixed beforehand. It says nothing of sites "
     "that sent no summary or were left out. The upper end holds for distinct scores and sets that may be empty; "
     "forcing the top label in keeps the lower end only."
 )

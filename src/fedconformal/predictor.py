@@ -154,7 +154,7 @@ class Predictor:
             document = msgspec.convert(content, _Document, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
-        registry.build(document.certificate.guarantee, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+        registry.build(document.certificate.guarantee, Guarantee)
         return Predictor(
             score=_build_score(document.score),
             certificate=document.certificate,
@@ -194,4 +194,4 @@ def _describe(score: Score) -> dict[str, Any]:
 
 
 def _build_score(described: dict[str, Any]) -> Score:
-    return registry.build(described, Score, "fedconformal.scores")  # type: ignore[type-abstract]
+    return registry.build(described, Score)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
@@ -14,16 +14,17 @@ from fedconformal.errors import InputError
 T = TypeVar("T")
 
 
-def members(base: type[T], package: str) -> dict[str, type[T]]:
-    """Return the named subclasses of `base`: those of every module of the package, and those that users define.
+def members(base: Callable[..., T]) -> dict[str, type[T]]:
+    """Return the named subclasses of `base`: those in the modules beside it, and those that users define.
 
     >>> from fedconformal.scores.base import Score
-    >>> sorted(members(Score, "fedconformal.scores"))
+    >>> sorted(members(Score))
     ['aps', 'lac', 'raps']
     """
+    package = base.__module__.rpartition(".")[0]
     _import_modules(package)
     found: dict[str, type[T]] = {}
-    pending: list[type[Any]] = [base]
+    pending: list[Any] = [base]
     while pending:
         for cls in pending.pop().__subclasses__():
             pending.append(cls)
@@ -39,21 +40,21 @@ def _import_modules(package: str) -> None:
         importlib.import_module(module.name)
 
 
-def find(name: str, base: type[T], package: str) -> type[T]:
+def find(name: str, base: Callable[..., T]) -> type[T]:
     """Return the subclass of `base` with this name, or say which names there are."""
-    known = members(base, package)
+    known = members(base)
     if name not in known:
-        what = base.__name__.lower()
-        raise InputError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        raise InputError(f"no {base.__name__.lower()} is called {name!r}; there are {', '.join(sorted(known))}")
     return known[name]
 
 
-def build(described: Mapping[str, Any], base: type[T], package: str) -> T:
+def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
     """Rebuild a score or a guarantee from its name and parameters, as found in a file."""
     parameters = dict(described)
     name = parameters.pop("name", None)
-    cls = find(str(name), base, package)
-    expected = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    cls: Any = find(str(name), base)
+    expected = {field.name for field in fields(cls)}
     if set(parameters) != expected:
         raise InputError(f"{name}: has the parameters {sorted(parameters)}, expected {sorted(expected)}")
-    return cls(**parameters)
+    built: T = cls(**parameters)
+    return built

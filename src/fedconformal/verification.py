@@ -54,7 +54,7 @@ def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
     if problems:
         return problems
     try:
-        guarantee = registry.build(certificate.guarantee, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+        guarantee = registry.build(certificate.guarantee, Guarantee)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = calibrate([given[digest] for digest in wanted], alpha=certificate.alpha, guarantee=guarantee)

@@ -54,7 +54,7 @@ def test_a_guarantee_is_a_frozen_value(guarantee: fc.Guarantee) -> None:
 def test_a_guarantee_survives_json(guarantee: fc.Guarantee) -> None:
     described = json.loads(json.dumps(guarantee.to_dict(), allow_nan=False))
     assert described == guarantee.to_dict()
-    again = registry.build(described, fc.Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+    again = registry.build(described, fc.Guarantee)
     assert again == guarantee
     assert type(again) is type(guarantee)
 

@@ -222,7 +222,7 @@ def test_a_score_is_a_frozen_value(score: fc.Score) -> None:
 @every_score
 def test_a_score_survives_being_described(score: fc.Score) -> None:
     described = {"name": score.name, **dataclasses.asdict(score)}
-    assert registry.build(described, fc.Score, "fedconformal.scores") == score  # type: ignore[type-abstract]
+    assert registry.build(described, fc.Score) == score
     summary = fc.summarize([0.5], score=score)
     assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
 

@@ -26,15 +26,15 @@ FEW_MEGABYTES = 4 * 2**20
 T = TypeVar("T")
 
 
-def built_in(base: type[T], package: str) -> dict[str, type[T]]:
+def built_in(base: Callable[..., T]) -> dict[str, type[T]]:
     """Return every score, summary kind or guarantee of the package, without those that a test defined."""
-    found = registry.members(base, package)
+    found = registry.members(base)
     return {name: cls for name, cls in found.items() if cls.__module__.startswith("fedconformal.")}
 
 
-SCORES = built_in(fc.Score, "fedconformal.scores")  # type: ignore[type-abstract]
-KINDS = built_in(fc.Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
-GUARANTEES = built_in(fc.Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+SCORES = built_in(fc.Score)
+KINDS = built_in(fc.Summary)
+GUARANTEES = built_in(fc.Guarantee)
 
 PUBLIC = {name: getattr(fc, name) for name in fc.__all__}
 

@@ -16,6 +16,8 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 
+NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
+
 
 def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
@@ -54,16 +56,19 @@ def calibrate(
         return
     say(certificate.sentence())
     say(f"Assumption: {certificate.assumption}.")
+    band = (
+        f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
+        f"(summaries cost at most {certificate.slack:.4f})"
+    )
     say(
         f"threshold {certificate.limit:.6g}, {certificate.status} from {certificate.scores} scores of "
-        f"{certificate.clients} sites; coverage between {certificate.coverage_at_least:.4f} and "
-        f"{certificate.coverage_at_most:.4f} (summaries cost at most {certificate.slack:.4f})"
+        f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
     say(f"wrote {output}")
 
 
 def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:
-    cls = registry.find(name, Guarantee, "fedconformal.guarantees")  # type: ignore[type-abstract]
+    cls = registry.find(name, Guarantee)
     parameters = {option: value for option, value in options.items() if value is not None}
     for option in parameters:
         if option not in cls.__dataclass_fields__:

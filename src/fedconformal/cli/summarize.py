@@ -47,7 +47,9 @@ def summarize(
     free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price.", show_default="1")] = None,
     randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
     random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score.", show_default="0")] = None,
-    kind: Annotated[str, typer.Option(help="ranks (about a kilobyte) or exact (all scores).")] = "ranks",
+    kind: Annotated[
+        str, typer.Option(help="ranks (about a kilobyte), exact (all scores), ddsketch or tdigest.")
+    ] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
     temperature: Annotated[float | None, typer.Option(help="Divide logits by this; recorded in the summary.")] = None,
@@ -122,7 +124,7 @@ def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output
 
 
 def _score(name: str, parameters: dict[str, Any]) -> Score:
-    cls = registry.find(name, Score, "fedconformal.scores")  # type: ignore[type-abstract]
+    cls = registry.find(name, Score)
     for parameter in parameters:
         if parameter not in cls.__dataclass_fields__:
             raise InputError(f"--{parameter.replace('_', '-')} is for {SCORE_OPTIONS[parameter]}, not for {name}")

@@ -35,7 +35,7 @@ def summarize(
     >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
     (2, 2)
     """
-    cls = registry.find(kind, Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
+    cls = registry.find(kind, Summary)
     return cls.of_scores(
         as_scores(scores),
         alpha=alpha,

@@ -185,7 +185,7 @@ class Summary(ABC):
 
 def kinds() -> dict[str, type[Summary]]:
     """Every kind of summary by name."""
-    return registry.members(Summary, "fedconformal.summaries")  # type: ignore[type-abstract]
+    return registry.members(Summary)
 
 
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
@@ -266,7 +266,7 @@ def _origin(score: Score | None, model: str | None, temperature: float | None) -
 @lru_cache(maxsize=64)
 def _score(name: str, parameters: tuple[Any, ...], types: tuple[type, ...]) -> Score:  # noqa: ARG001
     # The types are part of the key: True and 1.0 and 1 are equal, but not the same parameter.
-    cls = registry.find(name, Score, "fedconformal.scores")  # type: ignore[type-abstract]
+    cls = registry.find(name, Score)
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
         raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
