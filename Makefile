@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS := benchmarks/.venv
 
 # Both variables: older versions of pip read only the first when they build the package itself.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
@@ -12,7 +13,7 @@ FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format docs constraints clean help
+.PHONY: demo test lint format docs bench constraints clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -32,6 +33,12 @@ format: $(VENV)/.dev ## format the code and apply safe fixes
 docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 	$(BIN)/pdoc --docformat google --output-directory build/api fedconformal
 
+bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP (about fifteen minutes)
+	$(PEERS)/bin/python benchmarks/imports.py
+	$(PEERS)/bin/python benchmarks/scores.py
+	$(PEERS)/bin/python benchmarks/sites.py
+	@echo "results are in benchmarks/results"
+
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
@@ -42,7 +49,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	echo "constraints.txt is renewed: see git diff, then make test"
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) fedconformal-demo build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) fedconformal-demo build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list
@@ -69,3 +76,13 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) -e ".[dev,demo,parquet]"
 	touch $@ $(VENV)/.demo
+
+$(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(PEERS)
+	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet -e .
+	@for peer in $$(grep -v '^#' benchmarks/requirements.txt); do \
+	case $$peer in torchcp*) alone=--no-deps ;; *) alone= ;; esac; \
+	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet $$alone "$$peer" || \
+	echo "$$peer cannot be installed; the benchmarks go on without it" >&2; \
+	done
+	touch $@
