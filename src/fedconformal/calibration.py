@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,12 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    curve: PromiseCurve
+    make_curve: Callable[[], PromiseCurve]
+
+    @cached_property
+    def curve(self) -> PromiseCurve:
+        """What every threshold promises; worked out when it is first asked for."""
+        return self.make_curve()
 
     @property
     def threshold(self) -> float:
@@ -80,7 +86,7 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
         )
     threshold = float(search.points[best]) if feasible else math.inf
     certificate = _certificate(summaries, wanted, guarantee, bound, threshold, sizes, names)
-    return Calibration(certificate, search.curve(wanted))
+    return Calibration(certificate, partial(search.curve, wanted))
 
 
 def _checked(summaries: Sequence[Summary]) -> list[Summary]:

@@ -83,7 +83,8 @@ class Mixture(Guarantee):
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the weighted counts of many q at once."""
         if self.weights == "proportional":
-            return [Fraction(total, sum(sizes) + len(sizes)) for total in counts.sum(axis=0).tolist()]
+            whole = sum(sizes) + len(sizes)
+            return [Fraction(total, whole) for total in counts.sum(axis=0).tolist()]
         parts, whole = self._integer_weights(sizes)
         totals = np.array(parts, dtype=object) @ counts.astype(object)
         return [Fraction(total, whole) for total in totals]
