@@ -122,28 +122,39 @@ class _Search:
         self._guarantee = guarantee
         self._sizes = sizes
 
-    def promised(self, positions: Integers) -> list[Fraction]:
-        """Return what is promised at these points: one sweep from left to right, in blocks of bounded memory."""
+    def promised(self, positions: Integers, start: int = 0, reached: Floats | None = None) -> list[Fraction]:
+        """Return what is promised at these points: one sweep from left to right, in blocks of bounded memory.
+
+        The sweep may begin later, with the counts that were `reached` by then.
+        """
         wanted, where = np.unique(positions, return_inverse=True)
         found: list[Fraction] = []
-        reached, start = np.zeros(self._count), 0
+        reached = np.zeros(self._count) if reached is None else reached.copy()
         for block in np.array_split(wanted, math.ceil(len(wanted) * self._count / BLOCK)):
             counts = np.empty((self._count, len(block)), dtype=np.int64)
             for column, end in enumerate(self._ends[block].tolist()):
-                part = slice(start, end)
-                reached += np.bincount(self._owner[part], self._rise[part], self._count)  # exact below 2^53
+                reached += self._risen(start, end)
                 counts[:, column] = reached
                 start = end
             found += self._guarantee.promised_many(counts, self._sizes)
         return [found[i] for i in where]
 
+    def _risen(self, start: int, end: int) -> Floats:
+        # Whole numbers in float64, exact below 2^53.
+        return np.bincount(self._owner[start:end], self._rise[start:end], self._count).astype(np.float64, copy=False)
+
     def smallest(self, alphas: Sequence[Fraction]) -> list[int]:
         """Bisect for the first point that promises 1 - alpha, for all alphas side by side; past the end if none."""
         low = np.zeros(len(alphas), dtype=np.int64)
         high = np.full(len(alphas), len(self.points), dtype=np.int64)
+        start, reached = 0, np.zeros(self._count)
         while (open_ := np.flatnonzero(low < high)).size:
+            # What lies before every open range is counted once, so that rounds get cheaper.
+            begin = int(np.append(0, self._ends)[low[open_].min()])
+            reached, start = reached + self._risen(start, begin), begin
             middle = (low + high)[open_] // 2
-            for i, position, coverage in zip(open_.tolist(), middle, self.promised(middle), strict=True):
+            found = self.promised(middle, start, reached)
+            for i, position, coverage in zip(open_.tolist(), middle, found, strict=True):
                 if coverage >= 1 - alphas[i]:
                     high[i] = position
                 else:
