@@ -16,7 +16,7 @@ def test_example_prints_what_the_readme_says() -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(found[1], "README.md", "exec"), {})  # noqa: S102
     assert printed.getvalue() == found[2]
-    assert len([line for line in found[1].splitlines() if line.strip()]) <= 15
+    assert len([line for line in found[1].splitlines() if line.strip()]) <= 12
 
 
 def test_the_two_commands_come_first() -> None:
