@@ -21,7 +21,7 @@ NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can b
 
 def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")] = ...,  # type: ignore[assignment]
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Alpha = "0.1",
     guarantee: Annotated[
         str,
