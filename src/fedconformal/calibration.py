@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -110,10 +110,11 @@ class _Search:
     """The thresholds there are to choose from, and what each promises."""
 
     def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        values = np.concatenate([summary.points for summary in summaries])
+        points = [summary.points for summary in summaries]
+        values = np.concatenate(points)
         order = np.argsort(values)
         values = values[order]
-        self._owner = np.repeat(np.arange(len(summaries)), [len(summary.points) for summary in summaries])[order]
+        self._owner = np.repeat(np.arange(len(summaries)), [len(part) for part in points])[order]
         self._rise = np.concatenate([summary.rises for summary in summaries])[order].astype(np.float64)
         # Where a run of equal values ends: at that point all of them count.
         self._ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
@@ -150,7 +151,8 @@ class _Search:
         start, reached = 0, np.zeros(self._count)
         while (open_ := np.flatnonzero(low < high)).size:
             # What lies before every open range is counted once, so that rounds get cheaper.
-            begin = int(np.append(0, self._ends)[low[open_].min()])
+            first = int(low[open_].min())
+            begin = int(self._ends[first - 1]) if first else 0
             reached, start = reached + self._risen(start, begin), begin
             middle = (low + high)[open_] // 2
             found = self.promised(middle, start, reached)
@@ -212,7 +214,7 @@ def _certificate(
         slack=float(bound.slack(gaps, sizes)),
         coverage_at_least=float(lowest),
         coverage_at_most=float(highest),
-        score=None if origin.score is None else {"name": origin.score.name, **asdict(origin.score)},
+        score=None if origin.score is None else origin.score.to_dict(),
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,
         temperature=origin.temperature,

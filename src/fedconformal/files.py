@@ -6,6 +6,8 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,17 @@ def write_bytes(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place with -o") from None
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Put the file's name before what is wrong with its content."""
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(f"{path}:"):
+            raise
+        raise type(error)(f"{path}: {error}") from None
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

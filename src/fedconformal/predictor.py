@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from fedconformal.certificate import Certificate
 from fedconformal.curve import PromiseCurve
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
-from fedconformal.files import read_bytes, write_bytes
+from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha, shown
@@ -65,7 +65,7 @@ class Predictor:
 
     def __post_init__(self) -> None:
         """Check that the parts tell the same story."""
-        if self.certificate.score not in (None, _describe(self.score)):
+        if self.certificate.score not in (None, self.score.to_dict()):
             raise InputError("the predictor's score is not the one that was certified")
         if self.curve.threshold(as_alpha(self.certificate.alpha)) != self.certificate.limit:
             raise InputError("the promise curve and the certificate give different thresholds")
@@ -127,7 +127,7 @@ class Predictor:
         """Write as JSON, with a SHA-256 of the content that shows any change."""
         content = {
             "kind": "fedconformal predictor",
-            "score": _describe(self.score),
+            "score": self.score.to_dict(),
             "certificate": self.certificate.to_dict(),
             "curve": {"thresholds": self.curve.thresholds.tolist(), "promised": self.curve.promised.tolist()},
         }
@@ -173,12 +173,8 @@ class Predictor:
 
 def load(path: str | Path) -> Predictor:
     """Read a predictor that was saved."""
-    try:
+    with naming(path):
         return Predictor.from_bytes(read_bytes(Path(path)))
-    except InputError as error:
-        if str(error).startswith(f"{path}:"):
-            raise
-        raise type(error)(f"{path}: {error}") from None
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -187,10 +183,6 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
-
-
-def _describe(score: Score) -> dict[str, Any]:
-    return {"name": score.name, **asdict(score)}
 
 
 def _build_score(described: dict[str, Any]) -> Score:

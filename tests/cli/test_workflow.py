@@ -118,7 +118,9 @@ def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Comman
     done = command.ok("calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
     assert done.err.count("\n") == 1
     assert "2817 more in all" in done.err  # 3 * .999 / .001 - 180
-    assert command.ok("predict", "other.json", "test-probs.npy", "-o", "sets.npz", "--json").json["threshold"] == "inf"
+    predicted = command.ok("predict", "other.json", "test-probs.npy", "-o", "sets.npz", "--json")
+    assert predicted.json["threshold"] == "inf"
+    assert predicted.err.count("\n") == 1  # said once, however many blocks and alphas ask
     assert np.load("sets.npz")["sets"].all()
     quiet = command.ok("-q", "calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
     assert quiet.err == ""

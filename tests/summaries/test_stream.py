@@ -1,6 +1,7 @@
 """Scores that come in chunks, read more than once: the same bytes as in one piece, in bounded memory."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.summaries import stream
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats
+from fedconformal.validation import Floats, Integers
 
 SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.random(n),
@@ -51,10 +52,10 @@ def test_two_passes_are_enough_for_ordinary_scores(monkeypatch: pytest.MonkeyPat
         read.append(1)
         return iter(chunks)
 
-    def counting(*arguments: object) -> Floats:
-        found = collect(*arguments)  # type: ignore[arg-type]
-        kept.append(len(found))
-        return found
+    def counting(*arguments: Any) -> tuple[Floats, Integers]:
+        scores, found = collect(*arguments)
+        kept.append(len(scores))
+        return scores, found
 
     monkeypatch.setattr(stream, "_collect", counting)
     summarize_stream(once, alpha=0.1)
@@ -62,14 +63,17 @@ def test_two_passes_are_enough_for_ordinary_scores(monkeypatch: pytest.MonkeyPat
     assert sum(kept) < 5_000  # of 200,000
 
 
-def test_files_that_change_are_noticed() -> None:
-    lengths = iter([600, 600, 601, 602, 603])
+@pytest.mark.parametrize("memory", [1, 10**6])
+@pytest.mark.parametrize("last", [601, 300, 1])
+def test_files_that_change_are_noticed(last: int, memory: int) -> None:
+    """Whether they change before the edges are cut finer, or before the scores between edges are collected."""
+    lengths = iter([600, 600, *[last] * 20])
 
     def read() -> list[Floats]:
         return [np.full(100, 0.5), np.random.default_rng(0).random(next(lengths))]
 
     with pytest.raises(fc.InputError, match="changed while"):
-        summarize_stream(read, memory=1)
+        summarize_stream(read, memory=memory)
 
 
 def test_nothing_is_refused() -> None:

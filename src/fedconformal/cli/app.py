@@ -54,7 +54,8 @@ def run(arguments: Sequence[str]) -> int:
     logger.handlers = [handler]
     with warnings.catch_warnings():
         warnings.simplefilter("always", InfeasibleWarning)
-        warnings.showwarning = lambda message, *_args, **_kwargs: logger.warning("%s", message)
+        said: set[str] = set()
+        warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
         try:
             code = typer.main.get_command(app).main(
                 list(arguments) or ["--help"], "fedconformal", standalone_mode=False
@@ -67,6 +68,12 @@ def run(arguments: Sequence[str]) -> int:
             stderr.print("stopped")
             return 130
     return code if isinstance(code, int) else 0
+
+
+def _warn_once(message: str, said: set[str]) -> None:
+    if message not in said:
+        said.add(message)
+        logger.warning("%s", message)
 
 
 def _fail(message: str) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
-from fedconformal.files import read_array, read_bytes, read_npz
+from fedconformal.files import naming, read_array, read_bytes, read_npz
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import (
@@ -84,10 +84,8 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
         if path.resolve() in seen:
             raise InputError(f"{path}: is given twice; give each site's summary once")
         seen.add(path.resolve())
-        try:
+        with naming(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
-        except InputError as error:
-            raise InputError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
     check_together(summaries, [str(path) for path in paths])
     return summaries
 

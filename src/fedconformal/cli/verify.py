@@ -9,8 +9,8 @@ import typer
 
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json, read_summaries
-from fedconformal.errors import AlteredError, InputError
-from fedconformal.files import read_bytes
+from fedconformal.errors import AlteredError
+from fedconformal.files import naming, read_bytes
 from fedconformal.predictor import Predictor
 from fedconformal.verification import verify as verify_predictor
 
@@ -37,11 +37,10 @@ def _problems(path: Path, summaries: list[Path]) -> list[str]:
     data = read_bytes(path)
     given = read_summaries(summaries)
     try:
-        found = Predictor.from_bytes(data)
+        with naming(path):
+            found = Predictor.from_bytes(data)
     except AlteredError as error:
-        return [str(error)]
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        return [str(error).removeprefix(f"{path}: ")]
     problems = verify_predictor(found, given)
     if not problems and found.to_bytes() != data:
         problems.append("the file was reformatted: it says the same, but not in the same bytes")

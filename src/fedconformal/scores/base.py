@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +48,10 @@ class Score(ABC):
     def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
         """Return what turns a chunk of checked rows into sets; scores with a faster way have their own."""
         return lambda probs: self.of_all(probs) <= limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, **asdict(self)}
 
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""

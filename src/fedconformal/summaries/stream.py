@@ -18,6 +18,7 @@ from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
 from fedconformal.validation import Floats, Integers, as_alpha, as_scores
 
 EDGES = 2**14
+CHANGED = "the files changed while they were being read; start again"
 MEMORY = 2**22
 """How many scores are kept at a time, unless told otherwise."""
 
@@ -50,10 +51,12 @@ def summarize_stream(
         edges = _finer(edges, wide)
         below, upto, n_again = _count(read, edges)
         if n_again != n:
-            raise InputError("the files changed while they were being read; start again")
+            raise InputError(CHANGED)
     values = edges[at]
     if crowded.size:
-        kept = _collect(read, np.append(-np.inf, edges)[crowded], edges[crowded])
+        kept, found = _collect(read, np.append(-np.inf, edges)[crowded], edges[crowded])
+        if (found != inside).any():
+            raise InputError(CHANGED)
         first = np.cumsum(inside) - inside
         position = np.searchsorted(crowded, at[before])
         rank_inside = ranks[before] - np.append(0, upto)[at[before]]
@@ -99,11 +102,13 @@ def _from_ordered_bits(bits: Integers) -> Floats:
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits).view(np.float64) + 0.0
 
 
-def _collect(read: Callable[[], Iterable[Floats]], low: Floats, high: Floats) -> Floats:
-    """Keep the scores strictly between each pair of bounds, sorted."""
+def _collect(read: Callable[[], Iterable[Floats]], low: Floats, high: Floats) -> tuple[Floats, Integers]:
+    """Keep the scores strictly between each pair of bounds, sorted, and count them for each pair."""
     parts = []
+    found = np.zeros(len(low), dtype=np.int64)
     for chunk in read():
         scores = np.sort(as_scores(chunk))
         starts, stops = np.searchsorted(scores, low, side="right"), np.searchsorted(scores, high, side="left")
+        found += stops - starts
         parts += [scores[start:stop].copy() for start, stop in zip(starts, stops, strict=True) if start < stop]
-    return np.sort(np.concatenate(parts))
+    return np.sort(np.concatenate(parts)) if parts else np.empty(0), found
