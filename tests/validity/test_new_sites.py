@@ -1,8 +1,9 @@
 """A promise to fresh sites keeps it in a two-layer model, where exact coverage is known.
 
 Sites differ by mu_k ~ N(0, tau^2) and scores are |N(mu_k, 1)|: a normal hierarchy, as in the two-layer
-settings of Dunn, Wasserman and Ramdas (2022) and Lee, Barber and Willett (2023), with our own parameters. The row of a fresh site is then
-N(0, 1 + tau^2), so a threshold q covers 2 Phi(q / sqrt(1 + tau^2)) - 1 of fresh sites' rows, exactly.
+settings of Dunn, Wasserman and Ramdas (2022) and Lee, Barber and Willett (2023), with our own parameters.
+The row of a fresh site is then N(0, 1 + tau^2), so a threshold q covers 2 Phi(q / sqrt(1 + tau^2)) - 1 of
+fresh sites' rows, exactly.
 """
 
 from __future__ import annotations
