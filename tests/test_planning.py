@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
+from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
 
 GUARANTEES: dict[str, fc.Guarantee] = {
     "mixture proportional": fc.Mixture(),
@@ -78,7 +78,7 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
         assert option.feasible == (result.threshold < np.inf) == (not option.missing)
         assert (option.rank, option.rank_out_of) == (about.rank, about.rank_out_of)
         assert (option.coverage_at_least, option.coverage_at_most) == (about.coverage_at_least, about.coverage_at_most)
-        assert option.smallest_alpha == pytest.approx(float(1 - result.curve.coverage(np.inf)))
+        assert option.smallest_alpha == pytest.approx(float(1 - one_curve(result).coverage(np.inf)))
         assert option.feasible == (alpha >= 1 - guarantee.bind(names, sizes).promised(sizes, sizes))
         assert option.feasible or re.search(r"\d+ more", option.missing)
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from fedconformal.calibration import Calibration, calibrate
     from fedconformal.certificate import Certificate
     from fedconformal.classifier import FederatedConformalClassifier
-    from fedconformal.errors import InfeasibleWarning, InputError
+    from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
     from fedconformal.evaluation import Evaluation, evaluate_sets
     from fedconformal.guarantees import (
         PAC,
+        ByClass,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -35,10 +36,11 @@ _WHERE = {
     "calibration": ("Calibration", "calibrate"),
     "certificate": ("Certificate",),
     "classifier": ("FederatedConformalClassifier",),
-    "errors": ("InfeasibleWarning", "InputError"),
+    "errors": ("ClassCountsWarning", "InfeasibleWarning", "InputError"),
     "evaluation": ("Evaluation", "evaluate_sets"),
     "guarantees": (
         "PAC",
+        "ByClass",
         "EveryClient",
         "Exchangeable",
         "Guarantee",
@@ -62,8 +64,10 @@ __all__ = [
     "LAC",
     "PAC",
     "RAPS",
+    "ByClass",
     "Calibration",
     "Certificate",
+    "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
     "Exchangeable",

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
-from fedconformal.curve import MAX_POINTS, PromiseCurve, in_units
+from fedconformal.certificate import Certificate, ClassRecord, SummaryRecord, threshold_json, threshold_text, versions
+from fedconformal.curve import MAX_POINTS, ClassCurves, PromiseCurve, in_units
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees.by_class import to_classes
+from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import Floats, Integers, as_alpha
 
@@ -35,25 +37,27 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    make_curve: Callable[[], PromiseCurve]
+    make_curve: Callable[[], PromiseCurve | ClassCurves]
 
     @cached_property
-    def curve(self) -> PromiseCurve:
+    def curve(self) -> PromiseCurve | ClassCurves:
         """What every threshold promises; worked out when it is first asked for."""
         return self.make_curve()
 
     @property
-    def threshold(self) -> float:
-        """The threshold at the certified alpha; +inf if alpha cannot be promised."""
+    def threshold(self) -> float | Floats:
+        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
         return self.certificate.limit
 
     def __repr__(self) -> str:
         """Tell what is promised."""
-        return f"Calibration(threshold={self.threshold:.6g}, {self.certificate.sentence()!r})"
+        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
 
 
-def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None) -> Calibration:
-    """Find the smallest threshold that promises coverage 1 - alpha.
+def calibrate(
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+) -> Calibration:
+    """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
     >>> from fedconformal import summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
@@ -63,17 +67,20 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     """
     wanted = as_alpha(alpha)
     guarantee = Mixture() if guarantee is None else guarantee
-    if not isinstance(guarantee, Guarantee):
+    if not isinstance(guarantee, Guarantee | ByClass):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     summaries = _checked(summaries)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
-    bound = guarantee.bind(names, sizes)
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    bound = kept.bind(names, sizes)
     if bound.sites_apart and len(summaries) != len(sizes):
         pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled.label} came pooled, and {guarantee.name} needs every site's own summary; "
+            f"{pooled.label} came pooled, and {kept.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
+    if isinstance(guarantee, ByClass):
+        return _by_class(summaries, wanted, guarantee, bound, sizes, names)
     search = _Search(summaries, bound, sizes)
     best = search.smallest([wanted])[0]
     feasible = best < len(search.points)
@@ -85,7 +92,8 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
             stacklevel=2,
         )
     threshold = float(search.points[best]) if feasible else math.inf
-    certificate = _certificate(summaries, wanted, guarantee, bound, threshold, sizes, names)
+    found = {"target": str(bound.at_least(wanted, sizes)), **_band(bound, wanted, threshold, sizes, summaries)}
+    certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
     return Calibration(certificate, partial(search.curve, wanted))
 
 
@@ -109,7 +117,7 @@ def site_names(summaries: Sequence[Summary]) -> list[str]:
 class _Search:
     """The thresholds there are to choose from, and what each promises."""
 
-    def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
+    def __init__(self, summaries: Sequence[Summary | _Absent], guarantee: Guarantee, sizes: Sequence[int]) -> None:
         points = [summary.points for summary in summaries]
         values = np.concatenate(points)
         order = np.argsort(values)
@@ -180,40 +188,107 @@ class _Search:
         return PromiseCurve(self.points[chosen[first]], promised[first])
 
 
-def _certificate(
+def _by_class(
     summaries: Sequence[Summary],
     alpha: Fraction,
-    guarantee: Guarantee,
+    guarantee: ByClass,
     bound: Guarantee,
-    threshold: float,
     sizes: Sequence[int],
     names: Sequence[str],
-) -> Certificate:
-    gaps = [summary.gap for summary in summaries]
-    certified = all(summary.certified for summary in summaries)
-    lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
-    if not certified:  # an estimate promises nothing
+) -> Calibration:
+    """Search class by class."""
+    sites: list[ClassSummary] = []
+    for summary in summaries:
+        if not isinstance(summary, ClassSummary):
+            raise InputError(f"{summary.label} was not summarised by class; use by_class=True, or --by-class")
+        sites.append(summary)
+    bound = bound.in_class(sizes)
+    searches: list[_Search | None] = []
+    records = []
+    lacking = {}
+    for label in range(max(site.classes for site in sites)):
+        held = [site.parts.get(label, _Absent()) for site in sites]
+        of_class = [n for site in sites for n in site.sizes_of(label)]
+        search = _Search(held, bound, of_class) if any(of_class) else None
+        best = search.smallest([alpha])[0] if search else 0
+        threshold = float(search.points[best]) if search and best < len(search.points) else math.inf
+        if threshold == math.inf:
+            lacking[label] = bound.shortfall(alpha, of_class, names)
+        searches.append(search)
+        band = _band(bound, alpha, threshold, of_class, held)
+        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
+    if lacking:
+        first = next(iter(lacking))
+        warnings.warn(
+            f"alpha={float(alpha):g} cannot be promised {to_classes(list(lacking))} in every set; "
+            f"class {first}: {lacking[first]}",
+            InfeasibleWarning,
+            stacklevel=3,
+        )
+    worst = {
+        "rank": None,
+        "rank_out_of": None,
+        "slack": max(record.slack for record in records),
+        "coverage_at_least": min(record.coverage_at_least for record in records),
+        "coverage_at_most": max(record.coverage_at_most for record in records),
+    }
+    thresholds = [record.threshold for record in records]
+    about = {"threshold": thresholds, "target": str(1 - alpha), "classes": records, **worst}
+    certificate = _certificate(summaries, alpha, guarantee, names, sizes, about)
+    return Calibration(
+        certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
+    )
+
+
+class _Absent:
+    """A site without scores of a class."""
+
+    points: Floats = np.empty(0)
+    rises: Integers = np.empty(0, dtype=np.int64)
+    gap = 0
+    certified = True
+
+
+def _band(
+    bound: Guarantee, alpha: Fraction, threshold: float, sizes: Sequence[int], held: Sequence[Summary | _Absent]
+) -> dict[str, Any]:
+    """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
+    gaps = [summary.gap for summary in held]
+    if not all(summary.certified for summary in held):  # an estimate promises nothing
         lowest, highest = Fraction(0), Fraction(1)
     elif threshold == math.inf:
         lowest = highest = Fraction(1)
+    else:
+        lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    return {
+        "threshold": threshold_json(threshold),
+        "rank": rank,
+        "rank_out_of": out_of,
+        "slack": float(bound.slack(gaps, sizes)),
+        "coverage_at_least": float(lowest),
+        "coverage_at_most": float(highest),
+    }
+
+
+def _certificate(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: Guarantee | ByClass,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    found: dict[str, Any],
+) -> Certificate:
     origin = summaries[0].origin
     return Certificate(
-        status="certified" if certified else "estimated",
+        status="certified" if all(summary.certified for summary in summaries) else "estimated",
         promise=guarantee.promise(names),
         assumption=guarantee.assumption,
         caveat=guarantee.caveat,
         alpha=float(alpha),
         guarantee=guarantee.to_dict(),
-        threshold=threshold_json(threshold),
-        target=str(bound.at_least(alpha, sizes)),
-        rank=rank,
-        rank_out_of=out_of,
         clients=len(sizes),
         scores=sum(sizes),
-        slack=float(bound.slack(gaps, sizes)),
-        coverage_at_least=float(lowest),
-        coverage_at_most=float(highest),
         score=None if origin.score is None else origin.score.to_dict(),
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,
@@ -222,4 +297,5 @@ def _certificate(
             SummaryRecord(sites=list(s.sites), sizes=list(s.sizes), kind=s.name, sha256=s.digest()) for s in summaries
         ],
         versions=versions(),
+        **found,
     )

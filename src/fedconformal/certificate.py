@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._version import __version__
+from fedconformal.validation import Floats
 
 CONDITIONS = (
     "The promise is for an alpha fixed beforehand. It says nothing of sites "
@@ -27,6 +28,22 @@ class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sha256: str
 
 
+Threshold = float | Literal["inf"]
+
+
+class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised to one class, where each has a threshold of its own."""
+
+    label: int
+    scores: int
+    threshold: Threshold
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
 class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is promised; it states the target and the theorem's band, never the count that came out."""
 
@@ -38,7 +55,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     conditions: str = CONDITIONS
     alpha: float
     guarantee: dict[str, Any]
-    threshold: float | Literal["inf"]
+    threshold: Threshold | list[Threshold]
     target: str
     rank: int | None
     rank_out_of: int | None
@@ -53,15 +70,21 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     temperature: float | None
     summaries: list[SummaryRecord]
     versions: dict[str, str]
+    classes: list[ClassRecord] | None = None
+    """For a promise given the class."""
 
     @property
-    def limit(self) -> float:
-        """The threshold as a number."""
-        return math.inf if self.threshold == "inf" else float(self.threshold)
+    def limit(self) -> float | Floats:
+        """The threshold as a number, or as an array with one for each class."""
+        if isinstance(self.threshold, list):
+            return np.array([float(threshold) for threshold in self.threshold])
+        return float(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, ready for JSON."""
         built: dict[str, Any] = msgspec.to_builtins(self)
+        if self.classes is None:
+            del built["classes"]
         return built
 
     def sentence(self) -> str:
@@ -70,9 +93,22 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
-def threshold_json(threshold: float) -> float | Literal["inf"]:
-    """Write a threshold for JSON, which has no infinity."""
+def threshold_json(threshold: float | Floats) -> Any:
+    """Write a threshold, or one for each class, for JSON, which has no infinity."""
+    if isinstance(threshold, np.ndarray):
+        return [threshold_json(float(limit)) for limit in threshold]
     return "inf" if threshold == math.inf else threshold
+
+
+def threshold_text(threshold: float | Floats) -> str:
+    """Write a threshold for people; where there is one for each class, from the least to the largest.
+
+    >>> threshold_text(0.25), threshold_text(np.array([0.5, np.inf, 0.25]))
+    ('0.25', '0.25 to inf by class')
+    """
+    if isinstance(threshold, np.ndarray):
+        return f"{threshold.min():.6g} to {threshold.max():.6g} by class"
+    return f"{threshold:.6g}"
 
 
 def versions() -> dict[str, str]:

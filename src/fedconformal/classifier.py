@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from fedconformal.calibration import calibrate
 from fedconformal.certificate import Certificate
-from fedconformal.errors import InputError
+from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.scores import RAPS, Score
 from fedconformal.summaries import summarize
@@ -41,7 +42,7 @@ class FederatedConformalClassifier:
         model: Callable[[Any], ArrayLike] | None = None,
         score: Score | None = None,
         alpha: Any = 0.1,
-        guarantee: Guarantee | None = None,
+        guarantee: Guarantee | ByClass | None = None,
         kind: str = "exact",
         allow_empty: bool = False,
     ) -> None:
@@ -64,15 +65,20 @@ class FederatedConformalClassifier:
             try:
                 rows, labels = site
                 scores = score.evaluate(self._probabilities(rows), labels)
-                summaries.append(summarize(scores, self.kind, alpha=self.alpha, score=score, site=name))
+                about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name}
+                if isinstance(self.guarantee, ByClass):
+                    about |= {"labels": labels, "by_class": True}
+                with warnings.catch_warnings():  # nothing leaves this process
+                    warnings.simplefilter("ignore", ClassCountsWarning)
+                    summaries.append(summarize(scores, self.kind, **about))
             except (ValueError, TypeError) as error:
                 raise InputError(f"site {name!r}: {error}") from error
         self.predictor_ = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         return self
 
     @property
-    def threshold_(self) -> float:
-        """The threshold that was found."""
+    def threshold_(self) -> float | Floats:
+        """The threshold that was found, or one for each class."""
         return self._fitted.threshold()
 
     @property

@@ -7,8 +7,10 @@ every later question (sets at any alpha, p-values, a report's slider) without an
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,15 @@ class PromiseCurve:
         if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or not rising(self.promised):
             raise InputError("the promise curve's coverage is not rising between 0 and 1")
 
+    @property
+    def most(self) -> Fraction:
+        """The most that any threshold promises."""
+        return Fraction(int(self.promised[-1]), ALPHA_UNIT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write for JSON."""
+        return {"thresholds": self.thresholds.tolist(), "promised": self.promised.tolist()}
+
     def threshold(self, alpha: Fraction) -> float:
         """Return the smallest threshold that promises 1 - alpha, or +inf."""
         level = math.ceil((1 - alpha) * ALPHA_UNIT)
@@ -59,6 +70,37 @@ class PromiseCurve:
         """
         below = np.searchsorted(self.thresholds, scores, side="left")
         return (ALPHA_UNIT - np.append(0, self.promised)[below]) / ALPHA_UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCurves:
+    """A promise curve for every class; None for one of which no score was seen, so that it is in every set.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> curves = ClassCurves([curve, None])
+    >>> curves.threshold(Fraction(1, 10))
+    array([0.7, inf])
+    >>> curves.p_values(np.array([[0.5, 0.9, 0.9]]))
+    array([[0.5, 1. , 1. ]])
+    """
+
+    of_class: Sequence[PromiseCurve | None]
+
+    def to_dict(self) -> list[dict[str, Any] | None]:
+        """Write for JSON."""
+        return [None if curve is None else curve.to_dict() for curve in self.of_class]
+
+    def threshold(self, alpha: Fraction) -> Floats:
+        """Return every class's smallest threshold that promises 1 - alpha, or +inf."""
+        return np.array([math.inf if curve is None else curve.threshold(alpha) for curve in self.of_class])
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return the p-values of (n, J) scores, each column by its class; one for classes that were not seen."""
+        found = np.ones_like(scores)
+        for label, curve in enumerate(self.of_class):
+            if curve is not None:
+                found[:, label] = curve.p_values(scores[:, label])
+        return found
 
 
 def in_units(coverage: Fraction) -> int:

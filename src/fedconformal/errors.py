@@ -1,4 +1,4 @@
-"""What can go wrong, in two words: bad input, and a promise that cannot be kept."""
+"""What can go wrong, in few words: bad input, a promise that cannot be kept, and more shown than usual."""
 
 
 class InputError(ValueError):
@@ -11,3 +11,7 @@ class AlteredError(InputError):
 
 class InfeasibleWarning(UserWarning):
     """There are too few scores for the promise, so every label is in every set."""
+
+
+class ClassCountsWarning(UserWarning):
+    """What is about to be sent shows how many rows of each class a site has."""

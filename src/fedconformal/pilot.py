@@ -9,6 +9,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal.curve import PromiseCurve
+from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 
@@ -30,6 +32,8 @@ class Trial:
 
     def __init__(self, pilot: Predictor, probs: ArrayLike, sizes: Sequence[int]) -> None:
         """Draw counts at the curve's thresholds, or at fewer of them if there are very many sites."""
+        if not isinstance(pilot.curve, PromiseCurve):
+            raise InputError("the pilot predictor has a threshold for each class; make one without by-class")
         # Scaled so that all scores lie at or below the last threshold, as the pilot's did.
         shares = pilot.curve.promised / pilot.curve.promised[-1]
         step = 1 + len(sizes) * len(shares) // BLOCK

@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,12 +18,12 @@ from numpy.typing import ArrayLike
 
 from fedconformal import registry
 from fedconformal.calibration import Calibration
-from fedconformal.certificate import Certificate
-from fedconformal.curve import PromiseCurve
+from fedconformal.certificate import Certificate, threshold_text
+from fedconformal.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.files import naming, read_bytes, write_bytes
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.by_class import described, name_of, to_classes
 from fedconformal.scores import Score
 from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha, shown
 
@@ -38,7 +39,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["fedconformal predictor"]
     score: dict[str, Any]
     certificate: Certificate
-    curve: _Curve
+    curve: _Curve | list[_Curve | None]
     sha256: str
 
 
@@ -61,13 +62,13 @@ class Predictor:
 
     score: Score
     certificate: Certificate
-    curve: PromiseCurve
+    curve: PromiseCurve | ClassCurves
 
     def __post_init__(self) -> None:
         """Check that the parts tell the same story."""
         if self.certificate.score not in (None, self.score.to_dict()):
             raise InputError("the predictor's score is not the one that was certified")
-        if self.curve.threshold(as_alpha(self.certificate.alpha)) != self.certificate.limit:
+        if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
             raise InputError("the promise curve and the certificate give different thresholds")
 
     @classmethod
@@ -81,19 +82,26 @@ class Predictor:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
         return cls(score=found, certificate=result.certificate, curve=result.curve)
 
-    def threshold(self, alpha: Any = None) -> float:
-        """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small."""
+    def threshold(self, alpha: Any = None) -> float | Floats:
+        """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
+
+        For a promise given the class it is an array with one for each class.
+        """
         wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
         threshold = self.curve.threshold(wanted)
-        if threshold == math.inf:
-            most = self.curve.promised[-1] / ALPHA_UNIT
-            warnings.warn(
-                f"alpha={float(wanted):g} cannot be promised, so every label is in every set; "
-                f"the scores that this predictor was made from promise {most:.6g} at most",
-                InfeasibleWarning,
-                stacklevel=2,
-            )
+        if np.any(np.isinf(threshold)):
+            warnings.warn(self._infeasible(wanted, threshold), InfeasibleWarning, stacklevel=2)
         return threshold
+
+    def _infeasible(self, alpha: Fraction, threshold: float | Floats) -> str:
+        start = f"alpha={float(alpha):g} cannot be promised"
+        if isinstance(self.curve, PromiseCurve):
+            return (
+                f"{start}, so every label is in every set; "
+                f"the scores that this predictor was made from promise {float(self.curve.most):.6g} at most"
+            )
+        lacking = np.flatnonzero(np.isinf(threshold)).tolist()
+        return f"{start} {to_classes(lacking)} in every set; too few scores of them were seen"
 
     def predict_set(self, probs: ArrayLike, *, alpha: Any = None, allow_empty: bool = False) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
@@ -104,7 +112,10 @@ class Predictor:
             if np.ndim(alpha) != 1 or not len(alpha):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
             return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
-        return self.score.predict_set(probs, self.threshold(alpha), allow_empty=allow_empty)
+        limit = self.threshold(alpha)
+        if isinstance(limit, np.ndarray) and np.ndim(probs) == 2:  # a class that no site has seen is in every set
+            limit = np.append(limit, np.full(max(0, np.shape(probs)[1] - len(limit)), math.inf))
+        return self.score.predict_set(probs, limit, allow_empty=allow_empty)
 
     def predict_p(self, probs: ArrayLike) -> Floats:
         """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in)."""
@@ -129,7 +140,7 @@ class Predictor:
             "kind": "fedconformal predictor",
             "score": self.score.to_dict(),
             "certificate": self.certificate.to_dict(),
-            "curve": {"thresholds": self.curve.thresholds.tolist(), "promised": self.curve.promised.tolist()},
+            "curve": self.curve.to_dict(),
         }
         content["sha256"] = _digest(content)
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -154,11 +165,11 @@ class Predictor:
             document = msgspec.convert(content, _Document, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
-        registry.build(document.certificate.guarantee, Guarantee)
+        described(document.certificate.guarantee)
         return Predictor(
             score=_build_score(document.score),
             certificate=document.certificate,
-            curve=PromiseCurve(np.array(document.curve.thresholds), np.array(document.curve.promised, dtype=np.int64)),
+            curve=_curve(document.curve),
         )
 
     def __repr__(self) -> str:
@@ -166,8 +177,8 @@ class Predictor:
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
         return (
-            f"Predictor({self.score}, alpha={about.alpha:g}, threshold={about.limit:.6g}, "
-            f"{about.status}: {about.guarantee['name']} of {sites})"
+            f"Predictor({self.score}, alpha={about.alpha:g}, threshold={threshold_text(about.limit)}, "
+            f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
 
 
@@ -175,6 +186,16 @@ def load(path: str | Path) -> Predictor:
     """Read a predictor that was saved."""
     with naming(path):
         return Predictor.from_bytes(read_bytes(Path(path)))
+
+
+def _curve(found: _Curve | list[_Curve | None]) -> PromiseCurve | ClassCurves:
+    if isinstance(found, list):
+        return ClassCurves([None if curve is None else _plain_curve(curve) for curve in found])
+    return _plain_curve(found)
+
+
+def _plain_curve(found: _Curve) -> PromiseCurve:
+    return PromiseCurve(np.array(found.thresholds), np.array(found.promised, dtype=np.int64))
 
 
 def _digest(content: dict[str, Any]) -> str:

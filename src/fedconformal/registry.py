@@ -29,7 +29,7 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
         for cls in pending.pop().__subclasses__():
             pending.append(cls)
             ours = cls.__module__.startswith(f"{package}.")
-            if "name" in vars(cls) and (ours or cls.name not in found):
+            if isinstance(vars(cls).get("name"), str) and (ours or cls.name not in found):
                 found[cls.name] = cls
     return found
 

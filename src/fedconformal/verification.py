@@ -6,12 +6,11 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 
-from fedconformal import registry
 from fedconformal._version import __version__
 from fedconformal.calibration import calibrate
 from fedconformal.certificate import SummaryRecord
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.by_class import described
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary
 
@@ -54,7 +53,7 @@ def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
     if problems:
         return problems
     try:
-        guarantee = registry.build(certificate.guarantee, Guarantee)
+        guarantee = described(certificate.guarantee)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = calibrate([given[digest] for digest in wanted], alpha=certificate.alpha, guarantee=guarantee)
@@ -72,11 +71,10 @@ def _differences(found: Predictor, expected: Predictor) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
     may_differ = {"versions", *(WORDING if stated["versions"].get("fedconformal") != __version__ else ())}
     problems = [
-        f"{field}: the certificate says {stated[field]!r:.200}, the summaries give {value!r:.200}"
-        for field, value in right.items()
-        if field not in may_differ and stated[field] != value
+        f"{field}: the certificate says {stated.get(field)!r:.200}, the summaries give {right.get(field)!r:.200}"
+        for field in {**stated, **right}
+        if field not in may_differ and stated.get(field) != right.get(field)
     ]
-    same = found.curve.thresholds.tolist() == expected.curve.thresholds.tolist()
-    if not same or found.curve.promised.tolist() != expected.curve.promised.tolist():
+    if found.curve.to_dict() != expected.curve.to_dict():
         problems.append("the promise curve is not the one that the summaries give")
     return problems

@@ -114,6 +114,27 @@ def test_guarantees(calibrated: Path, command: Command, options: list[str], guar
     command.ok("verify", "other.json", *reversed(SUMMARIES))
 
 
+def test_by_class(folder: Path, command: Command) -> None:
+    for k in range(3):
+        done = command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "-o", SUMMARIES[k], "--by-class")
+        assert done.err.count("how many calibration rows of each class") == 1
+    made = command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--by-class", "--alpha", "0.3", "--json").json
+    assert made["certificate"]["guarantee"] == {"name": "by-class", "guarantee": fc.Mixture().to_dict()}
+    assert len(made["certificate"]["threshold"]) == 4
+    assert "by class" in command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--by-class", "--alpha", "0.3").out
+    command.ok("verify", "p.json", *SUMMARIES)
+    predicted = command.ok("predict", "p.json", "test-probs.npy", "-o", "sets.npz", "--json").json
+    assert predicted["threshold"] == made["certificate"]["threshold"]
+    found = command.ok("evaluate", "p.json", "test-probs.npy", "test-labels.npy", "--json").json
+    assert all(group["coverage"] > 0.5 for group in found["by_class"])
+    command.ok("calibrate", *SUMMARIES, "-o", "all.json")  # they serve promises to all classes together as well
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", "-o", "plain.fcs")
+    refused = command("calibrate", "plain.fcs", "-o", "p.json", "--by-class")
+    assert (refused.code, "--by-class" in refused.err) == (2, True)
+    refused = command("summarize", "probs-0.npy", "-o", "x.fcs", "--by-class", "--chunks")
+    assert (refused.code, "do not go together" in refused.err) == (2, True)
+
+
 def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Command) -> None:
     done = command.ok("calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
     assert done.err.count("\n") == 1

@@ -22,6 +22,7 @@ from tests.contracts.tools import (
     SITES,
     certified_kinds,
     guarantee_examples,
+    one_curve,
     probes,
     score_examples,
     true_counts,
@@ -95,7 +96,7 @@ def test_p_values_above_alpha_are_the_set(score: fc.Score, kind: str, guarantee:
     assert p.dtype == np.float64
     assert p.shape == TEST_ROWS[0].shape
     assert ((p > 0) & (p <= 1)).all()
-    reached = [1 - float(c) for c in np.unique(predictor.curve.promised / 10**15)]
+    reached = [1 - float(c) for c in np.unique(one_curve(predictor).promised / 10**15)]
     for alpha in [*ALPHAS, *np.unique(p[p < 1]).tolist(), *(a for a in reached if 0 < a < 1)]:
         limit = np.float64(alpha) if not isinstance(alpha, np.floating) else alpha
         sets = predictor.predict_set(TEST_ROWS[0], alpha=alpha, allow_empty=True)
@@ -139,10 +140,10 @@ def test_saving_and_loading_change_nothing(score: fc.Score, kind: str, guarantee
 def test_the_curve_meets_the_certificate(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
     for alpha in (0.1, 0.3, 1 / 3, 0.07, 0.001):
         result = calibration(score, kind, guarantee, alpha)
-        assert result.curve.threshold(as_alpha(alpha)) == result.threshold == result.certificate.limit
-        assert len(result.curve.thresholds) <= MAX_POINTS
+        assert one_curve(result).threshold(as_alpha(alpha)) == result.threshold == result.certificate.limit
+        assert len(one_curve(result).thresholds) <= MAX_POINTS
         if result.threshold < np.inf:
-            assert result.curve.coverage(result.threshold) >= 1 - as_alpha(alpha)
+            assert one_curve(result).coverage(float(result.threshold)) >= 1 - as_alpha(alpha)
         assert result.certificate.status == ("certified" if KINDS[kind].certified else "estimated")
 
 
@@ -154,7 +155,7 @@ def exact_promise(guarantee: fc.Guarantee, scores: tuple[Floats, ...], q: float)
 
 @certified_combination
 def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
-    curve = calibration(score, kind, guarantee).curve
+    curve = one_curve(calibration(score, kind, guarantee))
     for q in probes(np.unique(np.concatenate(scores_at(score)))).tolist():
         truth = exact_promise(guarantee, scores_at(score), q)
         assert curve.coverage(q) <= truth
@@ -169,7 +170,7 @@ def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Gua
     scores = tuple(rng.normal(size=size) for size in (1500, 900, 700))
     sites = [fc.summarize(part, kind=kind, site=site) for part, site in zip(scores, SITES, strict=True)]
     result = fc.calibrate(sites, alpha=0.0371, guarantee=guarantee)
-    curve = result.curve
+    curve = one_curve(result)
     assert len(curve.thresholds) <= MAX_POINTS
     assert curve.threshold(as_alpha(0.0371)) == result.threshold
     for q in np.quantile(np.concatenate(scores), np.linspace(0, 1, 200)).tolist():

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal import registry
+from fedconformal.curve import PromiseCurve
 from fedconformal.validation import ALPHA_UNIT, Floats, as_alpha
 
 FEW_MEGABYTES = 4 * 2**20
@@ -117,6 +118,12 @@ def guarantee_examples() -> list[fc.Guarantee]:
 def certified_kinds() -> list[str]:
     """Return the kinds of summary that bound counts for sure."""
     return [name for name, cls in KINDS.items() if cls.certified]
+
+
+def one_curve(holder: fc.Calibration | fc.Predictor) -> PromiseCurve:
+    """Return the promise curve of something that has one threshold for all classes."""
+    assert isinstance(holder.curve, PromiseCurve)
+    return holder.curve
 
 
 def says_a_gap(summary: fc.Summary) -> bool:

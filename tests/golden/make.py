@@ -8,6 +8,7 @@ made again. A new kind of summary, or a new version of the format beside the old
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ EXTREME = [0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308, -1.79
 def spread(n: int, scale: float = 1.0) -> list[float]:
     """Return n scores in a scrambled order, each exact in binary, some negative and some above one."""
     return [scale * ((37 * i) % n - n // 8) / 64 for i in range(n)]
+
+
+def by_class(scores: list[float], **about: Any) -> fc.Summary:
+    """Give every fifth score the label 9 and the others 0 or 2."""
+    labels = [9 if i % 5 == 0 else 2 * (i % 2) for i in range(len(scores))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        return fc.summarize(scores, labels=labels, by_class=True, **about)
 
 
 def summaries() -> dict[str, fc.Summary]:
@@ -57,6 +66,8 @@ def summaries() -> dict[str, fc.Summary]:
         ),
         "tdigest-few": fc.summarize([0.5, -1.0, 0.25, 1.75, 0.25], kind="tdigest"),
         "tdigest-pooled": fc.pool(digests),
+        "class": by_class(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
+        "class-pooled": fc.pool([by_class(spread(n), kind="exact", site=f"s{n}") for n in (30, 1, 7)]),
         "ranks": fc.summarize(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "ranks-plain": fc.summarize(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),

@@ -12,6 +12,8 @@ from tests.contracts.tools import KINDS
 from tests.golden import make
 
 FACTS = {
+    "class": ((300,), ("clinic-a",), 4, {-1.0: (0, 4), 2.02: (164, 168), 3.5: (261, 263), 5.0: (300, 300)}),
+    "class-pooled": ((30, 1, 7), ("s30", "s1", "s7"), 0, {-0.2: (0, 0), 0.0: (6, 6), 0.25: (28, 28), 2.02: (38, 38)}),
     "ddsketch": ((59,), ("clinic-a",), 58, {-1e308: (1, 1), 0.0: (12, 12), 0.25: (30, 31), 2.0: (58, 58)}),
     "ddsketch-pooled": ((40, 1, 90), ("s40", "s1", "s90"), 130, {-1.0: (0, 0), 0.25: (49, 51), 2.0: (131, 131)}),
     "exact": ((5,), ("clinic-a",), 0, {-2.0: (0, 0), 0.25: (3, 3), 0.3: (3, 3), 2.0: (5, 5)}),
@@ -27,12 +29,14 @@ FACTS = {
 }
 """What each file says: sizes, sites, gap, and the bounds at some q."""
 
+BY_CLASS = {"class": "ranks by class", "class-pooled": "exact by class"}
+
 every_file = pytest.mark.parametrize("name", sorted(FACTS))
 
 
 def test_every_file_is_checked() -> None:
     assert {path.stem for path in make.HERE.glob("*.fcs")} == set(FACTS) == set(make.summaries())
-    assert {summary.name for summary in make.summaries().values()} == set(KINDS)
+    assert {summary.name for summary in make.summaries().values()} == {*KINDS, *BY_CLASS.values()}
     assert all(path.stat().st_size < 3072 for path in make.HERE.glob("*.fcs"))
 
 
@@ -47,7 +51,8 @@ def test_files_say_what_they_said(name: str) -> None:
     data = (make.HERE / f"{name}.fcs").read_bytes()
     found = fc.Summary.from_bytes(data)
     assert found.to_bytes() == data
-    assert (found.name, found.sizes, found.sites, found.gap) == (name.partition("-")[0], sizes, sites, gap)
+    assert (found.sizes, found.sites, found.gap) == (sizes, sites, gap)
+    assert found.name == BY_CLASS.get(name, name.partition("-")[0])
     assert {q: found.count_at_most(q) for q in bounds} == bounds
     assert found.origin == make.summaries()[name].origin
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal.summaries import ClassSummary
 from tests.contracts.tools import checks, probes, refusal
 from tests.golden import make
 
@@ -81,7 +82,10 @@ def check_decoded(summary: fc.Summary, data: bytes) -> None:
     assert lower[0] == 0
     assert lower[-1] == upper[-1] == summary.n
     fc.Summary.from_bytes(fc.pool([summary]).to_bytes())
-    if len(summary.sizes) == 1 and len(summary.points) < 10**4:
+    if isinstance(summary, ClassSummary):
+        for part in summary.parts.values():
+            check_decoded(part, part.to_bytes())
+    elif len(summary.sizes) == 1 and len(summary.points) < 10**4:
         grown = summary.extend([0.5, -7.0])
         assert fc.Summary.from_bytes(grown.to_bytes()).n == summary.n + 2
 

@@ -97,7 +97,7 @@ def check_certified(promise: Promise, summarise: Summarise, *, seed: int, repeti
     for scores in draws(promise.sites, seed=seed, repetitions=repetitions):
         summaries = summarise(scores)
         result = fc.calibrate(summaries, alpha=promise.alpha, guarantee=promise.guarantee)
-        check_counts(promise, scores, summaries, result.threshold)
+        check_counts(promise, scores, summaries, float(result.threshold))
         thresholds.append(result.threshold)
     certificate = result.certificate
     assert certificate.status == "certified"

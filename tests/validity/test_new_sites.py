@@ -39,7 +39,7 @@ def covered(threshold: float, tau: float) -> float:
 def simulated(calibrate: Calibrator, tau: float, sizes: Sequence[int], repetitions: int = 200) -> Mean:
     rng = np.random.default_rng(31)
     drawn = [[np.abs(rows) for rows in draw(tau, sizes, rng)[1]] for _ in range(repetitions)]
-    return mean(np.array([covered(calibrate(scores).threshold, tau) for scores in drawn]))
+    return mean(np.array([covered(float(calibrate(scores).threshold), tau) for scores in drawn]))
 
 
 def check_fresh_sites(tau: float, sizes: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ def test_a_model_that_knows_the_sites_voids_the_promise() -> None:
     for _ in range(50):
         centres, rows = draw(tau, [30] * SITES, rng)
         scores = [np.abs(part - centre) for part, centre in zip(rows, centres, strict=True)]
-        found.append(covered(calibrator(fc.NewClient(), ALPHA)(scores).threshold, tau))
+        found.append(covered(float(calibrator(fc.NewClient(), ALPHA)(scores).threshold), tau))
     assert np.mean(found) == pytest.approx(0.29, abs=0.02)
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
+from tests.contracts.tools import one_curve
 from tests.validity.promises import exact, rank_of
 from tests.validity.simulation import Site, draws, sizes
 
@@ -21,7 +22,7 @@ N, K = sum(sizes(SITES)), len(SITES)
 @pytest.mark.parametrize("certified", [0.1, 0.0123])
 def test_the_target_rank_is_reached_at_any_alpha(certified: float) -> None:
     (scores,) = draws(SITES, seed=21, repetitions=1)
-    curve = fc.calibrate([fc.summarize(s, "exact") for s in scores], alpha=certified).curve
+    curve = one_curve(fc.calibrate([fc.summarize(s, "exact") for s in scores], alpha=certified))
     together = np.sort(np.concatenate(scores))
     assert len(curve.thresholds) <= 1024 < len(together)
     for alpha in [*np.random.default_rng(22).random(300).round(6).tolist(), certified, 0.01, 0.05, 0.2, 0.5]:

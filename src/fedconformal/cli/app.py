@@ -12,7 +12,7 @@ import typer
 from fedconformal._version import __version__
 from fedconformal.cli import calibrate, demo, evaluate, plan, predict, summarize, verify
 from fedconformal.cli.console import logger, stderr
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
 
 app = typer.Typer(
     name="fedconformal",
@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logger.handlers = [handler]
     with warnings.catch_warnings():
-        warnings.simplefilter("always", InfeasibleWarning)
+        for kind in (InfeasibleWarning, ClassCountsWarning):
+            warnings.simplefilter("always", kind)
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
         try:

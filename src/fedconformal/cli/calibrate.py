@@ -9,11 +9,12 @@ import typer
 
 from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
+from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
 
 NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
@@ -27,6 +28,9 @@ def calibrate(
         str,
         typer.Option(help="mixture, exchangeable, one-client, every-client, worst-case, new-client or pac."),
     ] = "mixture",
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
+    ] = False,
     weights: Annotated[
         str | None, typer.Option(help="mixture: proportional, uniform, or numbers in the order of the files.")
     ] = None,
@@ -47,7 +51,8 @@ def calibrate(
         "failure": failure,
     }
     promise = _guarantee(guarantee, options)
-    result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=promise)
+    wanted = ByClass(promise) if by_class else promise
+    result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=wanted)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
@@ -61,7 +66,7 @@ def calibrate(
         f"(summaries cost at most {certificate.slack:.4f})"
     )
     say(
-        f"threshold {certificate.limit:.6g}, {certificate.status} from {certificate.scores} scores of "
+        f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
         f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
     say(f"wrote {output}")

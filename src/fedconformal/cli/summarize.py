@@ -55,6 +55,9 @@ def summarize(
     temperature: Annotated[float | None, typer.Option(help="Divide logits by this; recorded in the summary.")] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
+    ] = False,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     json: Json = False,
 ) -> None:
@@ -63,7 +66,10 @@ def summarize(
     function = _score(score, {name: value for name, value in given.items() if value is not None})
     about: dict[str, Any] = {"kind": kind, "alpha": alpha, "score": function, "model": model}
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
+    about["by_class"] = by_class
     if chunks:
+        if by_class:
+            raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
         written = {output: _of_chunks(files, source, about, site or output.stem)}
     elif len(files) == 2:
         rows = read_probabilities(files[0], source, temperature)
@@ -91,7 +97,8 @@ def summarize(
 def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, Any], site: str) -> Summary:
     if not len(rows):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
-    return summarize_scores(about["score"].evaluate(rows, labels), site=site, **about)
+    scores = about["score"].evaluate(rows, labels)
+    return summarize_scores(scores, site=site, labels=labels if about["by_class"] else None, **about)
 
 
 def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:

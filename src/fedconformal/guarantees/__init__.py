@@ -1,6 +1,7 @@
 """What is promised, and to whom."""
 
 from fedconformal.guarantees.base import Guarantee
+from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.mixture import Mixture
@@ -9,4 +10,14 @@ from fedconformal.guarantees.one_client import OneClient
 from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.worst_case import WorstCase
 
-__all__ = ["PAC", "EveryClient", "Exchangeable", "Guarantee", "Mixture", "NewClient", "OneClient", "WorstCase"]
+__all__ = [
+    "PAC",
+    "ByClass",
+    "EveryClient",
+    "Exchangeable",
+    "Guarantee",
+    "Mixture",
+    "NewClient",
+    "OneClient",
+    "WorstCase",
+]

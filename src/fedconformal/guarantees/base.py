@@ -67,6 +67,22 @@ class Guarantee(ABC):
         """Check that the guarantee fits these sites and fill in what depends on them."""
         return self
 
+    def in_class(self, sizes: Counts) -> Guarantee:
+        """Return what promises coverage given the class, from the counts and sizes of that class alone.
+
+        `sizes` are those of all rows. A site without the class has the size 0, and still counts.
+        """
+        return self
+
+    def promise_in_class(self, sites: Sequence[str]) -> str:
+        """Say to whom coverage is promised, given the class."""
+        return self.promise(sites)
+
+    @property
+    def assumption_in_class(self) -> str:
+        """What the promise rests on, given the class."""
+        return self.assumption
+
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return what is promised for every column of (summaries, M) counts."""
         return [self.promised(column.tolist(), sizes) for column in counts.T]

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import Counts, Guarantee, as_decimal, ceil_rank, more_in_total
+from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
 WEIGHT_TOLERANCE = 1e-6
@@ -72,6 +73,11 @@ class Mixture(Guarantee):
         if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
             raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
         return self
+
+    def in_class(self, sizes: Counts) -> Guarantee:
+        """Weigh as before, with the size of the whole site; every site may hold one more row of the class."""
+        parts = [1] * len(sizes) if self.weights == "proportional" else self._integer_weights(sizes)[0]
+        return ClassShare(weights=tuple(parts), more=sum(parts))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the weighted count."""

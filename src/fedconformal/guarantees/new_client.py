@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
 
@@ -38,6 +39,11 @@ class NewClient(Guarantee):
         "This is an average over fresh sites and calibration draws, not a promise to each fresh site; "
         "a model that was trained on the calibration sites voids it (leave_one_site_out is the usual way round)."
     )
+
+    def in_class(self, sizes: Counts) -> Guarantee:
+        """Weigh a row by its site's number of rows; the rows of the fresh site may all be of the class."""
+        whole = math.lcm(*sizes)
+        return FreshClassShare(weights=tuple(whole // n for n in sizes), more=whole)
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the mean share of scores; the fresh site stands in for one of K + 1, with its scores at +inf."""
@@ -74,3 +80,27 @@ class NewClient(Guarantee):
         return (
             "for a test row of a fresh site from the same population, on average over such sites and calibration draws"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshClassShare(ClassShare):
+    """What counts of one class promise to a fresh site; only more sites make it more.
+
+    >>> FreshClassShare(weights=(1, 1), more=10).missing_sites(Fraction(1, 2), sizes=[1, 1])  # a tenth of either
+    8
+    """
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """More scores do not help."""
+        return {}
+
+    def missing_sites(self, alpha: Fraction, sizes: Counts) -> int:
+        """Count the sites missing if the next ones hold as much of the class as these do."""
+        held = Fraction(self._weigh(sizes), self.more)
+        return math.ceil((1 - alpha) / alpha * len(sizes) / held) - len(sizes) if held else 0
+
+    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+        """Say that nobody has the class, if so."""
+        if not any(sizes):
+            return "sites needed: some that hold the class"
+        return Guarantee.shortfall(self, alpha, sizes, sites)

@@ -76,6 +76,22 @@ class PAC(Guarantee):
         """All scores weigh alike."""
         return False
 
+    def promise_in_class(self, sites: Sequence[str]) -> str:
+        """Given all labels, the rows of a class are independent, and their sites are as they came."""
+        return (
+            "for a test row whose site is drawn in proportion to the calibration rows of its class, "
+            f"for each calibration draw but for a share of {self.failure:g} of the draws, each class apart"
+        )
+
+    @property
+    def assumption_in_class(self) -> str:
+        """The mixture is another one in every class."""
+        return (
+            "all calibration rows are independent, within and between sites, and each has the law of its site; "
+            "given its class, the test row's site is drawn in proportion to the calibration rows of that class; "
+            "the model was not fitted to the calibration rows"
+        )
+
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the largest coverage that this many scores at or below q promise, rounded down to 1e-15."""
         return Fraction(self._units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)

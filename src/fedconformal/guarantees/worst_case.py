@@ -23,7 +23,7 @@ from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
-from fedconformal.validation import Integers
+from fedconformal.validation import ALPHA_UNIT, Integers
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
@@ -95,6 +95,20 @@ class WorstCase(Guarantee):
             mixtures.least([m * w for m, w in zip(column, worth, strict=True)]) / whole for column in counts.T.tolist()
         ]
 
+    def in_class(self, sizes: Counts) -> Guarantee:
+        """Take the worst share of the class over the set."""
+        return WorstClassShare(of=self, totals=tuple(sizes))
+
+    def least(self, values: Sequence[int], sizes: Counts) -> Fraction:
+        """Return the least weighted sum over the set of these whole values, each divided by n_k + 1."""
+        mixtures = self._set(sizes)
+        if mixtures is None:
+            share, total = self._contamination, sum(sizes) + len(sizes)
+            worst = min(Fraction(value, n + 1) for value, n in zip(values, sizes, strict=True))
+            return (1 - share) * Fraction(sum(values), total) + share * worst
+        worth, whole = _one_score(sizes)
+        return mixtures.least([v * w for v, w in zip(values, worth, strict=True)]) / whole
+
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest weighted gap over the set."""
         mixtures = self._set(sizes)
@@ -146,6 +160,50 @@ class WorstCase(Guarantee):
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
         return {"name": self.name, **{field: _lists(value) for field, value in vars(self).items()}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstClassShare(Guarantee):
+    """What counts of one class promise to every mixture in a set.
+
+    The least of sum w_k m_kc / sum w_k (n_kc + 1) over the set, rounded down to 1e-15: the largest t for which
+    no mixture in the set makes sum w_k (m_kc - t (n_kc + 1)) negative.
+    """
+
+    of: WorstCase
+    totals: tuple[int, ...]
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Narrow t down between two numbers; what is left over is a line, so its root is soon found."""
+
+        def left_over(units: int) -> Fraction:
+            values = [ALPHA_UNIT * m - units * (n + 1) for m, n in zip(counts, sizes, strict=True)]
+            return self.of.least(values, self.totals)
+
+        low, high = 0, ALPHA_UNIT
+        at_low, at_high = left_over(low), left_over(high)
+        while high - low > 1:
+            root = low + math.floor((high - low) * at_low / (at_low - at_high))
+            for units in (root, root + 1, (low + high) // 2):
+                if low < units < high:
+                    found = left_over(units)
+                    if found >= 0:
+                        low, at_low = units, found
+                    else:
+                        high, at_high = units, found
+        return Fraction(low, ALPHA_UNIT)
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the largest share over the sites, which no mixture exceeds."""
+        return EveryClient().slack(gaps, sizes)
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Nothing is promised from above."""
+        return Fraction(1)
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """The guarantee that this stands in for says it."""
+        return "for a test row of one class"
 
 
 def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:

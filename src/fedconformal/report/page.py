@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from fedconformal.certificate import Certificate
+from fedconformal.certificate import Certificate, threshold_text
+from fedconformal.curve import PromiseCurve
 from fedconformal.evaluation import GROUP_COLUMNS, Evaluation
+from fedconformal.guarantees.by_class import name_of
 from fedconformal.predictor import Predictor
 from fedconformal.report.svg import coverage_chart, promise_chart, size_chart
 
@@ -36,12 +38,11 @@ def report_page(predictor: Predictor, evaluation: Evaluation) -> str:
         f"<h1>Prediction sets across {about.clients} sites</h1>",
         f'<p class="promise">{escape(about.sentence())}</p>',
         *_coverage(evaluation, 1 - about.alpha, about.caveat),
+        *(_classes(evaluation, 1 - about.alpha) if about.classes else ()),
         "<h2>Set sizes</h2>",
         size_chart(evaluation),
         _table(("set size", *GROUP_COLUMNS), (group.cells for group in evaluation.by_size)),
-        "<h2>What other thresholds promise</h2>",
-        "<p>Valid for an alpha that was fixed beforehand.</p>",
-        promise_chart(predictor.curve, about.limit, 1 - about.alpha),
+        *_thresholds(predictor),
         *_certificate(about, str(predictor.score)),
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -65,12 +66,34 @@ def _coverage(evaluation: Evaluation, target: float, caveat: str) -> Iterable[st
     yield _table(("site", *GROUP_COLUMNS), (group.cells for group in groups))
 
 
+def _classes(evaluation: Evaluation, target: float) -> Iterable[str]:
+    yield "<h2>Coverage by class</h2>"
+    yield coverage_chart(evaluation.by_class, target)
+    yield _table(("class", *GROUP_COLUMNS), (group.cells for group in evaluation.by_class))
+
+
+def _thresholds(predictor: Predictor) -> Iterable[str]:
+    about = predictor.certificate
+    if isinstance(predictor.curve, PromiseCurve):
+        yield "<h2>What other thresholds promise</h2>"
+        yield "<p>Valid for an alpha that was fixed beforehand.</p>"
+        yield promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+        return
+    yield "<h2>Every class by itself</h2>"
+    yield "<p>A class with too few calibration scores has no finite threshold: it is in every set.</p>"
+    rows = (
+        (str(record.label), str(record.scores), f"{float(record.threshold):.6g}", f"{record.coverage_at_least:.4f}")
+        for record in about.classes or ()
+    )
+    yield _table(("class", "calibration scores", "threshold", "coverage at least"), rows)
+
+
 def _certificate(about: Certificate, score: str) -> Iterable[str]:
     facts = {
         "status": about.status,
-        "guarantee": about.guarantee["name"],
+        "guarantee": name_of(about.guarantee),
         "alpha": f"{about.alpha:g}",
-        "threshold": f"{about.limit:.6g}",
+        "threshold": threshold_text(about.limit),
         "score": score,
         "sites": f"{about.clients}, with {about.scores} calibration scores",
         "coverage band": f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}",

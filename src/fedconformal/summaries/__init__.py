@@ -7,14 +7,16 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedconformal import registry
+from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.base import Origin, Summary, pool
+from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.validation import as_scores
 
-__all__ = ["Origin", "Summary", "pool", "summarize"]
+__all__ = ["ClassSummary", "Origin", "Summary", "pool", "summarize"]
 
 
-def summarize(
+def summarize(  # noqa: PLR0913
     scores: ArrayLike,
     kind: str = "ranks",
     *,
@@ -23,8 +25,10 @@ def summarize(
     model: str | None = None,
     temperature: float | None = None,
     site: str | None = None,
+    labels: ArrayLike | None = None,
+    by_class: bool = False,
 ) -> Summary:
-    """Summarise the calibration scores of one site.
+    """Summarise the calibration scores of one site; `by_class` with the `labels` for promises given the class.
 
     `kind` is "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified, buckets that
     grow by one per cent) or "tdigest" (the paper's sketch; close, but a calibration from it is "estimated").
@@ -36,9 +40,12 @@ def summarize(
     (2, 2)
     """
     cls = registry.find(kind, Summary)
-    return cls.of_scores(
-        as_scores(scores),
-        alpha=alpha,
-        sites=() if site is None else (site,),
-        origin=Origin(score=score, model=model, temperature=temperature),
-    )
+    about: dict[str, Any] = {
+        "sites": () if site is None else (site,),
+        "origin": Origin(score=score, model=model, temperature=temperature),
+    }
+    if by_class != (labels is not None):
+        raise InputError("labels and by_class=True go together; give both or neither")
+    if labels is not None:
+        return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
+    return cls.of_scores(as_scores(scores), alpha=alpha, **about)

@@ -1,0 +1,166 @@
+"""A site's scores class by class: one summary for every class that the site holds, in one message.
+
+For promises given the true label. It shows how many calibration rows of each class the site has, which a summary
+of all scores together does not; whoever makes one is warned.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import ClassCountsWarning, InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.base import Origin, Summary, extended, pool
+from fedconformal.validation import Floats, Integers, as_labels, as_scores, rising
+
+MAX_CLASSES = 2**20
+
+Label = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CLASSES)]
+
+
+class ClassMessage(wire.Header, frozen=True):
+    """The labels in ascending order, and for each a whole summary of its own, without names."""
+
+    labels: Annotated[list[Label], msgspec.Meta(min_length=1, max_length=MAX_CLASSES)]
+    parts: Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=MAX_CLASSES)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ClassSummary(Summary):
+    """The calibration scores of one site, or of several that were pooled, by the true label.
+
+    It counts as a summary of all its scores as well, with the bounds of its parts added up.
+
+    >>> import warnings
+    >>> from fedconformal import summarize
+    >>> warnings.filterwarnings("ignore", "a summary by class")
+    >>> site = summarize([0.1, 0.4, 0.2], labels=[0, 0, 7], by_class=True, site="clinic-a")
+    >>> site, site.count_at_most(0.3), site.parts[7].count_at_most(0.3)
+    (<ranks by class summary of 3 scores from site 'clinic-a'>, (2, 2), (1, 1))
+    """
+
+    letter = "C"
+    message = ClassMessage
+
+    parts: Mapping[int, Summary]
+
+    # Not a class variable as in the other kinds: it follows from the parts, and nobody asks for it by name.
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The kind of its parts."""
+        return f"{next(iter(self.parts.values())).name} by class"
+
+    @property
+    def certified(self) -> bool:  # type: ignore[override]
+        """Whether all parts bound counts for sure."""
+        return all(part.certified for part in self.parts.values())
+
+    @classmethod
+    def of_classes(
+        cls, scores: ArrayLike, labels: ArrayLike, kind: type[Summary], *, alpha: Any = None, **about: Any
+    ) -> Self:
+        """Summarise each class that is there, and warn that the result shows how many rows each has."""
+        values, truth = _checked(scores, labels)
+        warnings.warn(
+            "a summary by class shows how many calibration rows of each class the site has; "
+            "make one only if these counts may be known",
+            ClassCountsWarning,
+            stacklevel=3,
+        )
+        parts = {int(label): kind.of_scores(values[truth == label], alpha=alpha) for label in np.unique(truth)}
+        return cls(parts=parts, sizes=(len(values),), **about)
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+        """Refuse: without labels there are no classes."""
+        raise InputError("a summary by class needs the labels; pass labels= and by_class=True to summarize")
+
+    @property
+    def classes(self) -> int:
+        """One more than the largest label that is there."""
+        return max(self.parts) + 1
+
+    def sizes_of(self, label: int) -> tuple[int, ...]:
+        """Return every site's number of scores of a class; of pooled sites in any order."""
+        held = self.parts[label].sizes if label in self.parts else ()
+        return held + (0,) * (len(self.sizes) - len(held))
+
+    @cached_property
+    def points(self) -> Floats:
+        """The scores at which some part's lower count rises."""
+        return np.unique(np.concatenate([part.points for part in self.parts.values()]))
+
+    @property
+    def gap(self) -> int:
+        """The gaps of the parts together."""
+        return sum(part.gap for part in self.parts.values())
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Add up the bounds of the parts."""
+        found = [part.bounds(q) for part in self.parts.values()]
+        return _total(lower for lower, _ in found), _total(upper for _, upper in found)
+
+    def extend(self, more: ArrayLike, labels: ArrayLike | None = None) -> Self:
+        """Add more rows of the same site, with their labels."""
+        if labels is None:
+            raise InputError("labels: a summary by class needs the label of every new row")
+        values, truth = _checked(more, labels)
+        about = extended(self, values)
+        kind = type(next(iter(self.parts.values())))
+        parts = dict(self.parts)
+        for label in np.unique(truth).tolist():
+            rows = values[truth == label]
+            parts[label] = parts[label].extend(rows) if label in parts else kind.of_scores(rows)
+        return type(self)(parts=dict(sorted(parts.items())), **about)
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Pool class by class."""
+        together = {}
+        for label in sorted({label for part in parts for label in part.parts}):
+            held = [part.parts[label] for part in parts if label in part.parts]
+            together[label] = pool(held)
+        return cls(parts=together, **about)
+
+    def to_message(self, header: dict[str, Any]) -> ClassMessage:
+        """Send every part as a summary of its own."""
+        return ClassMessage(**header, labels=list(self.parts), parts=[part.to_bytes() for part in self.parts.values()])
+
+    @classmethod
+    def from_message(cls, message: ClassMessage, about: dict[str, Any]) -> Self:
+        """Check that the parts are alike, nameless, and add up to the sizes."""
+        if len(message.labels) != len(message.parts) or not rising(np.array(message.labels)):
+            raise InputError("the summary's labels are not ascending, one for each part")
+        # Looked at before they are decoded, as the parts of parts of parts could go very deep.
+        if any(data[4:5] == cls.letter.encode() for data in message.parts):
+            raise InputError("the summary of a class is by class itself")
+        parts = {label: Summary.from_bytes(data) for label, data in zip(message.labels, message.parts, strict=True)}
+        sizes = about["sizes"]
+        for label, part in parts.items():
+            if part.sites or part.origin != Origin():
+                raise InputError(f"the summary of class {label} is not a plain one without names")
+            if len(part.sizes) > len(sizes) or max(part.sizes) > max(sizes):
+                raise InputError(f"the summary of class {label} has more sites or scores than the whole")
+        if len({type(part) for part in parts.values()}) > 1:
+            raise InputError("the summary's classes are summarised in different ways")
+        if sum(part.n for part in parts.values()) != sum(sizes):
+            raise InputError("the summary's classes do not add up to its sizes")
+        return cls(parts=parts, **about)
+
+
+def _total(columns: Iterable[Integers]) -> Integers:
+    total: Integers = np.sum(list(columns), axis=0, dtype=np.int64)
+    return total
+
+
+def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+    values = as_scores(scores)
+    return values, as_labels(labels, rows=len(values), classes=MAX_CLASSES)

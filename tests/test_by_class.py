@@ -1,0 +1,177 @@
+"""Predictors that promise every class by itself: sets, p-values, files, verification, the page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.curve import ClassCurves
+from fedconformal.pilot import Trial
+from fedconformal.report import report_page
+from tests.contracts.tools import guarantee_examples, refused, score_examples
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fedconformal.errors.ClassCountsWarning", "ignore::fedconformal.errors.InfeasibleWarning"
+)
+
+CLASSES = 4
+SITES = ("a", "b", "c")
+
+
+def rows(seed: int, count: int = 150) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(CLASSES), count)
+    labels = np.array([rng.choice(CLASSES - 1, p=p[:-1] / p[:-1].sum()) for p in probs])  # the last is never seen
+    return probs, labels
+
+
+def sites(score: fc.Score, kind: str = "ranks") -> list[fc.Summary]:
+    found = []
+    for seed, site in enumerate(SITES):
+        probs, labels = rows(seed)
+        scores = score.evaluate(probs, labels)
+        found.append(fc.summarize(scores, kind, labels=labels, by_class=True, score=score, site=site, alpha=0.1))
+    return found
+
+
+def made(score: fc.Score, guarantee: fc.Guarantee, kind: str = "ranks") -> fc.Predictor:
+    return fc.Predictor.of(fc.calibrate(sites(score, kind), alpha=0.2, guarantee=fc.ByClass(guarantee)))
+
+
+TEST_PROBS, TEST_LABELS = rows(9, 80)
+
+
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee) -> None:
+    predictor = made(fc.RAPS(), guarantee)
+    p = predictor.predict_p(TEST_PROBS)
+    scores = fc.RAPS().evaluate_all(TEST_PROBS)
+    for alpha in (0.05, 0.2, 0.5):
+        limits = predictor.threshold(alpha)
+        assert isinstance(limits, np.ndarray)
+        sets = predictor.predict_set(TEST_PROBS, alpha=alpha, allow_empty=True)
+        assert np.array_equal(sets[:, : len(limits)], scores[:, : len(limits)] <= limits)
+        assert sets[:, len(limits) :].all()  # the class that nobody has seen
+        assert np.array_equal(p > alpha, sets)
+    again = fc.Predictor.from_bytes(predictor.to_bytes())
+    assert again.to_bytes() == predictor.to_bytes()
+    assert repr(again) == repr(predictor)
+    assert np.array_equal(again.predict_set(TEST_PROBS), predictor.predict_set(TEST_PROBS))
+    assert fc.verify(again, sites(fc.RAPS())[::-1]) == []
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+def test_every_score(score: fc.Score) -> None:
+    predictor = made(score, fc.Mixture(), kind="exact")
+    sets = predictor.predict_set(TEST_PROBS, alpha=[0.1, 0.3])
+    assert sets.shape == (*TEST_PROBS.shape, 2)
+    assert (sets[..., 1] <= sets[..., 0]).all()
+
+
+def test_each_class_alone_gives_the_same_threshold() -> None:
+    limits = made(fc.LAC(), fc.OneClient(client="b"), kind="exact").threshold()
+    assert isinstance(limits, np.ndarray)
+    probs, labels = rows(1)
+    for label, limit in enumerate(limits.tolist()):
+        alone = fc.summarize(fc.LAC().evaluate(probs, labels)[labels == label], "exact", site="b")
+        assert limit == fc.calibrate([alone], alpha=0.2, guarantee=fc.OneClient(client="b")).threshold
+
+
+def test_the_certificate_lists_the_classes() -> None:
+    about = made(fc.LAC(), fc.Mixture()).certificate
+    assert about.status == "certified"
+    assert about.classes is not None
+    assert [record.label for record in about.classes] == [0, 1, 2]
+    assert sum(record.scores for record in about.classes) == about.scores == 450
+    assert about.threshold == [record.threshold for record in about.classes]
+    for record in about.classes:
+        assert record.rank is not None
+        assert record.rank_out_of == record.scores + 3
+        assert record.coverage_at_least >= 0.8
+    assert "given the true label, whichever it is" in about.sentence()
+    assert "classes" not in fc.calibrate(sites(fc.LAC()), alpha=0.1).certificate.to_dict()
+    assert made(fc.LAC(), fc.Mixture(), "tdigest").certificate.coverage_at_least == 0
+
+
+def test_estimates_stay_estimates() -> None:
+    predictor = made(fc.LAC(), fc.Mixture(), kind="tdigest")
+    assert predictor.certificate.status == "estimated"
+    assert all(record.coverage_at_least == 0 for record in predictor.certificate.classes or ())
+
+
+@pytest.mark.parametrize("field", ["threshold", "classes", "guarantee", "promise"])
+def test_a_changed_certificate_is_noticed(field: str) -> None:
+    content = json.loads(made(fc.LAC(), fc.Mixture()).to_bytes())
+    other = json.loads(made(fc.LAC(), fc.Exchangeable(), "exact").to_bytes())
+    content["certificate"][field] = other["certificate"][field]
+    with pytest.raises(fc.InputError, match="altered"):
+        fc.Predictor.from_bytes(json.dumps(content).encode())
+
+
+def test_another_guarantee_is_not_confirmed() -> None:
+    problems = fc.verify(made(fc.LAC(), fc.Mixture()), sites(fc.LAC(), "exact"))
+    assert problems
+    found = made(fc.LAC(), fc.Mixture())
+    plain = fc.Predictor.of(fc.calibrate(sites(fc.LAC()), alpha=0.2))
+    assert fc.verify(plain, sites(fc.LAC())) == []
+    assert found.certificate.guarantee["name"] == "by-class"
+
+
+def test_pooled_sites_serve_equal_weights_only() -> None:
+    pooled = [fc.pool(sites(fc.LAC())[:2]), sites(fc.LAC())[2]]
+    apart = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=fc.ByClass()).threshold
+    together = fc.calibrate(pooled, alpha=0.2, guarantee=fc.ByClass()).threshold
+    assert np.array_equal(apart, together)
+    with refused("came pooled", "mixture"):
+        fc.calibrate(pooled, alpha=0.2, guarantee=fc.ByClass(fc.Mixture(weights="uniform")))
+
+
+def test_summaries_without_classes_are_refused() -> None:
+    with refused("by_class=True"):
+        fc.calibrate([fc.summarize([0.1, 0.2])], guarantee=fc.ByClass())
+
+
+@pytest.mark.filterwarnings("default::fedconformal.errors.InfeasibleWarning")
+def test_classes_with_too_few_scores_are_named() -> None:
+    few = fc.summarize([0.1] * 8 + [0.2], labels=[0] * 7 + [1] * 2, by_class=True, score=fc.LAC())
+    with pytest.warns(fc.InfeasibleWarning, match=r"to the classes 0, 1, which are in every set; class 0: .* 17 more"):
+        result = fc.calibrate([few], alpha=0.04, guarantee=fc.ByClass())
+    predictor = fc.Predictor.of(result)
+    with pytest.warns(fc.InfeasibleWarning, match="too few scores of them"):
+        assert predictor.predict_set([[0.9, 0.1]]).all()
+
+
+def test_the_classifier_does_it_too() -> None:
+    given = {site: rows(seed) for seed, site in enumerate(SITES)}
+    classifier = fc.FederatedConformalClassifier(
+        score=fc.RAPS(), alpha=0.2, guarantee=fc.ByClass(), kind="ranks"
+    ).calibrate(given)
+    direct = fc.calibrate(sites(fc.RAPS()), alpha=0.2, guarantee=fc.ByClass()).threshold
+    assert np.array_equal(classifier.threshold_, direct)
+    evaluation = classifier.evaluate(TEST_PROBS, TEST_LABELS)
+    assert all(group.coverage > 0.6 for group in evaluation.by_class)
+
+
+def test_the_page_shows_the_classes() -> None:
+    predictor = made(fc.LAC(), fc.Mixture())
+    page = report_page(predictor, predictor.evaluate(TEST_PROBS, TEST_LABELS))
+    assert "Coverage by class" in page
+    assert "Every class by itself" in page
+    assert "mixture by class" in page
+
+
+def test_no_pilot_with_many_thresholds() -> None:
+    predictor = made(fc.LAC(), fc.Mixture())
+    assert isinstance(predictor.curve, ClassCurves)
+    with refused("by-class"):
+        Trial(predictor, TEST_PROBS, [10, 20])
+
+
+def test_too_few_columns_are_refused() -> None:
+    predictor = made(fc.LAC(), fc.Mixture())
+    with refused("2 classes"):
+        predictor.predict_set([[0.5, 0.5]])

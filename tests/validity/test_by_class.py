@@ -1,0 +1,238 @@
+"""Promises given the class: every class is covered by itself, although its rows lie unevenly at the sites.
+
+How many rows of a class a site holds is part of the draw. Given the thresholds, the coverage of class c under
+the mixture lambda is sum lambda_k p_kc F_kc(q_c) / sum lambda_k p_kc, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import fedconformal as fc
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.worst_case import WorstClassShare
+from tests.validity.simulation import Floats, Law, mean, uniform
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fedconformal.errors.ClassCountsWarning", "ignore::fedconformal.errors.InfeasibleWarning"
+)
+
+ALPHA = 0.2
+REPETITIONS = 250
+CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Site:
+    """How many calibration rows, how common each class is, and how the scores of each class are distributed."""
+
+    size: int
+    shares: tuple[float, ...]
+    laws: tuple[Law, ...]
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64]]:
+        """Draw scores and labels."""
+        labels = rng.choice(len(self.shares), p=self.shares, size=self.size)
+        scores = np.empty(self.size)
+        for label, law in enumerate(self.laws):
+            mine = labels == label
+            scores[mine] = law.ppf(rng.random(int(mine.sum())))
+        return scores, labels
+
+
+EASY, HARD = uniform(0, 1), uniform(2, 3)
+
+# Class 0 is easy at the big site and hard at the small ones, class 1 the other way round, class 2 rare.
+SITES = (
+    Site(40, (0.5, 0.4, 0.1), (EASY, HARD, stats.norm())),
+    Site(12, (0.4, 0.5, 0.1), (HARD, EASY, stats.cauchy())),
+    Site(3, (0.9, 0.0, 0.1), (HARD, EASY, stats.norm(3, 1))),
+)
+PROPORTIONAL = np.array([site.size + 1 for site in SITES]) / sum(site.size + 1 for site in SITES)
+UNIT = np.eye(3)
+
+
+def drawn(sites: Sequence[Site], seed: int, repetitions: int = REPETITIONS) -> list[list[tuple[Floats, Any]]]:
+    """Draw everybody's rows, again and again."""
+    rng = np.random.default_rng(seed)
+    return [[site.draw(rng) for site in sites] for _ in range(repetitions)]
+
+
+def summarised(rows: Sequence[tuple[Floats, Any]], kind: str = "exact") -> list[fc.Summary]:
+    """Summarise by class, as the sites do."""
+    return [fc.summarize(scores, kind, labels=labels, by_class=True) for scores, labels in rows]
+
+
+def thresholds(guarantee: fc.Guarantee, draws: Sequence[Any], alpha: float = ALPHA, kind: str = "exact") -> Floats:
+    """Calibrate on each draw; (repetitions, classes), +inf for a class that nobody happens to hold."""
+    found = np.full((len(draws), CLASSES), np.inf)
+    for i, rows in enumerate(draws):
+        limits = fc.calibrate(summarised(rows, kind), alpha=alpha, guarantee=fc.ByClass(guarantee)).threshold
+        assert isinstance(limits, np.ndarray)
+        found[i, : len(limits)] = limits
+    return found
+
+
+def covered(sites: Sequence[Site], weights: Floats, q: Floats, label: int) -> Floats:
+    """Return the coverage of one class under a mixture, for each of its thresholds."""
+    share = weights * np.array([site.shares[label] for site in sites])
+    by_site = np.stack([site.laws[label].cdf(q[:, label]) for site in sites])
+    return np.asarray(share @ by_site / share.sum())
+
+
+def check_kept(guarantee: fc.Guarantee, mixtures: Sequence[Floats], kind: str = "exact") -> None:
+    """Compare the coverage of every class under every mixture with 1 - alpha."""
+    q = thresholds(guarantee, drawn(SITES, seed=5), kind=kind)
+    for weights in mixtures:
+        for label in range(CLASSES):
+            if any(w * site.shares[label] for w, site in zip(weights, SITES, strict=True)):
+                average, tolerance = mean(covered(SITES, np.asarray(weights), q, label))
+                assert average >= 1 - ALPHA - tolerance, f"{average:.4f} is below {1 - ALPHA} for class {label}"
+
+
+CONTAMINATED = [0.9 * PROPORTIONAL + 0.1 * unit for unit in UNIT]
+KEPT = {
+    "proportional": (fc.Mixture(), [PROPORTIONAL]),
+    "uniform": (fc.Mixture(weights="uniform"), [np.full(3, 1 / 3)]),
+    "given": (fc.Mixture(weights=(0.2, 0.8, 0.0)), [np.array([0.2, 0.8, 0.0])]),
+    "one client": (fc.OneClient(client=1), [UNIT[1]]),
+    "every client": (fc.EveryClient(), list(UNIT)),
+    "contamination": (fc.WorstCase(contamination=0.1), CONTAMINATED),
+    "any mixture": (fc.WorstCase(), [*UNIT, PROPORTIONAL]),
+    "total variation": (
+        fc.WorstCase(total_variation=0.1),
+        [PROPORTIONAL + np.array(moved) for moved in ([0, 0, 0], [-0.1, 0.1, 0], [-0.1, 0.05, 0.05], [0.1, -0.1, 0])],
+    ),
+    "box": (fc.WorstCase(box=(0.1, 0.6)), [np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.6, 0.3]), np.full(3, 1 / 3)]),
+    "polytope": (fc.WorstCase(polytope=([[1, 0, 0]], [0.5])), [np.array([0.5, 0.5, 0.0]), UNIT[1], UNIT[2]]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_every_class_is_covered(name: str) -> None:
+    check_kept(*KEPT[name])
+
+
+def test_small_summaries_lose_nothing() -> None:
+    check_kept(*KEPT["proportional"], kind="ranks")
+
+
+@pytest.mark.parametrize("name", ["proportional", "uniform", "given", "contamination"])
+def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    guarantee, mixtures = KEPT[name]
+    kind: Any = WorstClassShare if isinstance(guarantee, fc.WorstCase) else ClassShare
+    promised = kind.promised_many
+
+    def two_more(self: Any, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
+        held = np.minimum(counts + 2 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
+        return [min(coverage, Fraction(999, 1000)) for coverage in promised(self, held, sizes)]
+
+    monkeypatch.setattr(kind, "promised_many", two_more)
+    with pytest.raises(AssertionError, match="is below"):
+        check_kept(guarantee, mixtures)
+
+
+# One site has nine rows, all of the class; the other has one, of the class one time in five, and harder.
+TRAP = (Site(9, (1.0, 0.0), (EASY, EASY)), Site(1, (0.2, 0.8), (HARD, EASY)))
+TRAP_WEIGHTS = np.array([10, 2]) / 12
+
+# The class is hard at the first site and easy at the second, where it is rare although the site is big.
+OTHER_MIXTURE = (Site(99, (1.0, 0.0), (HARD, EASY)), Site(399, (0.05, 0.95), (EASY, EASY)))
+OTHER_WEIGHTS = np.array([100, 400]) / 500
+
+
+def class_zero(rows: Sequence[tuple[Floats, Any]]) -> list[Floats]:
+    """Return everybody's scores of class 0."""
+    return [scores[labels == 0] for scores, labels in rows]
+
+
+def only_those_that_hold_it(rows: Sequence[tuple[Floats, Any]]) -> float:
+    """Calibrate on the sites that happen to hold the class: their number is a matter of luck."""
+    held = [fc.summarize(scores, "exact") for scores in class_zero(rows) if len(scores)]
+    threshold = fc.calibrate(held, alpha=0.1).threshold
+    return float(threshold)
+
+
+def weighed_by_class_sizes(rows: Sequence[tuple[Floats, Any]]) -> float:
+    """Weigh with lambda_k / (n_kc + 1), as if lambda were the mixture given the class."""
+    held = [fc.summarize(scores, "exact") for scores in class_zero(rows)]
+    threshold = fc.calibrate(held, alpha=0.1, guarantee=fc.Mixture(weights=tuple(OTHER_WEIGHTS))).threshold
+    return float(threshold)
+
+
+def right(rows: Sequence[tuple[Floats, Any]]) -> float:
+    """Calibrate by class."""
+    limits = fc.calibrate(summarised(rows), alpha=0.1, guarantee=fc.ByClass()).threshold
+    assert isinstance(limits, np.ndarray)
+    return float(limits[0])
+
+
+def test_counting_only_the_sites_that_hold_the_class_under_covers() -> None:
+    draws = drawn(TRAP, seed=6, repetitions=4000)
+    q = np.array([[only_those_that_hold_it(rows)] for rows in draws])
+    average, tolerance = mean(covered(TRAP, TRAP_WEIGHTS, q, 0))
+    # 0.9 of ten against two easy tenths; with the harder row there, every label is in the set.
+    assert average == pytest.approx(0.8 * 0.9 * 10 / 10.4 + 0.2, abs=tolerance)  # .892
+    assert average < 0.9 - tolerance
+    average, tolerance = mean(covered(TRAP, TRAP_WEIGHTS, np.array([[right(rows)] for rows in draws]), 0))
+    assert average >= 0.9 - tolerance
+
+
+def test_weighing_by_the_class_sizes_promises_another_mixture() -> None:
+    draws = drawn(OTHER_MIXTURE, seed=7, repetitions=250)
+    q = np.array([[weighed_by_class_sizes(rows)] for rows in draws])
+    average, tolerance = mean(covered(OTHER_MIXTURE, OTHER_WEIGHTS, q, 0))
+    assert average < 0.8 - tolerance
+    average, tolerance = mean(covered(OTHER_MIXTURE, OTHER_WEIGHTS, np.array([[right(rows)] for rows in draws]), 0))
+    assert 0.9 - tolerance <= average < 0.93
+
+
+def test_a_class_that_nobody_holds_is_in_every_set() -> None:
+    rows = [(np.linspace(0, 1, 40), np.repeat([0, 2], 20))] * 2
+    limits = fc.calibrate(summarised(rows), alpha=0.2, guarantee=fc.ByClass()).threshold
+    assert isinstance(limits, np.ndarray)
+    assert np.isfinite(limits).tolist() == [True, False, True]
+
+
+def test_alike_sites_are_covered_exactly() -> None:
+    alike = [Site(size, (0.7, 0.2, 0.1), (stats.norm(), stats.t(2), HARD)) for size in (40, 25, 5)]
+    q = thresholds(fc.Exchangeable(), drawn(alike, seed=8))
+    for label in range(CLASSES):
+        average, tolerance = mean(covered(alike, np.full(3, 1 / 3), q, label))
+        assert average >= 1 - ALPHA - tolerance
+
+
+def test_a_fresh_site_is_covered_in_every_class() -> None:
+    kinds = (
+        Site(6, (0.9, 0.1, 0.0), (EASY, HARD, EASY)),
+        Site(20, (0.5, 0.5, 0.0), (HARD, EASY, EASY)),
+        Site(2, (0.7, 0.3, 0.0), (stats.norm(), stats.cauchy(), EASY)),
+    )
+    rng = np.random.default_rng(9)
+    draws = [[kinds[k].draw(rng) for k in rng.integers(0, 3, size=30)] for _ in range(200)]
+    q = thresholds(fc.NewClient(), draws)
+    for label in range(2):
+        average, tolerance = mean(covered(kinds, np.full(3, 1 / 3), q, label))
+        assert average >= 1 - ALPHA - tolerance
+        assert average < 0.95  # and not by covering everything
+
+
+def test_pac_fails_no_more_often_than_stated_in_any_class() -> None:
+    failure = 0.1
+    draws = drawn(SITES, seed=10, repetitions=250)
+    q = thresholds(fc.PAC(failure=failure), draws)
+    for label in range(CLASSES):
+        failed = []
+        for rows, limits in zip(draws, q, strict=True):
+            held = np.array([np.count_nonzero(labels == label) for _, labels in rows])
+            coverage = [site.laws[label].cdf(limits[label : label + 1])[0] for site in SITES]
+            failed.append(bool(held.any()) and float(held @ coverage) < (1 - ALPHA) * held.sum())
+        assert np.mean(failed) <= failure + 4 * (failure * (1 - failure) / len(draws)) ** 0.5
