@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,21 @@ from fedconformal.curve import MAX_POINTS, PromiseCurve, in_units
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.summaries.base import Summary, check_together
-from fedconformal.validation import Floats, Integers, as_alpha
+from fedconformal.summaries.stack import Stack, Stretch
+from fedconformal.validation import Integers, as_alpha
 
 USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
 """The promise curve is exact at these."""
 
 BLOCK = 2**22
 """Counts worked on at a time."""
+
+SAMPLE = 4096
+"""How many points of a stretch are looked at to choose where to ask."""
+
+MOST_PIVOTS = 63
+PIVOT_COUNTS = 2**17
+"""How many thresholds are asked for at a time: fewer if there are many summaries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +84,14 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     search = _Search(summaries, bound, sizes)
-    best = search.smallest([wanted])[0]
-    feasible = best < len(search.points)
-    if not feasible:
+    threshold = search.smallest([wanted])[0]
+    if threshold == math.inf:
         warnings.warn(
             f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
             + bound.shortfall(wanted, sizes, names),
             InfeasibleWarning,
             stacklevel=2,
         )
-    threshold = float(search.points[best]) if feasible else math.inf
     certificate = _certificate(summaries, wanted, guarantee, bound, threshold, sizes, names)
     return Calibration(certificate, partial(search.curve, wanted))
 
@@ -110,74 +117,95 @@ class _Search:
     """The thresholds there are to choose from, and what each promises."""
 
     def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        points = [summary.points for summary in summaries]
-        values = np.concatenate(points)
-        order = np.argsort(values)
-        values = values[order]
-        self._owner = np.repeat(np.arange(len(summaries)), [len(part) for part in points])[order]
-        self._rise = np.concatenate([summary.rises for summary in summaries])[order].astype(np.float64)
-        # Where a run of equal values ends: at that point all of them count.
-        self._ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
-        self.points: Floats = values[self._ends - 1]
-        self._count = len(summaries)
+        self._stack = Stack(summaries)
         self._guarantee = guarantee
         self._sizes = sizes
 
-    def promised(self, positions: Integers, start: int = 0, reached: Floats | None = None) -> list[Fraction]:
-        """Return what is promised at these points: one sweep from left to right, in blocks of bounded memory.
+    def smallest(self, alphas: Sequence[Fraction]) -> list[float]:
+        """Find the first point that promises 1 - alpha, for each alpha; +inf if none does."""
+        everything = self._stack.everything
+        most = self._promised(self._stack.counts(everything.last)[:, None])[0]
+        within = sorted({1 - alpha for alpha in alphas if 1 - alpha <= most})
+        largest = float(self._stack.values[everything.last - 1].max())
+        found = dict(self._narrowed(within, everything, -math.inf, largest))
+        return [found.get(1 - alpha, math.inf) for alpha in alphas]
 
-        The sweep may begin later, with the counts that were `reached` by then.
+    def _narrowed(
+        self, wanted: Sequence[Fraction], stretch: Stretch, low: float, high: float
+    ) -> Iterator[tuple[Fraction, float]]:
+        """Find the first point that promises as much as wanted, where that takes more than `low` and at most `high`.
+
+        Ask for a few points of the stretch in between, and go on between two of them: for each coverage that is
+        wanted where it lies.
         """
-        wanted, where = np.unique(positions, return_inverse=True)
-        found: list[Fraction] = []
-        reached = np.zeros(self._count) if reached is None else reached.copy()
-        for block in np.array_split(wanted, math.ceil(len(wanted) * self._count / BLOCK)):
-            counts = np.empty((self._count, len(block)), dtype=np.int64)
-            for column, end in enumerate(self._ends[block].tolist()):
-                reached += self._risen(start, end)
-                counts[:, column] = reached
-                start = end
-            found += self._guarantee.promised_many(counts, self._sizes)
-        return [found[i] for i in where]
+        if not wanted:
+            return
+        points = np.unique(stretch.sample(SAMPLE))
+        only = len(points) == 1 and stretch.size <= SAMPLE
+        if only or math.nextafter(low, math.inf) >= high:
+            yield from ((coverage, float(points[0])) for coverage in wanted)
+            return
+        few = max(1, min(MOST_PIVOTS, PIVOT_COUNTS // len(self._stack)))
+        pivots = points[np.unique(np.linspace(0, len(points) - 1, few + 2).astype(np.int64))[1:-1]]
+        if len(points) <= 2:  # ties: just below and at
+            pivots = np.array([math.nextafter(points[0], -math.inf), points[0]])
+        after = stretch.split(pivots)
+        promised = self._promised(self._stack.counts(after))
+        bounds = [low, *pivots.tolist(), high]
+        edges = [stretch.first, *after.T, stretch.last]
+        for i, (start, end) in enumerate(pairwise(edges)):
+            inside = [
+                coverage
+                for coverage in wanted
+                if (i == 0 or promised[i - 1] < coverage) and (i == len(pivots) or coverage <= promised[i])
+            ]
+            yield from self._narrowed(inside, Stretch(self._stack, start, end), bounds[i], bounds[i + 1])
 
-    def _risen(self, start: int, end: int) -> Floats:
-        # Whole numbers in float64, exact below 2^53.
-        return np.bincount(self._owner[start:end], self._rise[start:end], self._count).astype(np.float64, copy=False)
-
-    def smallest(self, alphas: Sequence[Fraction]) -> list[int]:
-        """Bisect for the first point that promises 1 - alpha, for all alphas side by side; past the end if none."""
-        low = np.zeros(len(alphas), dtype=np.int64)
-        high = np.full(len(alphas), len(self.points), dtype=np.int64)
-        start, reached = 0, np.zeros(self._count)
-        while (open_ := np.flatnonzero(low < high)).size:
-            # What lies before every open range is counted once, so that rounds get cheaper.
-            first = int(low[open_].min())
-            begin = int(self._ends[first - 1]) if first else 0
-            reached, start = reached + self._risen(start, begin), begin
-            middle = (low + high)[open_] // 2
-            found = self.promised(middle, start, reached)
-            for i, position, coverage in zip(open_.tolist(), middle, found, strict=True):
-                if coverage >= 1 - alphas[i]:
-                    high[i] = position
-                else:
-                    low[i] = position + 1
-        return [int(position) for position in low]
+    def _promised(self, counts: Integers) -> list[Fraction]:
+        # Where all scores weigh alike, only the total matters.
+        if not self._guarantee.sites_apart:
+            counts = counts.sum(axis=0, keepdims=True)
+        return self._guarantee.promised_many(counts, self._sizes)
 
     def curve(self, alpha: Fraction) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        count = len(self.points)
+        order = np.argsort(self._stack.values, kind="stable")
+        values = self._stack.values[order]
+        # Where a run of equal values ends: at that point all of them count.
+        ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
+        points = values[ends - 1]
+        count = len(points)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self.smallest([alpha, *USUAL_ALPHAS])
+            exact = np.searchsorted(points, self.smallest([alpha, *USUAL_ALPHAS]))
             rest = MAX_POINTS - len(exact)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))
             chosen = chosen[chosen < count]
-        promised = np.array([in_units(coverage) for coverage in self.promised(chosen)], dtype=np.int64)
+        found = self._swept(order, ends[chosen])
+        promised = np.array([in_units(coverage) for coverage in found], dtype=np.int64)
         # Of several points that promise the same, the first is the one to use.
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
-        return PromiseCurve(self.points[chosen[first]], promised[first])
+        return PromiseCurve(points[chosen[first]], promised[first])
+
+    def _swept(self, order: Integers, ends: Integers) -> list[Fraction]:
+        """Return what is promised by the first so many points: one sweep from left to right, in bounded memory."""
+        apart = self._guarantee.sites_apart
+        count = len(self._stack) if apart else 1
+        owner = self._stack.owners()[order] if apart else np.zeros(len(order), dtype=np.int64)
+        rise = self._stack.rises()[order].astype(np.float64)
+        reached, start = np.zeros(count), 0
+        found: list[Fraction] = []
+        for block in np.array_split(ends, math.ceil(len(ends) * count / BLOCK)):
+            counts = np.empty((count, len(block)), dtype=np.int64)
+            for column, end in enumerate(block.tolist()):
+                # Whole numbers in float64, exact below 2^53.
+                reached += np.bincount(owner[start:end], rise[start:end], count)
+                counts[:, column] = reached
+                start = end
+            found += self._guarantee.promised_many(counts, self._sizes)
+        return found
 
 
 def _certificate(
@@ -190,7 +218,7 @@ def _certificate(
     names: Sequence[str],
 ) -> Certificate:
     gaps = [summary.gap for summary in summaries]
-    certified = all(summary.certified for summary in summaries)
+    certified = all(kind.certified for kind in set(map(type, summaries)))
     lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
     if not certified:  # an estimate promises nothing
         lowest, highest = Fraction(0), Fraction(1)
@@ -219,7 +247,7 @@ def _certificate(
         model=origin.model,
         temperature=origin.temperature,
         summaries=[
-            SummaryRecord(sites=list(s.sites), sizes=list(s.sizes), kind=s.name, sha256=s.digest()) for s in summaries
+            SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries
         ],
         versions=versions(),
     )

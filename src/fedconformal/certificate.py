@@ -18,11 +18,11 @@ CONDITIONS = (
 )
 
 
-class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One summary that was used: who sent it, how many scores, and the SHA-256 of its bytes."""
 
-    sites: list[str]
-    sizes: list[int]
+    sites: tuple[str, ...]
+    sizes: tuple[int, ...]
     kind: str
     sha256: str
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.base import Summary, extended, one_site_each
 from fedconformal.summaries.exact import ascending
 from fedconformal.validation import Floats, Integers, as_alpha, as_scores, rising
 
@@ -95,9 +95,9 @@ class RankSummary(Summary):
         return self.values
 
     @property
-    def rises(self) -> Integers:
-        """The steps between the ranks."""
-        return np.diff(self.lower, prepend=0)
+    def reached(self) -> Integers:
+        """The ranks, which sites of one size share."""
+        return self.lower
 
     @property
     def gap(self) -> int:
@@ -201,6 +201,20 @@ class RankSummary(Summary):
         summary._check_bounds()
         return summary
 
+    @classmethod
+    def from_messages(cls, messages: Sequence[RankMessage], abouts: Sequence[dict[str, Any]]) -> Sequence[Self | None]:
+        """Look at the scores of all sites at once; those that send their bounds are left over."""
+        found: list[Self | None] = [None] * len(messages)
+        plain = [i for i, m in enumerate(messages) if m.points and not (m.lower or m.below or m.gap)]
+        chosen = [messages[i] for i in plain]
+        schedules = [_read_schedule(m.sizes[0], m.points, m.alpha) for m in chosen]
+        columns = wire.columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
+        if columns is None or not one_site_each(chosen):
+            return found
+        for i, values, schedule in zip(plain, columns, schedules, strict=True):
+            found[i] = cls._sound({**abouts[i], "values": values, **schedule})
+        return found
+
     def _check_bounds(self) -> None:
         if not len(self.values) == len(self.lower) == len(self.below) > 0:
             raise InputError("the summary's scores and counts are not equally many")
@@ -243,6 +257,17 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
     return np.array(levels, dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _read_schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
+    """Return what follows from a schedule, whose alpha must be written in the one canonical way."""
+    alpha = None if text is None else _read_alpha(text)
+    if alpha is not None and _write_alpha(alpha) != text:
+        raise InputError(wire.NOT_CANONICAL)
+    ranks = scheduled_ranks(n, points, alpha)
+    gap = _widest_step(n, points, alpha) - 1
+    return {"lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
 
 
 @lru_cache(maxsize=256)

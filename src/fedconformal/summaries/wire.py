@@ -7,6 +7,9 @@ bounded by what is really there, every value is checked, and only the one canoni
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -17,23 +20,27 @@ from fedconformal.validation import Floats, Integers
 
 MAGIC = b"FCS"
 VERSION = b"1"
-PREFIX = len(MAGIC) + len(VERSION) + 1 + 4
+LETTER = len(MAGIC) + len(VERSION)
+PREFIX = LETTER + 1 + 4
 MAX_BYTES = 2**30
 MAX_SITES = 2**20
 MAX_SIZE = 2**32
 """No site has more scores than this; the certified ranks rely on it (see ranks.py)."""
+
+ENCODER = msgspec.msgpack.Encoder()
+NOT_CANONICAL = "the summary is not in canonical form; ask the site to send it again"
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Parameter = bool | int | float
 
 
-class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
     """What every kind of summary says first, in this order."""
 
-    sizes: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
-    sites: Annotated[list[Name], msgspec.Meta(max_length=MAX_SITES)]
-    score: tuple[Name, Annotated[list[Parameter], msgspec.Meta(max_length=16)]] | None
+    sizes: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    sites: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SITES)]
+    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None
     model: Name | None
     temperature: float | None
 
@@ -48,8 +55,21 @@ def pack(letter: str, message: Header) -> bytes:
     return start + zlib.crc32(start + body).to_bytes(4, "little") + body
 
 
-def kind_letter(data: bytes) -> str:
-    """Check the envelope and return the letter of the kind."""
+def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
+    """Check envelopes that all begin with `start`, down to the letter of the kind, and return what is in them."""
+    found = [data[PREFIX:] for data in envelopes]
+    checksum = zlib.crc32(start)
+    right = [zlib.crc32(body, checksum) for body in found]
+    stated = b"".join([data[LETTER + 1 : PREFIX] for data in envelopes])
+    small = len(max(found, key=len)) + PREFIX <= MAX_BYTES
+    if not small or not all(found) or stated != np.array(right, dtype="<u4").tobytes() or start[:LETTER] != MAGIC + VERSION:
+        for data in envelopes:
+            _refuse(data)
+    return found
+
+
+def _refuse(data: bytes) -> None:
+    """Say what is wrong with an envelope, if anything is."""
     if len(data) > MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
@@ -62,15 +82,24 @@ def kind_letter(data: bytes) -> str:
         )
     if zlib.crc32(data[:5] + data[PREFIX:]) != int.from_bytes(data[5:PREFIX], "little"):
         raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
-    return chr(data[4])
 
 
-def unpack(data: bytes, message: type[H]) -> H:
-    """Decode the message behind a checked envelope."""
+def unpack(bodies: Sequence[bytes], message: type[H]) -> list[H]:
+    """Decode messages of one kind, each in the one canonical form of MessagePack."""
     try:
-        return msgspec.msgpack.decode(data[PREFIX:], type=message)
+        found = list(map(_decoder(message).decode, bodies))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InputError(f"the summary cannot be decoded: {error}") from None
+    # A list is its length and then its entries, each of which shows where it ends: all are compared at once.
+    length = len(ENCODER.encode([None] * len(found))) - len(found)
+    if ENCODER.encode(found)[length:] != b"".join(bodies):
+        raise InputError(NOT_CANONICAL)
+    return found
+
+
+@cache
+def _decoder(message: type[H]) -> msgspec.msgpack.Decoder[H]:
+    return msgspec.msgpack.Decoder(message)
 
 
 def numbers(array: Floats | Integers, dtype: str) -> bytes:
@@ -88,3 +117,21 @@ def array(data: bytes, dtype: str, what: str) -> Any:
     if len(values) and values.max() > MAX_SIZE * MAX_SITES:
         raise InputError(f"the summary's {what} hold an impossible count")
     return values.astype(np.int64)
+
+
+def columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | None:
+    """Unpack `<f8` arrays of these lengths, each finite, ascending and without -0.0; None if any is not."""
+    if [8 * length for length in lengths] != list(map(len, parts)) or not all(lengths):
+        return None
+    if not parts:
+        return []
+    together: Floats = np.frombuffer(b"".join(parts), dtype="<f8").astype(np.float64, copy=False)
+    ends = np.cumsum(lengths)
+    ordered = together[1:] >= together[:-1]  # False beside a NaN
+    ordered[ends[:-1] - 1] = True
+    extremes = np.concatenate([together[ends - lengths], together[ends - 1]])
+    minus_zero = together.view(np.int64) == np.iinfo(np.int64).min
+    if not (ordered.all() and np.isfinite(extremes).all()) or minus_zero.any():
+        return None
+    bounds = [0, *ends.tolist()]
+    return [together[start:end] for start, end in pairwise(bounds)]
