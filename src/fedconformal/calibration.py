@@ -23,7 +23,7 @@ from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.summaries.stack import Stack, Stretch
-from fedconformal.validation import Integers, as_alpha
+from fedconformal.validation import Floats, Integers, as_alpha
 
 USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
 """The promise curve is exact at these."""
@@ -113,6 +113,29 @@ def site_names(summaries: Sequence[Summary]) -> list[str]:
     return names
 
 
+@dataclass(frozen=True, eq=False)
+class _Edge:
+    """A threshold, what it promises, and where each summary's points above it begin."""
+
+    value: float
+    promised: Fraction
+    after: Integers
+
+
+def _guesses(wanted: Sequence[Fraction], low: _Edge, high: _Edge, values: Floats, rises: Integers) -> Floats:
+    """Choose, for each wanted coverage, two of these points that it probably lies between.
+
+    As if coverage grew with the count of all scores, which is true where they weigh alike, or not far off.
+    """
+    share = np.cumsum(rises) / max(1, rises.sum())
+    whole = high.promised - low.promised
+    level = np.array([float((coverage - low.promised) / whole) for coverage in wanted])
+    middle = np.searchsorted(share, level)
+    reach = 1 + 2 * np.sqrt(len(values) * level * (1 - level)) if len(values) == SAMPLE else np.ones(len(level))
+    chosen = np.concatenate([middle - reach, middle + reach]).astype(np.int64)
+    return np.sort(values[np.clip(chosen, 0, len(values) - 1)])
+
+
 class _Search:
     """The thresholds there are to choose from, and what each promises."""
 
@@ -123,43 +146,45 @@ class _Search:
 
     def smallest(self, alphas: Sequence[Fraction]) -> list[float]:
         """Find the first point that promises 1 - alpha, for each alpha; +inf if none does."""
-        everything = self._stack.everything
-        most = self._promised(self._stack.counts(everything.last)[:, None])[0]
-        within = sorted({1 - alpha for alpha in alphas if 1 - alpha <= most})
-        largest = float(self._stack.values[everything.last - 1].max())
-        found = dict(self._narrowed(within, everything, -math.inf, largest))
+        stretch = self._stack.everything
+        most = self._promised(self._stack.counts(stretch.last)[:, None])[0]
+        wanted = sorted({1 - alpha for alpha in alphas if 1 - alpha <= most})
+        low = _Edge(-math.inf, Fraction(0), stretch.first)
+        high = _Edge(float(self._stack.values[stretch.last - 1].max()), most, stretch.last)
+        found = dict(self._narrowed(wanted, low, high, guess=True)) if wanted else {}
         return [found.get(1 - alpha, math.inf) for alpha in alphas]
 
     def _narrowed(
-        self, wanted: Sequence[Fraction], stretch: Stretch, low: float, high: float
+        self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool
     ) -> Iterator[tuple[Fraction, float]]:
-        """Find the first point that promises as much as wanted, where that takes more than `low` and at most `high`.
+        """Find the first point that promises as much as wanted, which is more than `low` does, and at most what `high` does.
 
-        Ask for a few points of the stretch in between, and go on between two of them: for each coverage that is
-        wanted where it lies.
+        Ask at a few points in between and go on, for each wanted coverage, between the two where it lies.
         """
-        if not wanted:
+        stretch = Stretch(self._stack, low.after, high.after)
+        values, rises = stretch.sample(SAMPLE)
+        order = np.argsort(values)
+        values, rises = values[order], rises[order]
+        all_equal = stretch.size <= SAMPLE and values[0] == values[-1]
+        if all_equal or math.nextafter(low.value, math.inf) >= high.value:
+            yield from ((coverage, float(values[0])) for coverage in wanted)
             return
-        points = np.unique(stretch.sample(SAMPLE))
-        only = len(points) == 1 and stretch.size <= SAMPLE
-        if only or math.nextafter(low, math.inf) >= high:
-            yield from ((coverage, float(points[0])) for coverage in wanted)
-            return
-        few = max(1, min(MOST_PIVOTS, PIVOT_COUNTS // len(self._stack)))
-        pivots = points[np.unique(np.linspace(0, len(points) - 1, few + 2).astype(np.int64))[1:-1]]
-        if len(points) <= 2:  # ties: just below and at
-            pivots = np.array([math.nextafter(points[0], -math.inf), points[0]])
+        few = max(2, min(MOST_PIVOTS, PIVOT_COUNTS // len(self._stack)))
+        if guess and 2 * len(wanted) <= few:
+            pivots = _guesses(wanted, low, high, values, rises)
+        else:
+            pivots = values[np.linspace(0, len(values) - 1, few + 2).astype(np.int64)[1:-1]]
+        # Just below the least as well: of very many equal points, those below them are found in the end.
+        pivots = np.unique(np.append(pivots, math.nextafter(pivots[0], -math.inf)))
+        pivots = pivots[(low.value < pivots) & (pivots < high.value)]
         after = stretch.split(pivots)
         promised = self._promised(self._stack.counts(after))
-        bounds = [low, *pivots.tolist(), high]
-        edges = [stretch.first, *after.T, stretch.last]
-        for i, (start, end) in enumerate(pairwise(edges)):
-            inside = [
-                coverage
-                for coverage in wanted
-                if (i == 0 or promised[i - 1] < coverage) and (i == len(pivots) or coverage <= promised[i])
-            ]
-            yield from self._narrowed(inside, Stretch(self._stack, start, end), bounds[i], bounds[i + 1])
+        edges = [low, *map(_Edge, pivots.tolist(), promised, after.T), high]
+        for start, end in pairwise(edges):
+            inside = [coverage for coverage in wanted if start.promised < coverage <= end.promised]
+            if inside:
+                left = int((end.after - start.after).sum())
+                yield from self._narrowed(inside, start, end, guess=2 * left < stretch.size)
 
     def _promised(self, counts: Integers) -> list[Fraction]:
         # Where all scores weigh alike, only the total matters.
@@ -193,8 +218,10 @@ class _Search:
         """Return what is promised by the first so many points: one sweep from left to right, in bounded memory."""
         apart = self._guarantee.sites_apart
         count = len(self._stack) if apart else 1
-        owner = self._stack.owners()[order] if apart else np.zeros(len(order), dtype=np.int64)
-        rise = self._stack.rises()[order].astype(np.float64)
+        owner = self._stack.owners()[order]
+        rise = self._stack.rises(order, owner).astype(np.float64)
+        if not apart:
+            owner[:] = 0
         reached, start = np.zeros(count), 0
         found: list[Fraction] = []
         for block in np.array_split(ends, math.ceil(len(ends) * count / BLOCK)):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
@@ -117,13 +119,13 @@ class Summary(ABC):
         """Check a decoded message and rebuild the summary."""
 
     @classmethod
-    def from_messages(cls, messages: Sequence[Any], abouts: Sequence[dict[str, Any]]) -> Sequence[Self | None]:
+    def from_messages(cls, messages: Sequence[Any], origins: Sequence[Origin]) -> Sequence[Self | None]:
         """Rebuild, all at once, those that are surely sound; None stands for one to be looked at by itself."""
         return [None] * len(messages)
 
     @classmethod
     def _sound(cls, parts: dict[str, Any]) -> Self:
-        """Build from parts that were checked for many summaries at once, each as `__post_init__` would."""
+        """Build from parts that were checked for many summaries at once, as `__post_init__` would each."""
         summary = object.__new__(cls)
         object.__setattr__(summary, "__dict__", parts)
         return summary
@@ -193,20 +195,8 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        messages = list(map(bytes, messages))
-        # So much at a time that it stays close to the processor, and that long messages are not held twice.
-        step = max(1, min(BATCH, BATCH_BYTES // max(map(len, messages), default=1)))
-        found: list[Summary] = []
-        for start in range(0, len(messages), step):
-            try:
-                found += _decoded(messages[start : start + step])
-            except InputError:
-                for i in range(start, min(start + step, len(messages))):
-                    name = names[i] if names else f"summary {i + 1} of {len(messages)}"
-                    with naming(name):
-                        Summary.from_bytes(messages[i])
-                raise
-        return found
+        with _no_collection():
+            return _decoded_in_batches(list(map(bytes, messages)), names)
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes, which is that of the .fcs file."""
@@ -280,6 +270,33 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
+def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Summary]:
+    # So much at a time that it stays close to the processor, and that long messages are not held twice.
+    step = max(1, min(BATCH, BATCH_BYTES // max(map(len, messages), default=1)))
+    found: list[Summary] = []
+    for start in range(0, len(messages), step):
+        try:
+            found += _decoded(messages[start : start + step])
+        except InputError:
+            for i in range(start, min(start + step, len(messages))):
+                with naming(names[i] if names else f"summary {i + 1} of {len(messages)}"):
+                    Summary.from_bytes(messages[i])
+            raise
+    return found
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let the garbage collector wait: it would go through all summaries again and again while they get more."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
 def _decoded(batch: list[bytes]) -> list[Summary]:
     """Decode a batch; those of one kind, which begin alike, together."""
     starts = {data[: wire.LETTER + 1] for data in batch}
@@ -296,21 +313,28 @@ def _decoded_alike(batch: list[bytes], start: bytes) -> list[Summary]:
     bodies = wire.bodies(batch, start)
     cls = _kind(chr(start[wire.LETTER]))
     messages = wire.unpack(bodies, cls.message)
-    abouts = [
-        {"sizes": m.sizes, "sites": m.sites, "origin": _origin(wire.ENCODER.encode((m.score, m.model, m.temperature)))}
-        for m in messages
-    ]
+    origins = _origins(messages)
     found: list[Summary] = []
-    for summary, message, about, data in zip(
-        cls.from_messages(messages, abouts), messages, abouts, batch, strict=True
+    for data, message, origin, sound in zip(
+        batch, messages, origins, cls.from_messages(messages, origins), strict=True
     ):
+        summary = sound
         if summary is None:
-            summary = cls.from_message(message, about)
+            summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})
             if summary.to_bytes() != data:
                 raise InputError(wire.NOT_CANONICAL)
         summary.__dict__["_encoded"] = data
         found.append(summary)
     return found
+
+
+def _origins(messages: Sequence[wire.Header]) -> list[Origin]:
+    facts = [(message.score, message.model, message.temperature) for message in messages]
+    first = wire.ENCODER.encode(facts[0])
+    # As bytes, because True and 1.0 and 1 are equal, but not the same parameter.
+    if wire.entries(facts) == first * len(facts):
+        return [_origin(first)] * len(facts)
+    return [_origin(wire.ENCODER.encode(fact)) for fact in facts]
 
 
 def one_site_each(messages: Sequence[wire.Header]) -> bool:
@@ -340,7 +364,6 @@ def _described(score: Score) -> tuple[str, tuple[Any, ...]]:
 
 @lru_cache(maxsize=64)
 def _origin(facts: bytes) -> Origin:
-    # From the bytes, as True and 1.0 and 1 are equal, but not the same parameter.
     described, model, temperature = msgspec.msgpack.decode(facts)
     score = None if described is None else _score(*described)
     origin = Origin(score=score, model=model, temperature=temperature)

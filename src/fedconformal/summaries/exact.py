@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended, one_site_each
+from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
 from fedconformal.validation import Floats, Integers, as_scores
 
 FIRST_NUMBERS = np.arange(1, 4097)
@@ -88,14 +88,15 @@ class ExactSummary(Summary):
         return cls(values=values, **about)
 
     @classmethod
-    def from_messages(
-        cls, messages: Sequence[ExactMessage], abouts: Sequence[dict[str, Any]]
-    ) -> Sequence[Self | None]:
+    def from_messages(cls, messages: Sequence[ExactMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
         """Look at the scores of all sites at once."""
         columns = wire.columns([message.values for message in messages], [message.sizes[0] for message in messages])
         if columns is None or not one_site_each(messages):
             return [None] * len(messages)
-        return [cls._sound({**about, "values": values}) for about, values in zip(abouts, columns, strict=True)]
+        return [
+            cls._sound({"sizes": message.sizes, "sites": message.sites, "origin": origin, "values": values})
+            for message, origin, values in zip(messages, origins, columns, strict=True)
+        ]
 
 
 @lru_cache(maxsize=4096)

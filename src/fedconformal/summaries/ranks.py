@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended, one_site_each
+from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
 from fedconformal.summaries.exact import ascending
 from fedconformal.validation import Floats, Integers, as_alpha, as_scores, rising
 
@@ -202,17 +202,23 @@ class RankSummary(Summary):
         return summary
 
     @classmethod
-    def from_messages(cls, messages: Sequence[RankMessage], abouts: Sequence[dict[str, Any]]) -> Sequence[Self | None]:
+    def from_messages(cls, messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
         """Look at the scores of all sites at once; those that send their bounds are left over."""
         found: list[Self | None] = [None] * len(messages)
         plain = [i for i, m in enumerate(messages) if m.points and not (m.lower or m.below or m.gap)]
         chosen = [messages[i] for i in plain]
-        schedules = [_read_schedule(m.sizes[0], m.points, m.alpha) for m in chosen]
+        if not chosen or not one_site_each(chosen):
+            return found
+        keys = [(*m.sizes, m.points, m.alpha) for m in chosen]
+        known = {key: _read_schedule(*key) for key in set(keys)}
+        schedules = [known[key] for key in keys]
         columns = wire.columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
-        if columns is None or not one_site_each(chosen):
+        if columns is None:
             return found
         for i, values, schedule in zip(plain, columns, schedules, strict=True):
-            found[i] = cls._sound({**abouts[i], "values": values, **schedule})
+            parts = schedule.copy()
+            parts["sites"], parts["origin"], parts["values"] = messages[i].sites, origins[i], values
+            found[i] = cls._sound(parts)
         return found
 
     def _check_bounds(self) -> None:
@@ -261,13 +267,15 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
 
 @lru_cache(maxsize=4096)
 def _read_schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
-    """Return what follows from a schedule, whose alpha must be written in the one canonical way."""
+    """Return the parts that follow from a schedule, whose alpha must be written in the one canonical way."""
     alpha = None if text is None else _read_alpha(text)
     if alpha is not None and _write_alpha(alpha) != text:
         raise InputError(wire.NOT_CANONICAL)
     ranks = scheduled_ranks(n, points, alpha)
     gap = _widest_step(n, points, alpha) - 1
-    return {"lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
+    parts = {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
+    # Room for the rest, so that a copy need not grow.
+    return parts | dict.fromkeys(["sites", "origin", "values", "_encoded"])
 
 
 @lru_cache(maxsize=256)

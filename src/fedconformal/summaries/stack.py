@@ -57,10 +57,9 @@ class Stack:
         """Return every summary's lower count, where the first point above the threshold is at `after`."""
         return self._table[after + (self._shift if after.ndim == 1 else self._shift[:, None])]
 
-    def rises(self) -> Integers:
-        """By how much the count of its summary rises at each point."""
-        lengths = self.ends - self.starts
-        place = np.arange(len(self.values)) + np.repeat(self._shift, lengths)
+    def rises(self, place: Integers, owner: Integers) -> Integers:
+        """By how much the count of the summary that owns it rises at each of these points."""
+        place = place + self._shift[owner]
         return self._table[place + 1] - self._table[place]
 
     def owners(self) -> Integers:
@@ -86,12 +85,13 @@ class Stretch:
         """How many points in all."""
         return int(self.lengths.sum())
 
-    def sample(self, most: int) -> Floats:
-        """Return all points, or an even choice if there are more than `most`."""
+    def sample(self, most: int) -> tuple[Floats, Integers]:
+        """Return all points, or an even choice if there are more than `most`, and how much the counts rise at each."""
         upto = np.cumsum(self.lengths)
         chosen = np.arange(min(most, self.size)) * self.size // min(most, self.size)
         owner = np.searchsorted(upto, chosen, side="right")
-        return self.stack.values[self.last[owner] - upto[owner] + chosen]
+        place = self.last[owner] - upto[owner] + chosen
+        return self.stack.values[place], self.stack.rises(place, owner)
 
     def split(self, thresholds: Floats) -> Integers:
         """Return where the first point above each of these thresholds is, for every summary."""

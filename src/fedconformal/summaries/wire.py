@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -90,11 +90,16 @@ def unpack(bodies: Sequence[bytes], message: type[H]) -> list[H]:
         found = list(map(_decoder(message).decode, bodies))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InputError(f"the summary cannot be decoded: {error}") from None
-    # A list is its length and then its entries, each of which shows where it ends: all are compared at once.
-    length = len(ENCODER.encode([None] * len(found))) - len(found)
-    if ENCODER.encode(found)[length:] != b"".join(bodies):
+    # Every message shows where it ends, so all are compared at once.
+    if entries(found) != b"".join(bodies):
         raise InputError(NOT_CANONICAL)
     return found
+
+
+def entries(values: Sequence[Any]) -> bytes:
+    """Encode values one after the other: a list without its length."""
+    length = len(ENCODER.encode([None] * len(values))) - len(values)
+    return ENCODER.encode(values)[length:]
 
 
 @cache
@@ -121,17 +126,15 @@ def array(data: bytes, dtype: str, what: str) -> Any:
 
 def columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | None:
     """Unpack `<f8` arrays of these lengths, each finite, ascending and without -0.0; None if any is not."""
-    if [8 * length for length in lengths] != list(map(len, parts)) or not all(lengths):
+    if [8 * length for length in lengths] != list(map(len, parts)) or 0 in lengths:
         return None
-    if not parts:
-        return []
     together: Floats = np.frombuffer(b"".join(parts), dtype="<f8").astype(np.float64, copy=False)
-    ends = np.cumsum(lengths)
+    bounds = [0, *accumulate(lengths)]
+    starts, lasts = np.array(bounds[:-1]), np.array(bounds[1:]) - 1
     ordered = together[1:] >= together[:-1]  # False beside a NaN
-    ordered[ends[:-1] - 1] = True
-    extremes = np.concatenate([together[ends - lengths], together[ends - 1]])
+    ordered[lasts[:-1]] = True
+    finite = np.isfinite(together[starts]).all() and np.isfinite(together[lasts]).all()
     minus_zero = together.view(np.int64) == np.iinfo(np.int64).min
-    if not (ordered.all() and np.isfinite(extremes).all()) or minus_zero.any():
+    if not ordered.all() or not finite or minus_zero.any():
         return None
-    bounds = [0, *ends.tolist()]
     return [together[start:end] for start, end in pairwise(bounds)]
