@@ -38,9 +38,10 @@ Scores = NDArray[np.float64]
 def sites(count: int) -> list[Scores]:
     """Draw what RAPS gives: mass below one plus a small price on the rank; every site its own way."""
     rng = np.random.default_rng(count)
-    found = []
-    for n in rng.integers(100, 1001, size=min(count, DISTINCT)):
-        found.append(rng.beta(rng.uniform(1, 4), rng.uniform(0.5, 2), size=n) + 0.001 * rng.integers(0, 50, size=n))
+    found = [
+        rng.beta(rng.uniform(1, 4), rng.uniform(0.5, 2), size=n) + 0.001 * rng.integers(0, 50, size=n)
+        for n in rng.integers(100, 1001, size=min(count, DISTINCT))
+    ]
     return [found[k % DISTINCT] for k in range(count)]
 
 

@@ -157,7 +157,7 @@ class _Search:
     def _narrowed(
         self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool
     ) -> Iterator[tuple[Fraction, float]]:
-        """Find the first point that promises as much as wanted, which is more than `low` does, and at most what `high` does.
+        """Find the first points that promise as much as wanted; it is more than `low` promises, and not more than `high`.
 
         Ask at a few points in between and go on, for each wanted coverage, between the two where it lies.
         """
@@ -245,7 +245,7 @@ def _certificate(
     names: Sequence[str],
 ) -> Certificate:
     gaps = [summary.gap for summary in summaries]
-    certified = all(kind.certified for kind in set(map(type, summaries)))
+    certified = all(summary.certified for summary in summaries)
     lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
     if not certified:  # an estimate promises nothing
         lowest, highest = Fraction(0), Fraction(1)
@@ -273,8 +273,6 @@ def _certificate(
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,
         temperature=origin.temperature,
-        summaries=[
-            SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries
-        ],
+        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         versions=versions(),
     )

@@ -60,7 +60,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return math.inf if self.threshold == "inf" else float(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, dicts, numbers and strings, ready for JSON."""
+        """Return plain lists, tuples, dicts, numbers and strings, ready for JSON."""
         built: dict[str, Any] = msgspec.to_builtins(self)
         return built
 

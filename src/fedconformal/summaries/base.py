@@ -23,7 +23,6 @@ from fedconformal.scores import Score
 from fedconformal.summaries import wire
 from fedconformal.validation import Floats, Integers, as_name, as_temperature
 
-
 BATCH = 1024
 BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
@@ -119,7 +118,7 @@ class Summary(ABC):
         """Check a decoded message and rebuild the summary."""
 
     @classmethod
-    def from_messages(cls, messages: Sequence[Any], origins: Sequence[Origin]) -> Sequence[Self | None]:
+    def from_messages(cls, messages: Sequence[Any], origins: Sequence[Origin]) -> Sequence[Self | None]:  # noqa: ARG003
         """Rebuild, all at once, those that are surely sound; None stands for one to be looked at by itself."""
         return [None] * len(messages)
 
@@ -272,7 +271,8 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
 
 def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Summary]:
     # So much at a time that it stays close to the processor, and that long messages are not held twice.
-    step = max(1, min(BATCH, BATCH_BYTES // max(map(len, messages), default=1)))
+    longest = max(map(len, messages), default=0)
+    step = max(1, min(BATCH, BATCH_BYTES // (longest + 1)))
     found: list[Summary] = []
     for start in range(0, len(messages), step):
         try:

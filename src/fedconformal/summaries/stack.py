@@ -55,7 +55,8 @@ class Stack:
 
     def counts(self, after: Integers) -> Integers:
         """Return every summary's lower count, where the first point above the threshold is at `after`."""
-        return self._table[after + (self._shift if after.ndim == 1 else self._shift[:, None])]
+        counts: Integers = self._table[after + (self._shift if after.ndim == 1 else self._shift[:, None])]
+        return counts
 
     def rises(self, place: Integers, owner: Integers) -> Integers:
         """By how much the count of the summary that owns it rises at each of these points."""

@@ -62,7 +62,12 @@ def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
     right = [zlib.crc32(body, checksum) for body in found]
     stated = b"".join([data[LETTER + 1 : PREFIX] for data in envelopes])
     small = len(max(found, key=len)) + PREFIX <= MAX_BYTES
-    if not small or not all(found) or stated != np.array(right, dtype="<u4").tobytes() or start[:LETTER] != MAGIC + VERSION:
+    if (
+        not small
+        or not all(found)
+        or stated != np.array(right, dtype="<u4").tobytes()
+        or start[:LETTER] != MAGIC + VERSION
+    ):
         for data in envelopes:
             _refuse(data)
     return found
