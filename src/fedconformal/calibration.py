@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,10 +32,10 @@ USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for
 BLOCK = 2**22
 """Counts worked on at a time."""
 
-SAMPLE = 4096
+SAMPLE = 1024
 """How many points of a stretch are looked at to choose where to ask."""
 
-MOST_PIVOTS = 63
+MOST_PIVOTS = 128
 PIVOT_COUNTS = 2**17
 """How many thresholds are asked for at a time: fewer if there are many summaries."""
 
@@ -157,7 +158,7 @@ class _Search:
     def _narrowed(
         self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool
     ) -> Iterator[tuple[Fraction, float]]:
-        """Find the first points that promise as much as wanted; it is more than `low` promises, and not more than `high`.
+        """Find the first points that promise as much as wanted: more than `low` does, and at most what `high` does.
 
         Ask at a few points in between and go on, for each wanted coverage, between the two where it lies.
         """
@@ -174,15 +175,16 @@ class _Search:
             pivots = _guesses(wanted, low, high, values, rises)
         else:
             pivots = values[np.linspace(0, len(values) - 1, few + 2).astype(np.int64)[1:-1]]
-        # Just below the least as well: of very many equal points, those below them are found in the end.
-        pivots = np.unique(np.append(pivots, math.nextafter(pivots[0], -math.inf)))
-        pivots = pivots[(low.value < pivots) & (pivots < high.value)]
+        # Of very many points that equal `high`, ask just below them.
+        pivots = np.unique(pivots[pivots < high.value])
+        if not len(pivots):
+            pivots = np.array([math.nextafter(high.value, -math.inf)])
         after = stretch.split(pivots)
         promised = self._promised(self._stack.counts(after))
         edges = [low, *map(_Edge, pivots.tolist(), promised, after.T), high]
-        for start, end in pairwise(edges):
-            inside = [coverage for coverage in wanted if start.promised < coverage <= end.promised]
-            if inside:
+        upto = [0, *(bisect_right(wanted, promise) for promise in promised), len(wanted)]
+        for (start, end), (first, last) in zip(pairwise(edges), pairwise(upto), strict=True):
+            if inside := wanted[first:last]:
                 left = int((end.after - start.after).sum())
                 yield from self._narrowed(inside, start, end, guess=2 * left < stretch.size)
 

@@ -52,7 +52,7 @@ def pack(letter: str, message: Header) -> bytes:
     """Encode a message of this kind."""
     body = msgspec.msgpack.encode(message)
     start = MAGIC + VERSION + letter.encode()
-    return start + zlib.crc32(start + body).to_bytes(4, "little") + body
+    return b"".join([start, zlib.crc32(body, zlib.crc32(start)).to_bytes(4, "little"), body])
 
 
 def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
