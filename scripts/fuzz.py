@@ -34,6 +34,8 @@ GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 MEMORY = 4 * 2**30
 SECONDS = 5
 PROBES = 64
+BATCH = 20
+"""So many cases in a row are decoded together as well; most of them are refused."""
 
 # Bytes that mean something in MessagePack: arrays, maps, nil, binary, floats, integers, strings, extensions.
 SPECIAL = bytes.fromhex("00 01 7f 80 90 91 96 dc dd de df c0 c1 c4 c5 c6 c7 c9 ca cb cc cd ce cf d0 d3 d9 da db ff")
@@ -179,6 +181,26 @@ def check(data: bytes) -> str:
     return summary.name
 
 
+def check_together(batch: list[bytes], outcomes: list[str]) -> None:
+    """Decode a batch: it must come out as one by one, and be refused if one of it is."""
+    taken = [data for data, outcome in zip(batch, outcomes, strict=True) if outcome != "refused"]
+    for data, summary in zip(taken, fc.Summary.from_many(taken), strict=True):
+        alone = fc.Summary.from_bytes(data)
+        demand(type(summary) is type(alone) and summary.to_bytes() == data, "another summary in a batch")
+        same = summary.points.tobytes() == alone.points.tobytes() and (summary.reached == alone.reached).all()
+        demand(bool(same), "other counts in a batch")
+    if len(taken) == len(batch):
+        return
+    place = outcomes.index("refused") + 1
+    said = "nothing"
+    try:
+        fc.Summary.from_many(batch)
+    except fc.InputError as error:
+        said = str(error)
+    demand(said.startswith(f"summary {place} of {len(batch)}: "), f"a batch is not refused for the right one: {said}")
+    demand(len(said.splitlines()) == 1, "the refusal of a batch is not one line")
+
+
 def demand(condition: bool, what: str) -> None:  # noqa: FBT001
     """Raise unless something holds; not an assert, which python -O leaves out."""
     if not condition:
@@ -205,15 +227,23 @@ def fuzz(count: int, seed: int, first: int = 0, *, progress: bool = False) -> Co
     starts = list(starting_points().values())
     outcomes: Counter[str] = Counter()
     began = time.monotonic()
+    batch: list[bytes] = []
+    found: list[str] = []
     with time_limit():
         for number in range(first, first + count):
             data = case(number, seed, starts)
             signal.alarm(SECONDS)
             try:
-                outcomes[check(data)] += 1
+                batch, found = [*batch, data], [*found, check(data)]
+                outcomes[found[-1]] += 1
+                if len(batch) == BATCH or number + 1 == first + count:
+                    check_together(batch, found)
+                    batch, found = [], []
             except BaseException:
                 signal.alarm(0)
-                print(f"case {number} of seed {seed}: --seed {seed} --first {number} --count 1\n{data.hex()}")
+                begin = number - len(batch) + 1 if batch and batch[-1] == data else number
+                print(f"case {number} of seed {seed}: --seed {seed} --first {begin} --count {number - begin + 1}")
+                print(data.hex())
                 raise
             if progress and (number + 1 - first) % 10_000 == 0:
                 rate = (number + 1 - first) / (time.monotonic() - began)

@@ -121,6 +121,20 @@ def test_another_guarantee_is_not_confirmed() -> None:
     assert found.certificate.guarantee["name"] == "by-class"
 
 
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+def test_a_class_between_that_nobody_has(guarantee: fc.Guarantee) -> None:
+    gap = [
+        fc.summarize(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), by_class=True, site=site, score=fc.LAC())
+        for site in SITES
+    ]
+    predictor = fc.Predictor.of(fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(guarantee)))
+    limits = predictor.threshold()
+    assert isinstance(limits, np.ndarray)
+    assert limits[1] == np.inf
+    assert predictor.predict_set([[0.9, 0.0, 0.1]])[0, 1]
+    assert fc.verify(predictor, gap) == []
+
+
 def test_pooled_sites_serve_equal_weights_only() -> None:
     pooled = [fc.pool(sites(fc.LAC())[:2]), sites(fc.LAC())[2]]
     apart = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=fc.ByClass()).threshold

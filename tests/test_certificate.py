@@ -121,5 +121,5 @@ def test_many_sites_are_all_recorded() -> None:
     sites = [fc.summarize([k / 100], kind="exact", site=f"s{k}") for k in range(40)]
     about = fc.calibrate([fc.pool(sites[:30]), *sites[30:]], alpha=0.6).certificate
     assert (about.clients, about.scores, len(about.summaries)) == (40, 40, 11)
-    assert about.summaries[0].sites == [f"s{k}" for k in range(30)]
+    assert about.summaries[0].sites == tuple(f"s{k}" for k in range(30))
     assert about.rank_out_of == 80

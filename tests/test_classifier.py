@@ -54,8 +54,8 @@ def test_it_is_the_sum_of_its_parts() -> None:
 def test_lists_and_dicts_of_sites() -> None:
     named = fc.FederatedConformalClassifier().calibrate(sites())
     numbered = fc.FederatedConformalClassifier().calibrate(list(sites().values()))
-    assert [record.sites for record in named.certificate_.summaries] == [["north"], ["south"]]
-    assert [record.sites for record in numbered.certificate_.summaries] == [["#1"], ["#2"]]
+    assert [record.sites for record in named.certificate_.summaries] == [("north",), ("south",)]
+    assert [record.sites for record in numbered.certificate_.summaries] == [("#1",), ("#2",)]
     assert named.threshold_ == numbered.threshold_
     assert named.predictor_.score == fc.RAPS()
     one = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="south"), alpha=0.2).calibrate(sites())

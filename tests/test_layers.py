@@ -20,6 +20,7 @@ LAYERS = (
     ("summaries",),
     ("guarantees",),
     ("certificate", "curve"),
+    ("search",),
     ("calibration", "leave_one_out"),
     ("evaluation",),
     ("predictor",),

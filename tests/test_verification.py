@@ -107,6 +107,7 @@ CHANGES: dict[str, Any] = {
     "clients": 4,
     "scores": 96,
     "slack": 0.5,
+    "classes": [],
     "coverage_at_least": 0.99,
     "coverage_at_most": 0.99,
     "seed": 3,

@@ -1,8 +1,4 @@
-"""From summaries and a guarantee to a threshold and a certificate.
-
-Every guarantee is the smallest q at which the counts of scores promise enough. So this file searches over
-q, asks the summaries for lower counts and the guarantee for what they promise, and knows nothing of either.
-"""
+"""From summaries and a guarantee to a threshold and a certificate."""
 
 from __future__ import annotations
 
@@ -17,19 +13,14 @@ from typing import Any
 import numpy as np
 
 from fedconformal.certificate import Certificate, ClassRecord, SummaryRecord, threshold_json, threshold_text, versions
-from fedconformal.curve import MAX_POINTS, ClassCurves, PromiseCurve, in_units
+from fedconformal.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import to_classes
+from fedconformal.search import Search
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import Floats, Integers, as_alpha
-
-USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
-"""The promise curve is exact at these."""
-
-BLOCK = 2**22
-"""Counts worked on at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +72,15 @@ def calibrate(
         )
     if isinstance(guarantee, ByClass):
         return _by_class(summaries, wanted, guarantee, bound, sizes, names)
-    search = _Search(summaries, bound, sizes)
-    best = search.smallest([wanted])[0]
-    feasible = best < len(search.points)
-    if not feasible:
+    search = Search(summaries, bound, sizes)
+    threshold = search.smallest([wanted])[0]
+    if threshold == math.inf:
         warnings.warn(
             f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
             + bound.shortfall(wanted, sizes, names),
             InfeasibleWarning,
             stacklevel=2,
         )
-    threshold = float(search.points[best]) if feasible else math.inf
     found = {"target": str(bound.at_least(wanted, sizes)), **_band(bound, wanted, threshold, sizes, summaries)}
     certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
     return Calibration(certificate, partial(search.curve, wanted))
@@ -114,80 +103,6 @@ def site_names(summaries: Sequence[Summary]) -> list[str]:
     return names
 
 
-class _Search:
-    """The thresholds there are to choose from, and what each promises."""
-
-    def __init__(self, summaries: Sequence[Summary | _Absent], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        points = [summary.points for summary in summaries]
-        values = np.concatenate(points)
-        order = np.argsort(values)
-        values = values[order]
-        self._owner = np.repeat(np.arange(len(summaries)), [len(part) for part in points])[order]
-        self._rise = np.concatenate([summary.rises for summary in summaries])[order].astype(np.float64)
-        # Where a run of equal values ends: at that point all of them count.
-        self._ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
-        self.points: Floats = values[self._ends - 1]
-        self._count = len(summaries)
-        self._guarantee = guarantee
-        self._sizes = sizes
-
-    def promised(self, positions: Integers, start: int = 0, reached: Floats | None = None) -> list[Fraction]:
-        """Return what is promised at these points: one sweep from left to right, in blocks of bounded memory.
-
-        The sweep may begin later, with the counts that were `reached` by then.
-        """
-        wanted, where = np.unique(positions, return_inverse=True)
-        found: list[Fraction] = []
-        reached = np.zeros(self._count) if reached is None else reached.copy()
-        for block in np.array_split(wanted, math.ceil(len(wanted) * self._count / BLOCK)):
-            counts = np.empty((self._count, len(block)), dtype=np.int64)
-            for column, end in enumerate(self._ends[block].tolist()):
-                reached += self._risen(start, end)
-                counts[:, column] = reached
-                start = end
-            found += self._guarantee.promised_many(counts, self._sizes)
-        return [found[i] for i in where]
-
-    def _risen(self, start: int, end: int) -> Floats:
-        # Whole numbers in float64, exact below 2^53.
-        return np.bincount(self._owner[start:end], self._rise[start:end], self._count).astype(np.float64, copy=False)
-
-    def smallest(self, alphas: Sequence[Fraction]) -> list[int]:
-        """Bisect for the first point that promises 1 - alpha, for all alphas side by side; past the end if none."""
-        low = np.zeros(len(alphas), dtype=np.int64)
-        high = np.full(len(alphas), len(self.points), dtype=np.int64)
-        start, reached = 0, np.zeros(self._count)
-        while (open_ := np.flatnonzero(low < high)).size:
-            # What lies before every open range is counted once, so that rounds get cheaper.
-            first = int(low[open_].min())
-            begin = int(self._ends[first - 1]) if first else 0
-            reached, start = reached + self._risen(start, begin), begin
-            middle = (low + high)[open_] // 2
-            found = self.promised(middle, start, reached)
-            for i, position, coverage in zip(open_.tolist(), middle, found, strict=True):
-                if coverage >= 1 - alphas[i]:
-                    high[i] = position
-                else:
-                    low[i] = position + 1
-        return [int(position) for position in low]
-
-    def curve(self, alpha: Fraction) -> PromiseCurve:
-        """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        count = len(self.points)
-        chosen = np.arange(count)
-        if count > MAX_POINTS:
-            exact = self.smallest([alpha, *USUAL_ALPHAS])
-            rest = MAX_POINTS - len(exact)
-            even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
-            tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
-            chosen = np.unique(np.concatenate([exact, even, tail]))
-            chosen = chosen[chosen < count]
-        promised = np.array([in_units(coverage) for coverage in self.promised(chosen)], dtype=np.int64)
-        # Of several points that promise the same, the first is the one to use.
-        first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
-        return PromiseCurve(self.points[chosen[first]], promised[first])
-
-
 def _by_class(
     summaries: Sequence[Summary],
     alpha: Fraction,
@@ -203,15 +118,14 @@ def _by_class(
             raise InputError(f"{summary.label} was not summarised by class; use by_class=True, or --by-class")
         sites.append(summary)
     bound = bound.in_class(sizes)
-    searches: list[_Search | None] = []
+    searches: list[Search | None] = []
     records = []
     lacking = {}
     for label in range(max(site.classes for site in sites)):
         held = [site.parts.get(label, _Absent()) for site in sites]
         of_class = [n for site in sites for n in site.sizes_of(label)]
-        search = _Search(held, bound, of_class) if any(of_class) else None
-        best = search.smallest([alpha])[0] if search else 0
-        threshold = float(search.points[best]) if search and best < len(search.points) else math.inf
+        search = Search(held, bound, of_class) if any(of_class) else None
+        threshold = search.smallest([alpha])[0] if search else math.inf
         if threshold == math.inf:
             lacking[label] = bound.shortfall(alpha, of_class, names)
         searches.append(search)
@@ -244,7 +158,7 @@ class _Absent:
     """A site without scores of a class."""
 
     points: Floats = np.empty(0)
-    rises: Integers = np.empty(0, dtype=np.int64)
+    reached: Integers = np.empty(0, dtype=np.int64)
     gap = 0
     certified = True
 
@@ -293,9 +207,7 @@ def _certificate(
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,
         temperature=origin.temperature,
-        summaries=[
-            SummaryRecord(sites=list(s.sites), sizes=list(s.sizes), kind=s.name, sha256=s.digest()) for s in summaries
-        ],
+        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         versions=versions(),
         **found,
     )

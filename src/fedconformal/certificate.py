@@ -19,11 +19,11 @@ CONDITIONS = (
 )
 
 
-class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One summary that was used: who sent it, how many scores, and the SHA-256 of its bytes."""
 
-    sites: list[str]
-    sizes: list[int]
+    sites: tuple[str, ...]
+    sizes: tuple[int, ...]
     kind: str
     sha256: str
 
@@ -81,8 +81,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return float(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, dicts, numbers and strings, ready for JSON."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
+        """Return plain lists, tuples, dicts, numbers and strings, ready for JSON."""
+        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if self.classes is None:
             del built["classes"]
         return built

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_array, read_bytes, read_npz
+from fedconformal.files import read_array, read_bytes, read_npz
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import (
@@ -26,6 +27,8 @@ from fedconformal.validation import (
 )
 
 BLOCK = 2**22
+FILES = 1000
+"""Summaries that are read at a time."""
 
 
 class Source(StrEnum):
@@ -79,13 +82,14 @@ def read_run(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:
     """Read summaries; refuse the same file twice and files that do not go together."""
     seen: set[Path] = set()
-    summaries = []
-    for path in progress(paths, "reading summaries", len(paths)):
-        if path.resolve() in seen:
-            raise InputError(f"{path}: is given twice; give each site's summary once")
-        seen.add(path.resolve())
-        with naming(path):
-            summaries.append(Summary.from_bytes(read_bytes(path)))
+    summaries: list[Summary] = []
+    for start in progress(range(0, len(paths), FILES), "reading summaries", math.ceil(len(paths) / FILES)):
+        some = paths[start : start + FILES]
+        for path in some:
+            if path.resolve() in seen:
+                raise InputError(f"{path}: is given twice; give each site's summary once")
+            seen.add(path.resolve())
+        summaries += Summary.from_many(map(read_bytes, some), [str(path) for path in some])
     check_together(summaries, [str(path) for path in paths])
     return summaries
 

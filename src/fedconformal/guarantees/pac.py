@@ -126,7 +126,7 @@ class PAC(Guarantee):
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the share of all scores that the summaries may leave uncounted."""
-        return Fraction(sum(gaps), sum(sizes))
+        return Fraction(sum(gaps), max(1, sum(sizes)))
 
     def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
         """Return the rank's share of N + 1."""
@@ -134,7 +134,7 @@ class PAC(Guarantee):
 
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
         """Count the scores missing in all; the first site stands for any."""
-        low = high = sum(sizes)
+        low = high = max(1, sum(sizes))
         if self.feasible(alpha, [low]):
             return {}
         while not self.feasible(alpha, [high]) and high <= MOST_SCORES:

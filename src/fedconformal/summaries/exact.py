@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,11 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
 from fedconformal.validation import Floats, Integers, as_scores
+
+FIRST_NUMBERS = np.arange(1, 4097)
+"""The counts of small sites, which they share."""
 
 
 class ExactMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -47,9 +51,9 @@ class ExactSummary(Summary):
         return self.values
 
     @property
-    def rises(self) -> Integers:
+    def reached(self) -> Integers:
         """One score, one count."""
-        return np.ones(len(self.values), dtype=np.int64)
+        return _first_numbers(self.n) if self.n <= len(FIRST_NUMBERS) else np.arange(1, self.n + 1)
 
     @property
     def gap(self) -> int:
@@ -82,6 +86,22 @@ class ExactSummary(Summary):
         if len(values) != sum(message.sizes):
             raise InputError(f"the summary claims {sum(message.sizes)} scores and holds {len(values)}")
         return cls(values=values, **about)
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[ExactMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
+        """Look at the scores of all sites at once."""
+        columns = wire.columns([message.values for message in messages], [message.sizes[0] for message in messages])
+        if columns is None or not one_site_each(messages):
+            return [None] * len(messages)
+        return [
+            cls._sound({"sizes": message.sizes, "sites": message.sites, "origin": origin, "values": values})
+            for message, origin, values in zip(messages, origins, columns, strict=True)
+        ]
+
+
+@lru_cache(maxsize=4096)
+def _first_numbers(n: int) -> Integers:
+    return FIRST_NUMBERS[:n]
 
 
 def ascending(values: Floats) -> Floats:

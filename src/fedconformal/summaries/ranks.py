@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
 from fedconformal.summaries.exact import ascending
 from fedconformal.validation import Floats, Integers, as_alpha, as_scores, rising
 
@@ -95,9 +95,9 @@ class RankSummary(Summary):
         return self.values
 
     @property
-    def rises(self) -> Integers:
-        """The steps between the ranks."""
-        return np.diff(self.lower, prepend=0)
+    def reached(self) -> Integers:
+        """The ranks, which sites of one size share."""
+        return self.lower
 
     @property
     def gap(self) -> int:
@@ -201,6 +201,26 @@ class RankSummary(Summary):
         summary._check_bounds()
         return summary
 
+    @classmethod
+    def from_messages(cls, messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
+        """Look at the scores of all sites at once; those that send their bounds are left over."""
+        found: list[Self | None] = [None] * len(messages)
+        plain = [i for i, m in enumerate(messages) if m.points and not (m.lower or m.below or m.gap)]
+        chosen = [messages[i] for i in plain]
+        if not chosen or not one_site_each(chosen):
+            return found
+        keys = [(*m.sizes, m.points, m.alpha) for m in chosen]
+        known = {key: _read_schedule(*key) for key in set(keys)}
+        schedules = [known[key] for key in keys]
+        columns = wire.columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
+        if columns is None:
+            return found
+        for i, values, schedule in zip(plain, columns, schedules, strict=True):
+            parts = schedule.copy()
+            parts["sites"], parts["origin"], parts["values"] = messages[i].sites, origins[i], values
+            found[i] = cls._sound(parts)
+        return found
+
     def _check_bounds(self) -> None:
         if not len(self.values) == len(self.lower) == len(self.below) > 0:
             raise InputError("the summary's scores and counts are not equally many")
@@ -243,6 +263,19 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
     return np.array(levels, dtype=np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _read_schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
+    """Return the parts that follow from a schedule, whose alpha must be written in the one canonical way."""
+    alpha = None if text is None else _read_alpha(text)
+    if alpha is not None and _write_alpha(alpha) != text:
+        raise InputError(wire.NOT_CANONICAL)
+    ranks = scheduled_ranks(n, points, alpha)
+    gap = _widest_step(n, points, alpha) - 1
+    parts = {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
+    # Room for the rest, so that a copy need not grow.
+    return parts | dict.fromkeys(["sites", "origin", "values", "_encoded"])
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,9 @@ bounded by what is really there, every value is checked, and only the one canoni
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -17,23 +20,27 @@ from fedconformal.validation import Floats, Integers
 
 MAGIC = b"FCS"
 VERSION = b"1"
-PREFIX = len(MAGIC) + len(VERSION) + 1 + 4
+LETTER = len(MAGIC) + len(VERSION)
+PREFIX = LETTER + 1 + 4
 MAX_BYTES = 2**30
 MAX_SITES = 2**20
 MAX_SIZE = 2**32
 """No site has more scores than this; the certified ranks rely on it (see ranks.py)."""
+
+ENCODER = msgspec.msgpack.Encoder()
+NOT_CANONICAL = "the summary is not in canonical form; ask the site to send it again"
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Parameter = bool | int | float
 
 
-class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
     """What every kind of summary says first, in this order."""
 
-    sizes: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
-    sites: Annotated[list[Name], msgspec.Meta(max_length=MAX_SITES)]
-    score: tuple[Name, Annotated[list[Parameter], msgspec.Meta(max_length=16)]] | None
+    sizes: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    sites: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SITES)]
+    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None
     model: Name | None
     temperature: float | None
 
@@ -45,11 +52,29 @@ def pack(letter: str, message: Header) -> bytes:
     """Encode a message of this kind."""
     body = msgspec.msgpack.encode(message)
     start = MAGIC + VERSION + letter.encode()
-    return start + zlib.crc32(start + body).to_bytes(4, "little") + body
+    return b"".join([start, zlib.crc32(body, zlib.crc32(start)).to_bytes(4, "little"), body])
 
 
-def kind_letter(data: bytes) -> str:
-    """Check the envelope and return the letter of the kind."""
+def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
+    """Check envelopes that all begin with `start`, down to the letter of the kind, and return what is in them."""
+    found = [data[PREFIX:] for data in envelopes]
+    checksum = zlib.crc32(start)
+    right = [zlib.crc32(body, checksum) for body in found]
+    stated = b"".join([data[LETTER + 1 : PREFIX] for data in envelopes])
+    small = len(max(found, key=len)) + PREFIX <= MAX_BYTES
+    if (
+        not small
+        or not all(found)
+        or stated != np.array(right, dtype="<u4").tobytes()
+        or start[:LETTER] != MAGIC + VERSION
+    ):
+        for data in envelopes:
+            _refuse(data)
+    return found
+
+
+def _refuse(data: bytes) -> None:
+    """Say what is wrong with an envelope, if anything is."""
     if len(data) > MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
@@ -62,15 +87,29 @@ def kind_letter(data: bytes) -> str:
         )
     if zlib.crc32(data[:5] + data[PREFIX:]) != int.from_bytes(data[5:PREFIX], "little"):
         raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
-    return chr(data[4])
 
 
-def unpack(data: bytes, message: type[H]) -> H:
-    """Decode the message behind a checked envelope."""
+def unpack(bodies: Sequence[bytes], message: type[H]) -> list[H]:
+    """Decode messages of one kind, each in the one canonical form of MessagePack."""
     try:
-        return msgspec.msgpack.decode(data[PREFIX:], type=message)
+        found = list(map(_decoder(message).decode, bodies))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InputError(f"the summary cannot be decoded: {error}") from None
+    # Every message shows where it ends, so all are compared at once.
+    if entries(found) != b"".join(bodies):
+        raise InputError(NOT_CANONICAL)
+    return found
+
+
+def entries(values: Sequence[Any]) -> bytes:
+    """Encode values one after the other: a list without its length."""
+    length = len(ENCODER.encode([None] * len(values))) - len(values)
+    return ENCODER.encode(values)[length:]
+
+
+@cache
+def _decoder(message: type[H]) -> msgspec.msgpack.Decoder[H]:
+    return msgspec.msgpack.Decoder(message)
 
 
 def numbers(array: Floats | Integers, dtype: str) -> bytes:
@@ -88,3 +127,19 @@ def array(data: bytes, dtype: str, what: str) -> Any:
     if len(values) and values.max() > MAX_SIZE * MAX_SITES:
         raise InputError(f"the summary's {what} hold an impossible count")
     return values.astype(np.int64)
+
+
+def columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | None:
+    """Unpack `<f8` arrays of these lengths, each finite, ascending and without -0.0; None if any is not."""
+    if [8 * length for length in lengths] != list(map(len, parts)) or 0 in lengths:
+        return None
+    together: Floats = np.frombuffer(b"".join(parts), dtype="<f8").astype(np.float64, copy=False)
+    bounds = [0, *accumulate(lengths)]
+    starts, lasts = np.array(bounds[:-1]), np.array(bounds[1:]) - 1
+    ordered = together[1:] >= together[:-1]  # False beside a NaN
+    ordered[lasts[:-1]] = True
+    finite = np.isfinite(together[starts]).all() and np.isfinite(together[lasts]).all()
+    minus_zero = together.view(np.int64) == np.iinfo(np.int64).min
+    if not ordered.all() or not finite or minus_zero.any():
+        return None
+    return [together[start:end] for start, end in pairwise(bounds)]

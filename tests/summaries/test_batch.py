@@ -1,0 +1,98 @@
+"""Many summaries decoded together: the same as one by one, and as strict."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries import base
+from tests.contracts.tools import KINDS, probes, refused
+from tests.golden import make
+from tests.summaries.test_wire import HOSTILE, golden
+
+GOLDEN = [golden(path.stem) for path in sorted(make.HERE.glob("*.fcs"))]
+
+
+def many(count: int = 60) -> list[bytes]:
+    """Return what sites of every kind and of several sizes and origins send, in no order."""
+    rng = np.random.default_rng(0)
+    origins = [{}, {"score": fc.RAPS(), "model": "m"}, {"score": fc.RAPS(penalty=1), "temperature": 1.0}]
+    kinds = sorted(KINDS)
+    return [
+        fc.summarize(
+            rng.normal(size=rng.integers(1, 300)).round(2),
+            kind=kinds[rng.integers(len(kinds))],
+            alpha=[None, 0.1, 0.25][rng.integers(3)],
+            site=f"site {i}" if i % 3 else None,
+            **origins[rng.integers(len(origins))],  # type: ignore[arg-type]
+        ).to_bytes()
+        for i in range(count)
+    ]
+
+
+def check_same(sent: list[bytes]) -> None:
+    together = fc.Summary.from_many(sent)
+    assert [summary.to_bytes() for summary in together] == sent
+    for summary, data in zip(together, sent, strict=True):
+        alone = fc.Summary.from_bytes(data)
+        assert type(summary) is type(alone)
+        assert (summary.sizes, summary.sites, summary.origin) == (alone.sizes, alone.sites, alone.origin)
+        assert (summary.gap, repr(summary), summary.digest()) == (alone.gap, repr(alone), alone.digest())
+        q = probes(alone.points)
+        assert np.array_equal(np.stack(summary.bounds(q)), np.stack(alone.bounds(q)))
+        assert summary.points.tobytes() == alone.points.tobytes()
+        vars(summary).pop("_encoded")
+        assert summary.to_bytes() == data  # made anew from the parts
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1024])
+def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(base, "BATCH", batch)
+    check_same(many())
+    check_same(GOLDEN)
+    assert fc.Summary.from_many([]) == []
+
+
+def test_long_messages_are_decoded_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "BATCH_BYTES", 100)
+    check_same(many(20))
+
+
+@pytest.mark.parametrize("what", list(HOSTILE))
+def test_one_hostile_body_is_refused_among_sound_ones(what: str) -> None:
+    sound = [data for data in GOLDEN if data[4] == HOSTILE[what][4]]
+    with refused("summary 3 of"):
+        fc.Summary.from_many([*sound[:2], HOSTILE[what], *sound])
+
+
+def test_every_flipped_bit_is_refused_among_sound_ones() -> None:
+    data = golden("ranks")
+    for i in range(0, len(data), 7):
+        with refused("summary 2 of 3: "):
+            fc.Summary.from_many([data, data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :], data])
+
+
+def test_the_refused_one_is_named() -> None:
+    sent = [*many(5), b"FCS"]
+    with refused("summary 6 of 6: the summary is truncated"):
+        fc.Summary.from_many(sent)
+    with refused("f.fcs: the summary is truncated"):
+        fc.Summary.from_many(sent, [f"{letter}.fcs" for letter in "abcdef"])
+
+
+def test_the_garbage_collector_goes_on_afterwards() -> None:
+    assert gc.isenabled()
+    fc.Summary.from_many(many(3))
+    assert gc.isenabled()
+    with refused("not a fedconformal summary"):
+        fc.Summary.from_many([b""])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        fc.Summary.from_many(many(3))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
