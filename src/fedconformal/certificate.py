@@ -60,8 +60,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return math.inf if self.threshold == "inf" else float(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, tuples, dicts, numbers and strings, ready for JSON."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
+        """Return plain lists, dicts, numbers and strings, as JSON has them."""
+        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return built
 
     def sentence(self) -> str:
