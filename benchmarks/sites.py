@@ -26,10 +26,10 @@ import fedconformal as fc
 
 ALPHA = 0.1
 ROUNDS = 5
-DISTINCT = 100_000
+DISTINCT = 10_000
 """Beyond so many sites, their scores repeat under new names."""
 
-PATIENCE = 120
+PATIENCE = 60
 """Seconds after which no further round starts."""
 
 Scores = NDArray[np.float64]

@@ -81,7 +81,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return float(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, tuples, dicts, numbers and strings, ready for JSON."""
+        """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if self.classes is None:
             del built["classes"]

@@ -209,7 +209,7 @@ class RankSummary(Summary):
         chosen = [messages[i] for i in plain]
         if not chosen or not one_site_each(chosen):
             return found
-        keys = [(*m.sizes, m.points, m.alpha) for m in chosen]
+        keys = [(m.sizes[0], m.points, m.alpha) for m in chosen]
         known = {key: _read_schedule(*key) for key in set(keys)}
         schedules = [known[key] for key in keys]
         columns = wire.columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
