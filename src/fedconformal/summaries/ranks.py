@@ -130,7 +130,7 @@ class RankSummary(Summary):
         """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
 
         The gap becomes n / 256, plus what it was above that at first, however often the summary is extended: m new
-        rows, of which one in m / 4096 is taken, widen it by less than m / 4096, and it may widen by m / 256. The
+        rows, of which one in m / 2048 is taken, widen it by less than m / 2048, and it may widen by m / 256. The
         rest is room to drop points, and it grows with n: the points of early rows can all go but about 4 * 256. So
         the gap follows from the sizes alone, and only the number of points depends on the scores: about a thousand,
         and 256 log2(n / 256) in the worst order known. No sketch of this kind can do without that logarithm.
@@ -148,7 +148,7 @@ class RankSummary(Summary):
         new = as_scores(more)
         new.sort()
         about = extended(self, new)
-        taken = min(4 * KEEP, len(new))
+        taken = min(2 * KEEP, len(new))
         ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
         addition = type(self)(
             values=new[ranks - 1],
@@ -180,22 +180,30 @@ class RankSummary(Summary):
         """State this gap, which must not be narrower; if there are more than `2 * KEEP` points, drop some within it."""
         index = np.arange(len(self.values))
         if len(index) > 2 * KEEP:
-            # No more than needed: with the narrowest of these gaps that leaves few enough.
-            for quarters in range(1, 5):
-                index = self._spaced(gap * quarters // 4)
-                if len(index) <= KEEP:
-                    break
+            index = self._spaced(gap)
+            # Drop no more than needed: with the narrowest gap, to a 32nd of this one, that leaves few enough.
+            narrow, wide = 0, 32
+            while wide - narrow > 1:
+                middle = (narrow + wide) // 2
+                more = self._spaced(gap * middle // 32, limit=KEEP)
+                if len(more) > KEEP:
+                    narrow = middle
+                else:
+                    index, wide = more, middle
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         points = {name: kept[name][index] for name in ("values", "lower", "below")}
         return type(self)(**{**kept, **points, "stated_gap": gap})
 
-    def _spaced(self, gap: int) -> Integers:
-        """Choose points, from the last down, each as far before the one chosen last as this gap allows."""
+    def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
+        """Choose points, from the last down, each as far before the one chosen last as this gap allows.
+
+        Stop above the limit.
+        """
         # Of the points p before i, the first with below[i] - lower[p] <= gap; if there is none, the one right before i.
         first = np.searchsorted(self.lower, self.below - gap, side="left")
         before = np.minimum(first, np.arange(len(first)) - 1).tolist()
         chosen = [len(before) - 1]
-        while chosen[-1] > 0:
+        while chosen[-1] > 0 and len(chosen) <= limit:
             chosen.append(before[chosen[-1]])
         return np.array(chosen[::-1])
 
