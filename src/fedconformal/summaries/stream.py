@@ -53,7 +53,8 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
             raise InputError(CHANGED)
     values = edges[at]
     if crowded.size:
-        kept = _collect(_gathered(read, memory), np.append(-np.inf, edges)[crowded], edges[crowded], inside)
+        sift = _Sift(np.append(-np.inf, edges)[crowded], edges[crowded], edges[upto - below > n // 16])
+        kept = _collect(_gathered(read, memory), sift, inside)
         first = np.cumsum(inside) - inside
         position = np.searchsorted(crowded, at[before])
         rank_inside = ranks[before] - np.append(0, upto)[at[before]]
@@ -116,14 +117,14 @@ def _from_ordered_bits(bits: Integers) -> Floats:
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits).view(np.float64) + 0.0
 
 
-def _collect(chunks: Iterable[Floats], low: Floats, high: Floats, inside: Integers) -> Floats:
+def _collect(chunks: Iterable[Floats], sift: _Sift, inside: Integers) -> Floats:
     """Keep the scores strictly between each pair of bounds, sorted; there must be as many as were counted."""
-    sift = _Sift(low, high)
     parts = []
-    found = np.zeros(len(low), dtype=np.int64)
+    found = np.zeros(len(inside), dtype=np.int64)
     for chunk in chunks:
         scores = np.sort(np.concatenate([sift(chunk[i : i + CHUNK]) for i in range(0, len(chunk), CHUNK)]))
-        starts, stops = np.searchsorted(scores, low, side="right"), np.searchsorted(scores, high, side="left")
+        starts = np.searchsorted(scores, sift.low, side="right")
+        stops = np.searchsorted(scores, sift.high, side="left")
         found += stops - starts
         if (found > inside).any():
             raise InputError(CHANGED)
@@ -139,10 +140,12 @@ class _Sift:
     """Rule out most of the scores that lie between no pair of bounds, at a fraction of the cost of a sort.
 
     The line is cut into equal cells, and a table tells which of them touch a pair. A score's cell never falls as
-    the score rises, whatever the rounding, so no score between bounds is lost.
+    the score rises, whatever the rounding, so no score between bounds is lost. The few values that very many
+    scores have, none of them between bounds, are ruled out by themselves.
     """
 
-    def __init__(self, low: Floats, high: Floats) -> None:
+    def __init__(self, low: Floats, high: Floats, frequent: Floats) -> None:
+        self.low, self.high, self.frequent = low, high, frequent
         # The cells stop short of the outermost bounds, which may be far out; what lies beyond shares a cell.
         ends = np.sort(np.concatenate([low, high]))
         self.origin, last = ends[len(ends) // 50], ends[-1 - len(ends) // 50]
@@ -163,4 +166,7 @@ class _Sift:
         return place.astype(np.int64)
 
     def __call__(self, scores: Floats) -> Floats:
-        return scores[self.table.take(self._cells(scores), mode="clip")] if self.of_use else scores
+        left = scores[self.table.take(self._cells(scores), mode="clip")] if self.of_use else scores
+        for value in self.frequent:
+            left = left[left != value]
+        return left
