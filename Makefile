@@ -37,6 +37,7 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 	$(PEERS)/bin/python benchmarks/imports.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
+	$(PEERS)/bin/python benchmarks/stream.py
 	@echo "results are in benchmarks/results"
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)

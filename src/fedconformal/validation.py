@@ -153,7 +153,7 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
     if not len(array):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
     with np.errstate(over="ignore"):
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
     finite = np.isfinite(array)
     if not finite.all():
         raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")

@@ -1,5 +1,6 @@
 """Scores that come in chunks, read more than once: the same bytes as in one piece, in bounded memory."""
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.summaries import stream
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats, Integers
+from fedconformal.validation import Floats
 
 SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.random(n),
@@ -19,55 +20,129 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "one value": lambda _, n: np.full(n, 0.25),
     "few values": lambda rng, n: rng.integers(0, 3, n) / 4,
     "huge and negative": lambda rng, n: rng.normal(size=n) * 1e300,
+    "beyond the difference of two floats": lambda rng, n: rng.uniform(-0.9, 0.9, n) * np.finfo(np.float64).max,
+    "heavy tails": lambda rng, n: rng.standard_cauchy(n),
     "drifting": lambda rng, n: rng.random(n) + rng.integers(0, 9),
+    "ascending": lambda rng, n: np.sort(rng.random(n)) + n,
     "tiny": lambda rng, n: rng.integers(-5, 6, n).astype(np.float64) * 5e-324,
+    "half one": lambda rng, n: np.where(rng.random(n) < 0.5, rng.random(n), 1.0),
+    "all one but a few": lambda rng, n: np.where(rng.random(n) < 0.01, rng.random(n), 1.0),
 }
 
+floats = st.floats(allow_nan=False, allow_infinity=False)
 
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a few hundred scores be many."""
+    monkeypatch.setattr(stream, "CHUNK", 64)
+    monkeypatch.setattr(stream, "EDGES", 32)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("alpha", [None, 0.1])
 @pytest.mark.parametrize("memory", [1, 50, 10**6])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes_as_in_one_piece(shape: str, memory: int, alpha: float | None) -> None:
     rng = np.random.default_rng(3)
-    chunks = [SHAPES[shape](rng, n) for n in (400, 1, 900, 333)]
+    chunks = [SHAPES[shape](rng, n) for n in (400, 1, 900, 33, 2, 333)]
+    before = [chunk.copy() for chunk in chunks]
     found = summarize_stream(lambda: chunks, alpha=alpha, memory=memory, sites=("a",))
     assert found.to_bytes() == fc.summarize(np.concatenate(chunks), alpha=alpha, site="a").to_bytes()
+    assert all(map(np.array_equal, chunks, before))
 
 
-@given(st.lists(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), min_size=1), st.integers(1, 9))
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("memory", [1, 50, 10**6])
+def test_later_chunks_may_be_quite_different(memory: int) -> None:
+    rng = np.random.default_rng(4)
+    for order in (list(SHAPES), list(SHAPES)[::-1]):
+        chunks = [SHAPES[shape](rng, 150) for shape in order]
+        found = summarize_stream(lambda chunks=chunks: chunks, alpha=0.1, memory=memory)  # type: ignore[misc]
+        assert found.to_bytes() == fc.summarize(np.concatenate(chunks), alpha=0.1).to_bytes()
+
+
+@given(st.lists(st.lists(floats, min_size=1), min_size=1), st.integers(1, 9), st.integers(2, 9))
 @settings(deadline=None, max_examples=60, derandomize=True)
-def test_any_scores(chunks: list[list[float]], memory: int) -> None:
-    found = summarize_stream(lambda: [np.array(chunk) for chunk in chunks], memory=memory)
+def test_any_scores(chunks: list[list[float]], memory: int, edges: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "EDGES", edges)
+        found = summarize_stream(lambda: [np.array(chunk) for chunk in chunks], memory=memory)
     assert found.to_bytes() == fc.summarize([score for chunk in chunks for score in chunk]).to_bytes()
 
 
-def test_two_passes_are_enough_for_ordinary_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+@given(st.lists(floats, min_size=1, max_size=80), st.lists(floats, min_size=2, max_size=20, unique=True))
+@settings(deadline=None, max_examples=200, derandomize=True)
+def test_no_score_between_bounds_is_ruled_out(scores: list[float], bounds: list[float]) -> None:
+    ends = np.sort([-np.inf, *bounds])
+    ends = ends[: len(ends) // 2 * 2]
+    low, high = ends[::2], ends[1::2]
+    most = np.finfo(np.float64).max
+    array = np.array([*scores, *bounds, *np.nextafter(bounds, -most), *np.nextafter(bounds, most)])
+    between = ((array[:, None] > low) & (array[:, None] < high)).any(axis=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "CELLS", 16)
+        left = stream._Sift(low, high, low[1:])(array)
+    assert set(array[between]) <= set(left)
+
+
+@pytest.mark.parametrize("shape", ["uniform", "near one", "heavy tails", "half one"])
+def test_two_passes_are_enough_for_ordinary_scores(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "CHUNK", 2**14)
     rng = np.random.default_rng(0)
-    chunks = [rng.beta(2, 5, 20_000) for _ in range(10)]
+    chunks = [SHAPES[shape](rng, 20_000) for _ in range(10)]
     read: list[int] = []
     kept: list[int] = []
-    collect = stream._collect
+    sifted: list[int] = []
+    collect, sift = stream._collect, stream._Sift.__call__
 
     def once() -> Iterator[Floats]:
         read.append(1)
         return iter(chunks)
 
-    def counting(*arguments: Any) -> tuple[Floats, Integers]:
-        scores, found = collect(*arguments)
+    def collecting(*arguments: Any) -> Floats:
+        scores = collect(*arguments)
         kept.append(len(scores))
-        return scores, found
+        return scores
 
-    monkeypatch.setattr(stream, "_collect", counting)
+    def sifting(self: stream._Sift, scores: Floats) -> Floats:
+        left = sift(self, scores)
+        sifted.append(len(left))
+        return left
+
+    monkeypatch.setattr(stream, "_collect", collecting)
+    monkeypatch.setattr(stream._Sift, "__call__", sifting)
     summarize_stream(once, alpha=0.1)
-    assert len(read) == 3  # a look at the first chunk, then twice
+    assert len(read) == 2
     assert sum(kept) < 5_000  # of 200,000
+    assert sum(sifted) < 60_000
 
 
+@pytest.mark.parametrize("rows", [1000, 20_000])
+@pytest.mark.parametrize("shape", ["uniform", "few values", "all one but a few", "drifting", "ascending"])
+def test_memory_is_bounded_by_the_setting(shape: str, rows: int) -> None:
+    memory = 2**14
+
+    def read() -> Iterator[Floats]:
+        for k in range(1_000_000 // rows):
+            yield SHAPES[shape](np.random.default_rng(k), rows) + (k if shape == "ascending" else 0)
+
+    summarize_stream(read, memory=memory)  # what is imported or remembered at a first call does not count
+    tracemalloc.start()
+    try:
+        summarize_stream(read, alpha=0.1, memory=memory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * (8 * memory + 6 * rows + 24 * stream.EDGES) < 1_000_000 * 8 / 2
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("memory", [1, 10**6])
 @pytest.mark.parametrize("last", [601, 300, 1])
 def test_files_that_change_are_noticed(last: int, memory: int) -> None:
     """Whether they change before the edges are cut finer, or before the scores between edges are collected."""
-    lengths = iter([600, 600, *[last] * 20])
+    lengths = iter([600, *[last] * 20])
 
     def read() -> list[Floats]:
         return [np.full(100, 0.5), np.random.default_rng(0).random(next(lengths))]

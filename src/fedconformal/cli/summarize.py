@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,8 +107,10 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
         raise InputError("--chunks makes summaries of the kind ranks only")
     origin = Origin(score=about["score"], model=about["model"], temperature=about["temperature"])
 
+    passes = count(1)
+
     def read() -> Iterator[Floats]:
-        for file in progress(files, "reading", len(files)):
+        for file in progress(files, f"reading, pass {next(passes)}", len(files)):
             rows = read_probabilities(file, source, about["temperature"])
             if len(rows):
                 yield about["score"].evaluate(rows, read_labels(file, rows))

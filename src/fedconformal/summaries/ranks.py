@@ -33,7 +33,10 @@ LEVEL = 2**30
 
 POINTS = 100
 KEEP = 1024
-"""An extended summary is thinned to about this many points."""
+"""An extended summary is thinned to about this many points, as soon as it has twice as many."""
+
+FINEST = 256
+"""An extended summary need not be finer than n / FINEST."""
 
 
 class RankMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -124,21 +127,40 @@ class RankSummary(Summary):
         return self._below_to_end[after]
 
     def extend(self, more: ArrayLike) -> Self:
-        """Add the bounds of the new rows, then thin; the slack this costs is stated in `gap`."""
+        """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
+
+        The gap becomes n / 256, plus what it was above that at first, however often the summary is extended: m new
+        rows, of which one in m / 2048 is taken, widen it by less than m / 2048, and it may widen by m / 256. The
+        rest is room to drop points, and it grows with n: the points of early rows can all go but about 4 * 256. So
+        the gap follows from the sizes alone, and only the number of points depends on the scores: about a thousand,
+        and 256 log2(n / 256) in the worst order known. No sketch of this kind can do without that logarithm.
+
+        Greenwald and Khanna, "Space-efficient online computation of quantile summaries", 2001; Cormode and Vesely,
+        "A tight lower bound for comparison-based quantile summaries", 2020.
+
+        >>> from fedconformal import summarize
+        >>> summary = summarize(np.linspace(0, 1, 5000), kind="ranks", alpha=0.1)
+        >>> for day in range(99):
+        ...     summary = summary.extend(np.linspace(0, day, 5000))
+        >>> summary.n, summary.gap, len(summary.values) <= 2 * KEEP
+        (500000, 2033, True)
+        """
         new = as_scores(more)
+        new.sort()
         about = extended(self, new)
-        # Of many new rows, a thousand evenly spread ranks are enough; how many is known from their number.
-        ranks = -(-np.arange(1, min(KEEP, len(new)) + 1) * len(new) // min(KEEP, len(new)))
+        taken = min(2 * KEEP, len(new))
+        ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
         addition = type(self)(
-            values=np.sort(new)[ranks - 1],
+            values=new[ranks - 1],
             lower=ranks,
             below=ranks - 1,
-            stated_gap=-(-len(new) // KEEP) - 1,
+            stated_gap=-(-len(new) // taken) - 1,
             sizes=(len(new),),
         )
         grown = self.merge([self, addition], **about)
-        # Whether to thin depends on n alone, so that the stated gap does not depend on the scores.
-        return grown.thin() if grown.n > KEEP else grown
+        if grown.n <= 2 * KEEP:
+            return grown
+        return grown.thin(max(self.gap, self.n // FINEST) + grown.n // FINEST - self.n // FINEST)
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
@@ -154,27 +176,36 @@ class RankSummary(Summary):
             below += part._at_most(np.searchsorted(part.values, values, side="left"))
         return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
 
-    def thin(self, keep: int = KEEP) -> Self:
-        """Drop points so that at most `2 * keep` are left; the stated gap grows by n / keep.
+    def thin(self, gap: int) -> Self:
+        """State this gap, which must not be narrower; if there are more than `2 * KEEP` points, drop some within it."""
+        index = np.arange(len(self.values))
+        if len(index) > 2 * KEEP:
+            index = self._spaced(gap)
+            # Drop no more than needed: with the narrowest gap, to a 32nd of this one, that leaves few enough.
+            narrow, wide = 0, 32
+            while wide - narrow > 1:
+                middle = (narrow + wide) // 2
+                more = self._spaced(gap * middle // 32, limit=KEEP)
+                if len(more) > KEEP:
+                    narrow = middle
+                else:
+                    index, wide = more, middle
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        points = {name: kept[name][index] for name in ("values", "lower", "below")}
+        return type(self)(**{**kept, **points, "stated_gap": gap})
 
-        How much it grows does not depend on the scores, so the stated gap stays a bound known beforehand.
+    def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
+        """Choose points, from the last down, each as far before the one chosen last as this gap allows.
+
+        Stop above the limit.
         """
-        step = math.ceil(self.n / keep)
-        # Between two points that are kept, the count rises by one step and one old gap at the most.
-        chosen = [0]
-        while chosen[-1] < len(self.values) - 1:
-            furthest = int(np.searchsorted(self.lower, self.lower[chosen[-1]] + step, side="right")) - 1
-            chosen.append(max(furthest, chosen[-1] + 1))
-        index = np.array(chosen)
-        return type(self)(
-            values=self.values[index],
-            lower=self.lower[index],
-            below=self.below[index],
-            stated_gap=min(self.gap + step, self.n - 1),
-            sizes=self.sizes,
-            sites=self.sites,
-            origin=self.origin,
-        )
+        # Of the points p before i, the first with below[i] - lower[p] <= gap; if there is none, the one right before i.
+        first = np.searchsorted(self.lower, self.below - gap, side="left")
+        before = np.minimum(first, np.arange(len(first)) - 1).tolist()
+        chosen = [len(before) - 1]
+        while chosen[-1] > 0 and len(chosen) <= limit:
+            chosen.append(before[chosen[-1]])
+        return np.array(chosen[::-1])
 
     def to_message(self, header: dict[str, Any]) -> RankMessage:
         """Send the bounds only if they do not follow from the schedule."""
