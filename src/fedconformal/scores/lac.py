@@ -5,13 +5,12 @@ Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedconformal.scores.base import Score
+from fedconformal.scores.base import Rule, Score
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 
@@ -37,12 +36,16 @@ class LAC(Score):
         """Score every label."""
         return np.subtract(1.0, probs, dtype=np.float64)
 
-    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+    def rule(self, limit: Floats) -> Rule:
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:
             return super().rule(limit)
         least = {dtype: least_probability(float(limit), dtype) for dtype in map(np.dtype, (np.float32, np.float64))}
-        return lambda probs: probs >= least[probs.dtype]
+
+        def fill(probs: Probabilities, sets: Booleans) -> None:
+            np.greater_equal(probs, least[probs.dtype], out=sets)
+
+        return fill
 
 
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
