@@ -78,7 +78,7 @@ def test_the_first_fault_is_raised_and_the_rest_is_left(small_chunks: int) -> No
 def test_an_interrupt_ends_all_threads(small_chunks: int) -> None:
     interrupted = threading.Event()
 
-    def work(part: slice) -> None:  # noqa: ARG001
+    def work(part: slice) -> None:
         if threading.current_thread() is threading.main_thread():
             interrupted.set()
             raise KeyboardInterrupt

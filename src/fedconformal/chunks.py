@@ -18,8 +18,9 @@ CHUNK = 2**18
 MOST_THREADS = 4
 """Every thread has its own work space, and more of them would mostly wait for memory."""
 
-SHARE = 4
-"""Chunks a thread should get, or starting it does not pay."""
+
+QUICK = 32
+"""How many chunks are work enough for a thread, if each is passed over a few times only."""
 
 
 def chunks(array: NDArray[Any]) -> Iterator[slice]:
@@ -29,8 +30,11 @@ def chunks(array: NDArray[Any]) -> Iterator[slice]:
         yield slice(start, min(start + step, len(array)))
 
 
-def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None]) -> None:
-    """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, share: int = QUICK) -> None:
+    """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised.
+
+    A thread is started for every `share` chunks; for fewer it does not pay.
+    """
     pending = deque(chunks(array))
     failed: list[tuple[int, Exception]] = []
 
@@ -46,7 +50,7 @@ def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None]) -> None:
                 failed.append((rows.start, error))
                 pending.clear()
 
-    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // SHARE) - 1)
+    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // share) - 1)
     try:
         run()
     finally:

@@ -68,13 +68,14 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
-    # The least entry by its bits, which a sign makes negative, and quick sums in the array's own precision, far
-    # enough from the limit to be sure; NaN fails every comparison.
-    if array.view(f"i{array.itemsize}").min() >= 0:
-        with np.errstate(over="ignore", invalid="ignore"):
-            quick = array @ np.ones(array.shape[1], dtype=array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
-            quick -= 1
-        if quick.max() <= SUM_TOLERANCE / 2 and quick.min() >= -SUM_TOLERANCE / 2:
+    # Read as unsigned integers, negative numbers, infinities and NaN all lie above the bits of 1; then quick sums
+    # in the array's own precision, which tell for sure if they are far enough from the limit.
+    most = np.array([1 + SUM_TOLERANCE / 2], dtype=array.dtype)
+    bits = np.dtype(f"u{array.itemsize}")
+    if array.view(bits).max() <= most.view(bits)[0]:
+        off_by = array @ np.ones(array.shape[1], dtype=array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
+        off_by -= 1
+        if off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2:
             return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)

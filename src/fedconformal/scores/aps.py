@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.scores.base import Rule, Score
+from fedconformal.scores.base import Rule, Score, of_own_label
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 GRID = 2.0**-40
@@ -67,11 +67,11 @@ class APS(Score):
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row; no sort: everything more probable is ahead of it."""
-        own = probs[np.arange(len(probs)), labels]
+        own = of_own_label(probs, labels)
         mass = on_grid(own)
         flags = probs > own[:, None]
-        ranks = 1 + count_true(flags) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
         ahead = flags.astype(probs.dtype)
+        ranks = 1 + row_sums(ahead).astype(np.int64) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
         ahead *= probs
         total = grid_sums(ahead, own) + mass
         equal = np.equal(probs, own[:, None], out=flags)
@@ -121,28 +121,26 @@ class TopOfRow:
         classes = probs.shape[1]
         draws = self._score.draws(probs)
         depth = min(self._depth, classes)
-        count, least, tied = self._look(probs, draws, depth)
+        count, least = self._look(probs, draws, depth)
         deeper = np.flatnonzero(count == depth) if depth < classes else np.empty(0, dtype=np.intp)
         if deeper.size:
-            count[deeper], least[deeper], tied[deeper] = self._look(probs[deeper], draws[deeper], classes)
+            count[deeper], least[deeper] = self._look(probs[deeper], draws[deeper], classes)
         most = len(count) * 49 // 50
         self._depth = int(np.partition(count, most)[most]) + 1
         np.greater_equal(probs, least[:, None], out=sets)
-        unclear = np.flatnonzero(tied)  # equal probabilities on both sides of the limit go by class index
-        if unclear.size:
+        if np.count_nonzero(sets) > count.sum():  # equal probabilities on both sides of the limit go by class index
+            unclear = np.flatnonzero(count_true(sets) > count)
             sets[unclear] = self._score.of_all(probs[unclear]) <= self._limit
 
-    def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities, Booleans]:
-        """Return how many of the top labels are in, the least of them, and whether the next one is its equal."""
+    def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
+        """Return how many of the top labels are in, and the least of their probabilities."""
         top = largest(probs, depth)
         own = on_grid(top.T)  # a line for each rank
         ranks = np.arange(1, depth + 1)[:, None]
         inside = self._score.combine(running_sums(own), ranks, own, draws) <= self._limit
         count: Integers = inside.sum(axis=0)  # scores rise with the rank, so these are the first ones
-        rows = np.arange(len(probs))
-        least = np.where(count > 0, top[rows, count - 1], np.inf).astype(probs.dtype)
-        following = top[rows, np.minimum(count, depth - 1)]
-        return count, least, (count > 0) & (count < depth) & (following == least)
+        least = np.where(count > 0, top[np.arange(len(top)), count - 1], np.inf).astype(probs.dtype)
+        return count, least
 
 
 def largest(probs: Probabilities, depth: int) -> Probabilities:
@@ -170,10 +168,10 @@ def running_sums(lines: Floats) -> Floats:
 def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
     """Sum each row on the grid; its entries are 0, or at least `least`."""
     if probs.dtype == np.float64:
-        return on_grid(probs) @ np.ones(probs.shape[1])
-    total = probs.astype(np.float64) @ np.ones(probs.shape[1])
+        return row_sums(on_grid(probs))
+    total: Floats = row_sums(probs.astype(np.float64))
     rough = np.flatnonzero(least < FINE)
-    total[rough] = on_grid(probs[rough]) @ np.ones(probs.shape[1])
+    total[rough] = row_sums(on_grid(probs[rough]))
     return total
 
 
@@ -186,8 +184,13 @@ def on_grid(probs: Probabilities) -> Floats:
 
 
 def count_true(flags: Booleans) -> Integers:
-    """Count along each row; as a product with ones this is several times faster than a sum."""
-    return (flags.astype(np.float32) @ np.ones(flags.shape[1], dtype=np.float32)).astype(np.int64)
+    """Count along each row."""
+    return row_sums(flags.astype(np.float32)).astype(np.int64)
+
+
+def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Sum along each row, in any order; as a product with ones this is several times faster than `sum`."""
+    return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
 
 
 def uniform_hash(rounded: Floats, seed: int) -> Floats:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal.scores.base import Rule, Score
+from fedconformal.chunks import QUICK
+from fedconformal.scores.base import Rule, Score, of_own_label
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 
@@ -27,10 +28,11 @@ class LAC(Score):
 
     name = "lac"
     top_first = True
+    share = QUICK
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row."""
-        return np.subtract(1.0, probs[np.arange(len(probs)), labels], dtype=np.float64)
+        return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)
 
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label."""
