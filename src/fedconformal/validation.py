@@ -17,6 +17,10 @@ from fedconformal.chunks import for_each_chunk
 from fedconformal.errors import InputError
 
 SUM_TOLERANCE = 1e-3
+MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
+    np.dtype(np.float32): np.float32(1 + SUM_TOLERANCE / 2).view(np.uint32),
+    np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
+}
 QUICK_CLASSES = 4096
 """Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
 ALPHA_UNIT = 10**15
@@ -70,9 +74,8 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
     # Read as unsigned integers, negative numbers, infinities and NaN all lie above the bits of 1; then quick sums
     # in the array's own precision, which tell for sure if they are far enough from the limit.
-    most = np.array([1 + SUM_TOLERANCE / 2], dtype=array.dtype)
-    bits = np.dtype(f"u{array.itemsize}")
-    if array.view(bits).max() <= most.view(bits)[0]:
+    most = MOST_BITS[array.dtype]
+    if array.view(most.dtype).max() <= most:
         off_by = array @ np.ones(array.shape[1], dtype=array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
         off_by -= 1
         if off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2:

@@ -28,7 +28,7 @@ FINE = 2.0**-17
 """A float32 from here on is on the grid already: its 24 bits end at 2^-40 or before."""
 
 FIRST_DEPTH = 32
-FEW = 64
+FEW = 512
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
 
@@ -138,7 +138,7 @@ class TopOfRow:
         own = on_grid(top.T)  # a line for each rank
         ranks = np.arange(1, depth + 1)[:, None]
         inside = self._score.combine(running_sums(own), ranks, own, draws) <= self._limit
-        count: Integers = inside.sum(axis=0)  # scores rise with the rank, so these are the first ones
+        count = inside.sum(axis=0, dtype=np.int32).astype(np.int64)  # scores rise, so these are the first ranks
         least = np.where(count > 0, top[np.arange(len(top)), count - 1], np.inf).astype(probs.dtype)
         return count, least
 
