@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 # From left to right; parts on one line may not use each other. A new part has to be placed here.
 LAYERS = (
     ("_version",),
-    ("errors",),
+    ("errors", "chunks"),
     ("validation", "registry"),
     ("files",),
     ("scores",),

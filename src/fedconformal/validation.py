@@ -7,16 +7,20 @@ raises `InputError` with a message that names the argument and the first bad row
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal.chunks import for_each_chunk
 from fedconformal.errors import InputError
 
 SUM_TOLERANCE = 1e-3
+MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
+    np.dtype(np.float32): np.float32(1 + SUM_TOLERANCE / 2).view(np.uint32),
+    np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
+}
 QUICK_CLASSES = 4096
 """Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
 ALPHA_UNIT = 10**15
@@ -24,9 +28,6 @@ ALPHA_UNIT = 10**15
 
 MAX_NAME = 64
 MAX_SHOWN = 60
-
-CHUNK = 2**18
-"""Entries worked on at a time: the work space stays in cache and memory stays bounded."""
 
 Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
@@ -65,25 +66,20 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
     fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, say --from logits
     """
     array = as_matrix(values, name)
-    for rows in chunks(array):
-        check_distributions(array[rows], name, rows.start)
+    for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
     return array
-
-
-def chunks(array: NDArray[Any]) -> Iterator[slice]:
-    """Cut the rows into slices of about CHUNK entries."""
-    step = max(1, CHUNK // array.shape[1])
-    for start in range(0, len(array), step):
-        yield slice(start, min(start + step, len(array)))
 
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
-    # A quick sum in the array's own precision, far enough from the limit to be sure; NaN fails every comparison.
-    with np.errstate(over="ignore", invalid="ignore"):
-        quick = array @ np.ones(array.shape[1], dtype=array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
-    if array.min() >= 0 and np.abs(quick - 1).max() <= SUM_TOLERANCE / 2:
-        return
+    # Read as unsigned integers, negative numbers, infinities and NaN all lie above the bits of 1; then quick sums
+    # in the array's own precision, which tell for sure if they are far enough from the limit.
+    most = MOST_BITS[array.dtype]
+    if array.view(most.dtype).max() <= most:
+        off_by = array @ np.ones(array.shape[1], dtype=array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
+        off_by -= 1
+        if off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2:
+            return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)

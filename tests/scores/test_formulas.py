@@ -66,6 +66,23 @@ def test_forty_bits_are_summed_and_all_are_compared() -> None:
     assert fc.APS().evaluate_all([[0.5, 0.5]]).tolist() == [[0.5, 1.0]]
 
 
+@pytest.mark.parametrize("classes", [20, 300])
+def test_small_float32_numbers_are_rounded_like_their_float64_copies(classes: int) -> None:
+    """From 2^-17 on a float32 has no bits beyond the fortieth; below it has, and they must not be summed."""
+    rng = np.random.default_rng(classes)
+    probs = 2.0 ** rng.uniform(-45, -10, (200, classes))
+    probs[:100, 1] = [2.0**-17, np.nextafter(np.float32(2.0**-17), np.float32(0))] * 50
+    probs[:, 0] += 1 - probs.sum(axis=1)
+    probs = probs.astype(np.float32)
+    for score in (fc.APS(), fc.RAPS()):
+        everything = score.evaluate_all(probs.astype(np.float64))
+        assert np.array_equal(score.evaluate_all(probs), everything)
+        for label in range(classes):
+            assert np.array_equal(score.evaluate(probs, [label] * 200), everything[:, label])
+        for q in rng.choice(everything.ravel(), 20):
+            assert np.array_equal(score.predict_set(probs, q, allow_empty=True), everything <= q)
+
+
 def mix(state: int) -> int:
     """SplitMix64's finaliser in plain Python."""
     state = (state + 0x9E3779B97F4A7C15) % 2**64

@@ -9,22 +9,28 @@ the sorted and the unsorted way agree to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.scores.base import Score
+from fedconformal.scores.base import Rule, Score, of_own_label
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12
 """Adding and subtracting this rounds to the grid: numbers of that size are multiples of 2^-40."""
 
+FINE = 2.0**-17
+"""A float32 from here on is on the grid already: its 24 bits end at 2^-40 or before."""
+
 FIRST_DEPTH = 32
+FEW = 512
+SHORT = 256
+"""Rows up to this length are sorted as fast as they are partitioned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +67,14 @@ class APS(Score):
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row; no sort: everything more probable is ahead of it."""
-        own = probs[np.arange(len(probs)), labels]
-        ahead = probs > own[:, None]
+        own = of_own_label(probs, labels)
         mass = on_grid(own)
-        total = on_grid(probs * ahead) @ np.ones(probs.shape[1]) + mass
-        ranks = 1 + count_true(ahead) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
-        equal = np.equal(probs, own[:, None], out=ahead)
+        flags = probs > own[:, None]
+        ahead = flags.astype(probs.dtype)
+        ranks = 1 + row_sums(ahead).astype(np.int64) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
+        ahead *= probs
+        total = grid_sums(ahead, own) + mass
+        equal = np.equal(probs, own[:, None], out=flags)
         if np.count_nonzero(equal) > len(probs):  # ties go by class index
             before = count_true(equal & (np.arange(probs.shape[1]) < labels[:, None]))
             total += before * mass
@@ -83,7 +91,7 @@ class APS(Score):
         np.put_along_axis(out, order, scores, axis=1)
         return out
 
-    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+    def rule(self, limit: Floats) -> Rule:
         """Look only at the top of each row: scores rise with the rank."""
         return super().rule(limit) if limit.ndim else TopOfRow(self, float(limit))
 
@@ -99,7 +107,8 @@ class APS(Score):
 class TopOfRow:
     """The labels that score at most a limit, from the largest probabilities of each row alone.
 
-    Looks as deep as most rows of the last chunk needed; rows that need more are looked at as a whole.
+    Looks as deep as most rows of the last chunk needed; rows that need more are looked at as a whole. Threads
+    share that depth, and whichever they see, the sets are the same.
     """
 
     def __init__(self, score: APS, limit: float) -> None:
@@ -107,50 +116,81 @@ class TopOfRow:
         self._limit = limit
         self._depth = FIRST_DEPTH
 
-    def __call__(self, probs: Probabilities) -> Booleans:
+    def __call__(self, probs: Probabilities, sets: Booleans) -> None:
         """Find the least probability that is in, and compare."""
         classes = probs.shape[1]
         draws = self._score.draws(probs)
         depth = min(self._depth, classes)
-        count, least, tied = self._look(probs, draws, depth)
+        count, least = self._look(probs, draws, depth)
         deeper = np.flatnonzero(count == depth) if depth < classes else np.empty(0, dtype=np.intp)
         if deeper.size:
-            count[deeper], least[deeper], tied[deeper] = self._look(probs[deeper], draws[deeper], classes)
-        self._depth = int(np.partition(count, len(count) * 19 // 20)[len(count) * 19 // 20]) + 1
-        members = probs >= least[:, None]
-        unclear = np.flatnonzero(tied)  # equal probabilities on both sides of the limit go by class index
-        if unclear.size:
-            members[unclear] = self._score.of_all(probs[unclear]) <= self._limit
-        return members
+            count[deeper], least[deeper] = self._look(probs[deeper], draws[deeper], classes)
+        most = len(count) * 49 // 50
+        self._depth = int(np.partition(count, most)[most]) + 1
+        np.greater_equal(probs, least[:, None], out=sets)
+        if np.count_nonzero(sets) > count.sum():  # equal probabilities on both sides of the limit go by class index
+            unclear = np.flatnonzero(count_true(sets) > count)
+            sets[unclear] = self._score.of_all(probs[unclear]) <= self._limit
 
-    def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities, Booleans]:
-        classes = probs.shape[1]
-        if depth * 4 < classes:
-            top = np.partition(probs, classes - depth, axis=1)[:, classes - depth :]
-            top.sort(axis=1)
-        else:
-            top = np.sort(probs, axis=1)[:, classes - depth :]
-        top = top[:, ::-1]
-        own = on_grid(top)
-        total = np.cumsum(own, axis=1)
-        over = self._score.combine(total, np.arange(1, depth + 1), own, draws[:, None]) > self._limit
-        count = np.where(over[:, -1], over.argmax(axis=1), depth)  # scores rise, so the first one over tells
-        rows = np.arange(len(probs))
-        least = np.where(count > 0, top[rows, count - 1], np.inf).astype(probs.dtype)
-        following = top[rows, np.minimum(count, depth - 1)]
-        return count, least, (count > 0) & (count < depth) & (following == least)
+    def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
+        """Return how many of the top labels are in, and the least of their probabilities."""
+        top = largest(probs, depth)
+        own = on_grid(top.T)  # a line for each rank
+        ranks = np.arange(1, depth + 1)[:, None]
+        inside = self._score.combine(running_sums(own), ranks, own, draws) <= self._limit
+        count = inside.sum(axis=0, dtype=np.int32).astype(np.int64)  # scores rise, so these are the first ranks
+        least = np.where(count > 0, top[np.arange(len(top)), count - 1], np.inf).astype(probs.dtype)
+        return count, least
+
+
+def largest(probs: Probabilities, depth: int) -> Probabilities:
+    """Return the `depth` largest entries of each row, in falling order.
+
+    The bits of numbers from 0 on, read as integers, are in the order of the numbers and are sorted faster.
+    """
+    bits = probs.view(f"i{probs.itemsize}")
+    start = bits.shape[1] - depth
+    if start and bits.shape[1] > SHORT:
+        bits = np.partition(bits, start, axis=1)[:, start:]
+    return np.sort(bits, axis=1)[:, -depth:].view(probs.dtype)[:, ::-1]
+
+
+def running_sums(lines: Floats) -> Floats:
+    """Sum up line by line; `cumsum` goes down the columns one by one, which is faster only if they are few."""
+    if lines.shape[1] < FEW:
+        return lines.cumsum(axis=0)
+    total = lines.copy()
+    for last, line in itertools.pairwise(total):
+        np.add(last, line, out=line)
+    return total
+
+
+def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
+    """Sum each row on the grid; its entries are 0, or at least `least`."""
+    if probs.dtype == np.float64:
+        return row_sums(on_grid(probs))
+    total: Floats = row_sums(probs.astype(np.float64))
+    rough = np.flatnonzero(least < FINE)
+    total[rough] = row_sums(on_grid(probs[rough]))
+    return total
 
 
 def on_grid(probs: Probabilities) -> Floats:
     """Round probabilities to multiples of 2^-40, half to even."""
-    rounded = np.add(probs, SHIFT, dtype=np.float64)
+    rounded: Floats = probs.astype(np.float64, order="C")
+    rounded += SHIFT
     rounded -= SHIFT
     return rounded
 
 
 def count_true(flags: Booleans) -> Integers:
-    """Count along each row; as a product with ones this is several times faster than a sum."""
-    return (flags.astype(np.float32) @ np.ones(flags.shape[1], dtype=np.float32)).astype(np.int64)
+    """Count along each row."""
+    return row_sums(flags.astype(np.float32)).astype(np.int64)
+
+
+def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Sum along each row, in any order; as a product with ones this is several times faster than `sum`."""
+    return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
 
 
 def uniform_hash(rounded: Floats, seed: int) -> Floats:

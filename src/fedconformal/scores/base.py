@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal.chunks import for_each_chunk
 from fedconformal.errors import InputError
 from fedconformal.validation import (
     Booleans,
@@ -19,10 +20,12 @@ from fedconformal.validation import (
     as_labels,
     as_matrix,
     check_distributions,
-    chunks,
 )
 
 NAME = "probabilities"
+
+Rule = Callable[[Probabilities, Booleans], None]
+"""Writes the sets of a chunk of checked rows into its second argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,9 @@ class Score(ABC):
     top_first: ClassVar[bool] = False
     """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
+    share: ClassVar[int] = 4
+    """How many chunks are work enough for a thread."""
+
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row, for a chunk of checked rows."""
@@ -45,9 +51,13 @@ class Score(ABC):
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label of a chunk of checked rows, equal to `of_labels` bit for bit."""
 
-    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+    def rule(self, limit: Floats) -> Rule:
         """Return what turns a chunk of checked rows into sets; scores with a faster way have their own."""
-        return lambda probs: self.of_all(probs) <= limit
+
+        def fill(probs: Probabilities, sets: Booleans) -> None:
+            np.less_equal(self.of_all(probs), limit, out=sets)
+
+        return fill
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
@@ -58,16 +68,22 @@ class Score(ABC):
         matrix = as_matrix(probs, NAME)
         wanted = as_labels(labels, rows=len(matrix), classes=matrix.shape[1])
         out = np.empty(len(matrix))
-        for rows in checked_chunks(matrix):
-            out[rows] = self.of_labels(matrix[rows], wanted[rows])
+
+        def work(rows: slice) -> None:
+            out[rows] = self.of_labels(checked(matrix, rows), wanted[rows])
+
+        for_each_chunk(matrix, work, share=self.share)
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
         """Score every label: (n, J) probabilities give (n, J) scores."""
         matrix = as_matrix(probs, NAME)
         out = np.empty(matrix.shape)
-        for rows in checked_chunks(matrix):
-            out[rows] = self.of_all(matrix[rows])
+
+        def work(rows: slice) -> None:
+            out[rows] = self.of_all(checked(matrix, rows))
+
+        for_each_chunk(matrix, work, share=self.share)
         return out
 
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
@@ -84,19 +100,35 @@ class Score(ABC):
         if limit.shape not in ((), (matrix.shape[1],)) or np.isnan(limit).any():
             raise InputError(f"threshold: expected a number or one for each of {matrix.shape[1]} classes, no NaN")
         sets = np.empty(matrix.shape, dtype=np.bool_)
-        members = self.rule(limit)
-        for rows in checked_chunks(matrix):
-            found = members(matrix[rows])
+        fill = self.rule(limit)
+        sure = self.top_first and not limit.ndim
+
+        def work(rows: slice) -> None:
+            chunk, found = checked(matrix, rows), sets[rows]
+            fill(chunk, found)
             if not allow_empty:
-                sure = self.top_first and not limit.ndim
-                lacking = np.flatnonzero(~found.any(axis=1)) if sure else np.arange(len(found))
-                found[lacking, matrix[rows][lacking].argmax(axis=1)] = True
-            sets[rows] = found
+                lacking = np.flatnonzero(~any_true(found)) if sure else np.arange(len(found))
+                found[lacking, chunk[lacking].argmax(axis=1)] = True
+
+        for_each_chunk(matrix, work, share=self.share)
         return sets
 
 
-def checked_chunks(matrix: Probabilities) -> Iterator[slice]:
-    """Cut the rows into slices that fit the cache, and check each while it is there."""
-    for rows in chunks(matrix):
-        check_distributions(matrix[rows], NAME, rows.start)
-        yield rows
+def checked(matrix: Probabilities, rows: slice) -> Probabilities:
+    """Check a chunk while it is in the cache, and return it."""
+    chunk = matrix[rows]
+    check_distributions(chunk, NAME, rows.start)
+    return chunk
+
+
+def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
+    """Return the probability of one label a row; in the flattened matrix, which is faster than by two indices."""
+    own: Probabilities = probs.reshape(-1)[np.arange(0, probs.size, probs.shape[1]) + labels]
+    return own
+
+
+def any_true(flags: Booleans) -> Booleans:
+    """Say which rows of a contiguous matrix hold a True: four flags at a time, several times faster than `any`."""
+    words = flags.view(np.int32 if flags.shape[1] % 4 == 0 else np.int8)
+    found: Booleans = words.astype(np.float32) @ np.ones(words.shape[1], dtype=np.float32) > 0
+    return found

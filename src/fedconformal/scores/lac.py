@@ -5,13 +5,13 @@ Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedconformal.scores.base import Score
+from fedconformal.chunks import QUICK
+from fedconformal.scores.base import Rule, Score, of_own_label
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 
@@ -28,21 +28,26 @@ class LAC(Score):
 
     name = "lac"
     top_first = True
+    share = QUICK
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row."""
-        return np.subtract(1.0, probs[np.arange(len(probs)), labels], dtype=np.float64)
+        return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)
 
     def of_all(self, probs: Probabilities) -> Floats:
         """Score every label."""
         return np.subtract(1.0, probs, dtype=np.float64)
 
-    def rule(self, limit: Floats) -> Callable[[Probabilities], Booleans]:
+    def rule(self, limit: Floats) -> Rule:
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:
             return super().rule(limit)
         least = {dtype: least_probability(float(limit), dtype) for dtype in map(np.dtype, (np.float32, np.float64))}
-        return lambda probs: probs >= least[probs.dtype]
+
+        def fill(probs: Probabilities, sets: Booleans) -> None:
+            np.greater_equal(probs, least[probs.dtype], out=sets)
+
+        return fill
 
 
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:

@@ -1,0 +1,80 @@
+"""Large arrays in pieces: each piece stays in the cache, memory stays bounded, and all cores take part.
+
+numpy lets other threads run while it computes, so threads are enough; none outlives the call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+
+CHUNK = 2**18
+"""Entries worked on at a time."""
+
+MOST_THREADS = 4
+"""Every thread has its own work space, and more of them would mostly wait for memory."""
+
+
+QUICK = 32
+"""How many chunks are work enough for a thread, if each is passed over a few times only."""
+
+
+def chunks(array: NDArray[Any]) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices of about CHUNK entries."""
+    step = max(1, CHUNK // array.shape[1])
+    for start in range(0, len(array), step):
+        yield slice(start, min(start + step, len(array)))
+
+
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, share: int = QUICK) -> None:
+    """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised.
+
+    A thread is started for every `share` chunks; for fewer it does not pay.
+    """
+    pending = deque(chunks(array))
+    failed: list[tuple[int, Exception]] = []
+
+    def run() -> None:
+        while True:
+            try:
+                rows = pending.popleft()
+            except IndexError:
+                return
+            try:
+                work(rows)
+            except Exception as error:  # noqa: BLE001
+                failed.append((rows.start, error))
+                pending.clear()
+
+    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // share) - 1)
+    try:
+        run()
+    finally:
+        pending.clear()
+        for helper in helpers:
+            helper.join()
+    if failed:  # slices are handed out in order, so no row before the first of these is bad
+        raise min(failed, key=lambda one: one[0])[1]
+
+
+def _threads(run: Callable[[], None], number: int) -> list[Any]:
+    if number < 1:
+        return []
+    from threading import Thread
+
+    helpers = [Thread(target=run, daemon=True) for _ in range(number)]
+    for helper in helpers:
+        helper.start()
+    return helpers
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
