@@ -16,6 +16,7 @@ LAYERS = (
     ("errors",),
     ("validation", "registry"),
     ("files",),
+    ("data",),
     ("scores",),
     ("summaries",),
     ("guarantees",),
@@ -40,7 +41,7 @@ RESERVED = {
 }
 
 # Slow to load, or an extra: imported inside the function that needs it.
-LATE = {"altair", "scipy", "sklearn"}
+LATE = {"PIL", "altair", "datasets", "scipy", "sklearn"}
 
 
 class Import(NamedTuple):
