@@ -17,6 +17,8 @@ LAYERS = (
     ("validation", "registry"),
     ("files",),
     ("data",),
+    ("models",),
+    ("training",),
     ("scores",),
     ("summaries",),
     ("guarantees",),
