@@ -37,6 +37,7 @@ class Release:
 class _OnlyHttps(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not newurl.startswith("https://"):
+            fp.close()
             raise urllib.error.URLError("redirected away from https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -78,6 +79,8 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
         finally:
             Path(beside).unlink(missing_ok=True)
     except (OSError, HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         reason = " ".join(str(getattr(error, "reason", None) or error).split())
         raise InputError(
             f"{release.file}: not found, and {release.url} cannot be downloaded ({reason}); "

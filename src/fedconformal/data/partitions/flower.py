@@ -15,6 +15,7 @@ import numpy as np
 from fedconformal.data.base import SPLITS, Dataset
 from fedconformal.data.partitions.base import Partition, Sites, numbered
 from fedconformal.errors import InputError
+from fedconformal.validation import Integers
 
 ROW = "fedconformal_row"
 
@@ -36,27 +37,36 @@ class FlowerPartition(Partition):
             from datasets import Dataset as Table
         except ImportError:
             raise InputError("partitioners of Flower need: pip install flwr-datasets") from None
+        if self.partitioner.is_dataset_assigned():
+            raise InputError(f"{self._kind}: has a dataset already; give a fresh partitioner")
         sizes = [len(dataset.rows(split)) for split in SPLITS]
         order = np.random.default_rng(seed).permutation(sum(sizes))
-        columns = {"label": np.concatenate([dataset.rows(split).y for split in SPLITS])}
+        columns = {"label": np.concatenate([dataset.rows(split).y for split in SPLITS]), ROW: np.arange(sum(sizes))}
         for name in dataset.train.columns:
             columns[name] = np.concatenate([dataset.column(split, name) for split in SPLITS])
-        table = Table.from_dict(
-            {name: values[order].tolist() for name, values in columns.items()} | {ROW: order.tolist()}
-        )
-        # A partitioner takes one table in its life, so that the one given stays fresh for the next call.
+        # A partitioner takes one table in its life: the copy does, and the one that was given stays fresh.
         partitioner = copy.deepcopy(self.partitioner)
-        partitioner.dataset = table
-        owners = np.full(sum(sizes), -1, np.int64)
-        times = np.zeros(sum(sizes), np.int64)
-        for k in range(partitioner.num_partitions):
-            rows = np.asarray(partitioner.load_partition(k)[ROW], np.int64)
-            owners[rows] = k
-            np.add.at(times, rows, 1)
+        partitioner.dataset = Table.from_dict({name: values[order].tolist() for name, values in columns.items()})
+        parts = [partitioner.load_partition(k) for k in range(partitioner.num_partitions)]
+        owners = self._owners(parts, sum(sizes))
+        train, val, test = np.split(owners, np.cumsum(sizes)[:-1])
+        return Sites(names=numbered(len(parts)), train=train, val=val, test=test)
+
+    @property
+    def _kind(self) -> str:
+        return type(self.partitioner).__name__
+
+    def _owners(self, parts: list[Any], rows: int) -> Integers:
+        if any(ROW not in part.column_names for part in parts):
+            raise InputError(f"{self._kind}: parts columns, not rows; take a partitioner that parts rows")
+        taken = [np.asarray(part[ROW], np.int64) for part in parts]
+        times = np.bincount(np.concatenate(taken), minlength=rows)
         if (times != 1).any():
             raise InputError(
-                f"{type(partitioner).__name__}: {np.count_nonzero(times == 0)} rows are in no partition and "
-                f"{np.count_nonzero(times > 1)} in several; take a partitioner that gives every row to one"
+                f"{self._kind}: puts {np.count_nonzero(times == 0)} rows in no partition and "
+                f"{np.count_nonzero(times > 1)} in several; take one that gives every row to one"
             )
-        train, val, test = np.split(owners, np.cumsum(sizes)[:-1])
-        return Sites(names=numbered(partitioner.num_partitions), train=train, val=val, test=test)
+        owners = np.empty(rows, np.int64)
+        for k, chosen in enumerate(taken):
+            owners[chosen] = k
+        return owners

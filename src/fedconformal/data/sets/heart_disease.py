@@ -86,8 +86,8 @@ def as_features(values: Floats) -> NDArray[np.float32]:
     What is missing counts as usual: a number becomes zero, a code is none of its codes.
 
     >>> patient = [63, 1, 1, 145, 0, 1, 2, 150, 0, 2.3, 3, np.nan, 6]
-    >>> as_features(np.array([patient]))[0, :4].round(1).tolist()  # age, sex, blood pressure, cholesterol (not taken)
-    [0.8, 1.0, 1.2, 0.0]
+    >>> as_features(np.array([patient]))[0, :4]  # age, sex, blood pressure, and cholesterol, which was not taken
+    array([0.8 , 1.  , 1.25, 0.  ], dtype=float32)
     """
     measured = dict(zip(FIELDS, values.T, strict=False))
     for name in NEVER_ZERO:
