@@ -49,7 +49,7 @@ class Trainer(ABC):
         batch: rows in a step.
         seed: everything random comes from it.
         weighting: a client counts by its examples, or all count alike.
-        workers: processes; None for one a core, 1 for none. The result does not depend on it.
+        workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
         device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
     """
 

@@ -105,7 +105,7 @@ def _flip(x: Tensor) -> Tensor:
 def _crop(x: Tensor) -> Tensor:
     n, channels, height, width = x.shape
     by = min(PADDING, min(height, width) // 5)
-    down, right = torch.randint(0, 2 * by + 1, (2, n, 1, 1)).to(x.device)
+    down, right = torch.randint(0, 2 * by + 1, (2, n, 1, 1)).to(x.device).unbind()
     rows = (down + torch.arange(height, device=x.device).view(1, -1, 1)).expand(n, height, width)
     columns = (right + torch.arange(width, device=x.device)).expand(n, height, width)
     places = (rows * (width + 2 * by) + columns).view(n, 1, -1).expand(n, channels, -1)
@@ -113,7 +113,8 @@ def _crop(x: Tensor) -> Tensor:
 
 
 def _jitter(x: Tensor) -> Tensor:
-    brightness, contrast, saturation = (1 + JITTER * (2 * torch.rand(3, len(x), 1, 1, 1) - 1)).to(x.device)
+    factors = 1 + JITTER * (2 * torch.rand(3, len(x), 1, 1, 1) - 1)
+    brightness, contrast, saturation = factors.to(x.device).unbind()
     x = x * brightness
     x = x + (contrast - 1) * (x - x.mean(dim=(1, 2, 3), keepdim=True))
     return (x + (saturation - 1) * (x - x.mean(dim=1, keepdim=True))).clamp_(0, 1)

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ from fedconformal.errors import InputError
 
 SLOT_BYTES = 2**28
 """Results of all clients lie in memory at once up to this size; beyond it, of a few clients a worker."""
+START_SECONDS = 3.0
+"""About what it takes to start a process that imports torch."""
 PATIENCE = 5.0
 """Seconds that a worker has to end by itself."""
 
@@ -75,7 +79,7 @@ class Crew:
         clients: the names of the clients.
         vector: how many numbers all clients get.
         out: how many numbers a client gives back.
-        workers: how many processes; None for as many as there are cores.
+        workers: how many processes; None for one a core, once the work has taken as long as they take to start.
         costs: what each client costs, such as its rows: the most expensive start first.
     """
 
@@ -93,23 +97,13 @@ class Crew:
         self.workers = available_workers(workers, len(clients))
         self._task = task
         self._vector = torch.zeros(vector)
-        count = min(len(clients), max(2 * self.workers, SLOT_BYTES // max(1, 4 * out))) if self.workers > 1 else 1
-        self._slots = torch.zeros(count, out)
-        self._order = list(range(len(clients)))
-        if costs is not None and count == len(clients):  # else results have to come in the order of the clients
-            self._order.sort(key=lambda k: -costs[k])
+        self._slots = torch.zeros(1, out)
+        self._costs = costs
+        self._wait = START_SECONDS if workers is None else 0.0
         self._team: list[_Worker] = []
 
     def __enter__(self) -> Crew:
-        if self.workers > 1:
-            self._vector.share_memory_()
-            self._slots.share_memory_()
-            try:
-                with _interrupts_held():
-                    self._team = [_start(self._task, self._vector, self._slots) for _ in range(self.workers)]
-            except BaseException:
-                self.__exit__(None, None, None)
-                raise
+        self._start_if_worth_it()
         return self
 
     def __exit__(
@@ -130,22 +124,31 @@ class Crew:
     def round(self, vector: Tensor, message: Any = None) -> Iterator[Done]:
         """Do the task for every client and yield what came out, in the order of the clients."""
         self._vector.copy_(vector.detach().reshape(-1))
-        yield from self._in_workers(message) if self.workers > 1 else self._here(message)
+        done = 0
+        while done < len(self.clients) and not self._team:
+            yield self._here(done, message)
+            done += 1
+            self._start_if_worth_it()
+        if done < len(self.clients):
+            yield from self._in_workers(range(done, len(self.clients)), message)
 
-    def _here(self, message: Any) -> Iterator[Done]:
-        for client, name in enumerate(self.clients):
-            with one_thread():
-                try:
-                    info = self._task(client, self._vector, self._slots[0], message)
-                except Exception as error:
-                    raise ClientError(f"{name}: {_told(error)}") from error
-            yield Done(client=client, out=self._slots[0], info=info)
+    def _here(self, client: int, message: Any) -> Done:
+        start = time.perf_counter()
+        with one_thread():
+            try:
+                info = self._task(client, self._vector, self._slots[0], message)
+            except Exception as error:
+                raise ClientError(f"{self.clients[client]}: {_told(error)}") from error
+        self._wait -= time.perf_counter() - start
+        return Done(client=client, out=self._slots[0], info=info)
 
-    def _in_workers(self, message: Any) -> Iterator[Done]:
-        waiting, idle = list(reversed(self._order)), list(self._team)
-        free = list(range(len(self._slots)))
+    def _in_workers(self, clients: range, message: Any) -> Iterator[Done]:
+        waiting, idle, free = list(clients), list(self._team), list(range(len(self._slots)))
+        if self._costs is not None and len(free) >= len(waiting):  # else they have to come in their order
+            waiting.sort(key=self._costs.__getitem__, reverse=True)
+        waiting.reverse()
         finished: dict[int, tuple[int, Any]] = {}
-        for client in range(len(self.clients)):
+        for client in clients:
             while client not in finished:
                 while waiting and idle and free:
                     idle.pop().begin(waiting.pop(), free.pop(), message)
@@ -156,6 +159,24 @@ class Crew:
             slot, info = finished.pop(client)
             yield Done(client=client, out=self._slots[slot], info=info)
             free.append(slot)
+
+    def _start_if_worth_it(self) -> None:
+        if self.workers == 1 or self._wait > 0 or self._team:
+            return
+        size = self._slots.shape[1]
+        slots = min(len(self.clients), max(2 * self.workers, SLOT_BYTES // max(1, 4 * size)))
+        self._slots = torch.zeros(slots, size).share_memory_()
+        self._vector.share_memory_()
+        try:
+            with _interrupts_held():
+                for _ in range(self.workers):
+                    self._team.append(_start(self._task, self._vector, self._slots))
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
+                advice = "define the model in a module, or set workers=1"
+                raise InputError(f"the task cannot be sent to a worker process ({error}); {advice}") from None
+            raise
 
 
 @contextlib.contextmanager
