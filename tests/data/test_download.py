@@ -2,10 +2,8 @@
 
 import hashlib
 import threading
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
-from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ class Stranger(BaseHTTPRequestHandler):
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")
             self.end_headers()
             return
-        if self.path == "/missing":
+        if self.path == "/missing" or not self.headers["User-Agent"].startswith("fedconformal/"):
             self.send_error(404)
             return
         self.send_response(200)
@@ -43,17 +41,12 @@ class Stranger(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server without TLS on the loopback interface, and a `connect` that lets this one address through."""
+    """A server on the loopback interface; it has no TLS, so the first address may be http here, though no other."""
     with HTTPServer(("127.0.0.1", 0), Stranger) as stranger:
         thread = threading.Thread(target=stranger.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{stranger.server_port}"
-
-        def connect(url: str) -> HTTPResponse:
-            answer: HTTPResponse = urllib.request.build_opener(download._OnlyHttps).open(url, timeout=10)
-            return answer
-
-        monkeypatch.setattr(download, "connect", connect)
+        monkeypatch.setattr(download, "connect", download.open_address)
         yield address
         stranger.shutdown()
         thread.join()

@@ -16,6 +16,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from fedconformal._version import __version__
 from fedconformal.data import store
 from fedconformal.data.base import Progress
 from fedconformal.errors import InputError
@@ -46,7 +47,14 @@ def connect(url: str) -> HTTPResponse:
     """Open an address, over https only."""
     if not url.startswith("https://"):
         raise InputError(f"{url}: only https addresses are downloaded")
-    answer: HTTPResponse = urllib.request.build_opener(_OnlyHttps).open(url, timeout=TIMEOUT)
+    return open_address(url)
+
+
+def open_address(url: str) -> HTTPResponse:
+    """Open an address, and follow it to https addresses only."""
+    opener = urllib.request.build_opener(_OnlyHttps)
+    opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse Python's own
+    answer: HTTPResponse = opener.open(url, timeout=TIMEOUT)
     return answer
 
 
@@ -84,7 +92,7 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
         reason = " ".join(str(getattr(error, "reason", None) or error).split())
         raise InputError(
             f"{release.file}: not found, and {release.url} cannot be downloaded ({reason}); "
-            f"get it elsewhere and put it in {_where()}"
+            f"get it elsewhere and put it in {store.where()}"
         ) from None
     return target
 
@@ -96,9 +104,5 @@ def locate(release: Release, *, download: bool, progress: Progress | None = None
     if also and also.exists():
         return also
     if not download:
-        raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {_where()}")
+        raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {store.where()}")
     return fetch(release, progress=progress)
-
-
-def _where() -> str:
-    return " or ".join(str(place) for place in store.places())

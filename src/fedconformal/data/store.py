@@ -26,6 +26,12 @@ def places() -> list[Path]:
     return [*([Path(own).expanduser()] if own else []), cache()]
 
 
+def where() -> str:
+    """Say where a file can be put by hand."""
+    known = " or ".join(str(place) for place in places())
+    return known if os.environ.get(VARIABLE) else f"{known} or a directory that ${VARIABLE} names"
+
+
 def find(*names: str) -> Path | None:
     """Return the first of these files that is there; a directory is searched for all of them before the next one."""
     return next((path for place in places() for name in names if (path := place / name).exists()), None)

@@ -50,8 +50,7 @@ class Fitzpatrick17k(Source):
         folder = store.find("fitzpatrick17k")
         if table is None or folder is None:
             wanted = "the table fitzpatrick17k.csv" if table is None else "the folder fitzpatrick17k of photographs"
-            where = " or ".join(str(place) for place in store.places())
-            raise InputError(f"{self.name}: {wanted} is missing; see {PAGE} and put it in {where}")
+            raise InputError(f"{self.name}: {wanted} is missing; see {PAGE} and put it in {store.where()}")
         with naming(table):
             records = read_table(table)
         classes = tuple(sorted({record[self.label] for record in records}))
