@@ -149,6 +149,7 @@ def test_partitions_are_built_from_a_configuration() -> None:
         (Dirichlet(clients=-1), "clients is -1"),
         (Dirichlet(concentration=0.0), "concentration is 0.0"),
         (Dirichlet(concentration=float("nan")), "concentration is nan"),
+        (Dirichlet(concentration=1e300), "concentration is 1e.300, expected a positive number up to 1e.09"),
         (Dirichlet(clients=40), "some of 40 sites are always left with less than 2 rows"),
         (Overlap(classes_per_client=1), "classes_per_client is 1, expected 2 to 4"),
         (Overlap(classes_per_client=5), "classes_per_client is 5, expected 2 to 4"),

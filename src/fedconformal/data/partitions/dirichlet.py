@@ -7,7 +7,6 @@ Yurochkin et al., "Bayesian nonparametric federated learning of neural networks"
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,8 @@ from fedconformal.errors import InputError
 LEAST = 2
 """Rows of every split at every site: validation rows are halved later, into temperature and calibration."""
 DRAWS = 1000
+MOST = 1e9
+"""The sites are alike long before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,8 @@ class Dirichlet(Partition):
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
         """Give every row to a site by its class and by chance."""
         check_clients(self.clients)
-        if not 0 < self.concentration < math.inf:
-            raise InputError(f"concentration is {self.concentration}, expected a positive number")
+        if not 0 < self.concentration <= MOST:
+            raise InputError(f"concentration is {self.concentration}, expected a positive number up to {MOST:g}")
         rng = np.random.default_rng(seed)
         for _ in range(DRAWS):
             shares = rng.dirichlet([self.concentration] * self.clients, size=dataset.num_classes)

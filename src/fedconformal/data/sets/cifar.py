@@ -6,6 +6,7 @@ Krizhevsky, "Learning multiple layers of features from tiny images", 2009; no li
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zlib
 from abc import abstractmethod
@@ -27,6 +28,7 @@ from fedconformal.validation import as_labels
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
 MOST_BYTES = 2**28
+CHUNK = 2**20
 
 
 class _CIFAR(Source):
@@ -121,21 +123,23 @@ class CIFAR100(_CIFAR):
 def read_members(path: Path, names: set[str]) -> dict[str, bytes]:
     """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can lead astray."""
     found: dict[str, bytes] = {}
-    unpacked = 0
     try:
-        with tarfile.open(path, "r|gz") as archive:
+        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
-                unpacked += member.size
-                if unpacked > MOST_BYTES:
-                    raise InputError(
-                        f"{path}: has more than {MOST_BYTES} bytes when unpacked; get the official file again"
-                    )
+                _check_unpacked(path, member.offset_data + member.size)
                 name = member.name.rpartition("/")[2]
                 content = archive.extractfile(member) if name in names - set(found) and member.isreg() else None
                 if content:
                     found[name] = content.read()
+            while stream.read(CHUNK):  # the checksum comes after the last byte
+                _check_unpacked(path, stream.tell())
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise unreadable(path, error) from None
     if missing := sorted(names - set(found)):
         raise InputError(f"{path}: has no {', '.join(missing)}; get the official file again")
     return found
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise InputError(f"{path}: has more than {MOST_BYTES} bytes when unpacked; get the official file again")
