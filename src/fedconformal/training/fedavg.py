@@ -18,7 +18,7 @@ from fedconformal.errors import InputError
 from fedconformal.training.base import OnRound, Progress, RoundState, Trainer, find_device
 from fedconformal.training.clients import ClientData, as_clients, pack
 from fedconformal.training.local import LocalTraining, weights_of, with_weights
-from fedconformal.training.workers import Crew
+from fedconformal.training.workers import Crew, one_thread
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class FedAvg(Trainer):
         if resume is not None:
             weights, start = _resumed(resume, weights), resume.round
         shares = [float(site.n) if self.weighting == "examples" else 1.0 for site in sites]
-        with self._crew(model, sites, len(weights)) as crew:
+        with one_thread(), self._crew(model, sites, len(weights)) as crew:
             for number in range(start, self.rounds):
                 mean = _Mean(len(weights))
                 for done in crew.round(weights, number):

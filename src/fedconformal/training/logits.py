@@ -51,7 +51,7 @@ def answer(
     found = []
     with torch.no_grad():
         for start in range(0, len(rows), BATCH):
-            x = preprocess(torch.from_numpy(rows.x[start : start + BATCH]).to(device))
+            x = preprocess(torch.tensor(rows.x[start : start + BATCH], device=device))
             found.append(model(x).float().cpu().numpy())
             if progress is not None:
                 progress(min(start + BATCH, len(rows)), len(rows), "predicting")

@@ -17,8 +17,9 @@ import pickle
 import signal
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from fedconformal.errors import InputError
 
 SLOT_BYTES = 2**28
 """Results of all clients lie in memory at once up to this size; beyond it, of a few clients a worker."""
+MOST_AHEAD = 8
 START_SECONDS = 3.0
 """About what it takes to start a process that imports torch."""
 PATIENCE = 5.0
@@ -143,19 +145,20 @@ class Crew:
         return Done(client=client, out=self._slots[0], info=info)
 
     def _in_workers(self, clients: range, message: Any) -> Iterator[Done]:
-        waiting, idle, free = list(clients), list(self._team), list(range(len(self._slots)))
+        waiting, free = list(clients), list(range(len(self._slots)))
         if self._costs is not None and len(free) >= len(waiting):  # else they have to come in their order
             waiting.sort(key=self._costs.__getitem__, reverse=True)
         waiting.reverse()
+        # Where clients are many and small, a worker has the next ones at hand and need not wait for this process.
+        ahead = 1 + min(MOST_AHEAD, len(waiting) // (8 * self.workers))
         finished: dict[int, tuple[int, Any]] = {}
         for client in clients:
             while client not in finished:
-                while waiting and idle and free:
-                    idle.pop().begin(waiting.pop(), free.pop(), message)
-                for worker in _heard(self._team):
-                    done, slot, info = worker.result(self.clients)
+                while waiting and free and (worker := min(self._team, key=len)) and len(worker) < ahead:
+                    worker.begin(waiting.pop(), free.pop(), message)
+                for heard in _heard(self._team):
+                    done, slot, info = heard.result(self.clients)
                     finished[done] = slot, info
-                    idle.append(worker)
             slot, info = finished.pop(client)
             yield Done(client=client, out=self._slots[slot], info=info)
             free.append(slot)
@@ -181,7 +184,10 @@ class Crew:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one torch thread and leave torch's random state as it was."""
+    """Compute with one torch thread and leave torch's random state as it was.
+
+    This process too: threads that wait for each other while the workers have the cores wait for long.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -195,16 +201,19 @@ def one_thread() -> Iterator[None]:
 class _Worker:
     process: Any
     pipe: Connection[Any, Any]
-    job: tuple[int, int] | None = None
+    jobs: deque[tuple[int, int]] = field(default_factory=deque)
     proven: bool = False
 
+    def __len__(self) -> int:
+        return len(self.jobs)
+
     def begin(self, client: int, slot: int, message: Any) -> None:
-        self.job = client, slot
+        self.jobs.append((client, slot))
         with contextlib.suppress(OSError):  # the worker is gone: `result` says so
             self.pipe.send((client, slot, message))
 
     def result(self, names: Sequence[str]) -> tuple[int, int, Any]:
-        client, slot = self.job or (0, 0)
+        client, slot = self.jobs.popleft()
         try:
             fault, info = self.pipe.recv()
         except (EOFError, OSError):
@@ -213,15 +222,15 @@ class _Worker:
             error = ClientError(f"{names[client]}: {fault[0]}")
             error.add_note(fault[1])
             raise error
-        self.job, self.proven = None, True
+        self.proven = True
         return client, slot, info
 
-    def _lost(self, name: str) -> ClientError:
+    def _lost(self, name: str) -> InputError:
         self.process.join(PATIENCE)
         code = self.process.exitcode
         if code == 1 and not self.proven:  # Python gave up: spawned as a copy of this program, it needs its modules
             advice = "call fit under `if __name__ == '__main__':` with the model in a module, or set workers=1"
-            return ClientError(f"{name}: its worker process could not start; {advice}")
+            return InputError(f"a worker process could not start; {advice}")
         return ClientError(f"{name}: its worker process ended with exit code {code}; was there too little memory?")
 
 
@@ -248,7 +257,7 @@ def _work(pipe: Connection[Any, Any], task: Task, vector: Tensor, slots: Tensor)
 
 
 def _heard(team: Sequence[_Worker]) -> Iterator[_Worker]:
-    busy = {worker.pipe: worker for worker in team if worker.job is not None}
+    busy = {worker.pipe: worker for worker in team if worker.jobs}
     for pipe in wait(list(busy)):
         yield busy[pipe]  # type: ignore[index]
 
