@@ -154,8 +154,8 @@ class Crew:
         finished: dict[int, tuple[int, Any]] = {}
         for client in clients:
             while client not in finished:
-                while waiting and free and (worker := min(self._team, key=len)) and len(worker) < ahead:
-                    worker.begin(waiting.pop(), free.pop(), message)
+                while waiting and free and min(worker.busy for worker in self._team) < ahead:
+                    min(self._team, key=lambda worker: worker.busy).begin(waiting.pop(), free.pop(), message)
                 for heard in _heard(self._team):
                     done, slot, info = heard.result(self.clients)
                     finished[done] = slot, info
@@ -204,7 +204,8 @@ class _Worker:
     jobs: deque[tuple[int, int]] = field(default_factory=deque)
     proven: bool = False
 
-    def __len__(self) -> int:
+    @property
+    def busy(self) -> int:
         return len(self.jobs)
 
     def begin(self, client: int, slot: int, message: Any) -> None:
