@@ -122,9 +122,12 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
 def minimise(ask: Likelihood) -> float:
     """Find the temperature between the bounds by Newton steps in 1/T, halving the interval where one would leave it."""
     low, high = 1 / MOST, 1 / LEAST
-    if ask(low)[1] >= 0:
+    slopes = ask(low)[1], ask(high)[1]
+    if slopes == (0, 0):
+        return 1.0  # flat: the rows say nothing of the temperature
+    if slopes[0] >= 0:
         return MOST
-    if ask(high)[1] <= 0:
+    if slopes[1] <= 0:
         return LEAST
     b = 1.0
     for _ in range(MOST_STEPS):
