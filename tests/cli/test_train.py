@@ -3,7 +3,9 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import fedconformal as fc
@@ -80,3 +82,45 @@ def test_bad_options(here: Path, command: Command, options: tuple[str, ...], mes
     assert message in done.err
     assert done.err.count("\n") == 1
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ({"names": np.array(["a"])}, "run.npz: names: expected a name for each client"),
+        ({"names": np.array([["a", "b"]])}, "run.npz: names: expected a name for each client"),
+        ({"temperature": np.array([1.0, 2.0])}, "run.npz: temperature is array([1., 2.]), expected a positive number"),
+        ({"temperature": np.array(-1.0)}, "run.npz: temperature is -1.0, expected a positive number"),
+        ({"temperature": np.array("warm")}, "run.npz: temperature is warm, expected a positive number"),
+        ({"names": np.array(["a", "../b"])}, "run.npz: the client"),
+    ],
+)
+def test_a_run_with_wrong_names_or_temperature(
+    tmp_path: Path, command: Command, array: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "run.npz"
+    rows: dict[str, Any] = {
+        "val_logits": np.eye(2) * 3 - 1,
+        "val_labels": np.array([0, 1]),
+        "val_clients": np.array([0, 1]),
+    }
+    np.savez(path, **rows, **array)
+    done = command("summarize", path, "-o", tmp_path / "sites")
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "sites").exists()
+
+
+def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "run.npz"
+    rows: dict[str, Any] = {
+        "val_logits": np.eye(2) * 3 - 1,
+        "val_labels": np.array([0, 1]),
+        "val_clients": np.array([1, 0]),
+    }
+    np.savez(path, **rows, names=np.array(["va", "zurich"]), temperature=np.array(2.5))
+    for options, temperature in (((), 2.5), (("--temperature", "4"), 4.0)):
+        command.ok("summarize", path, "-o", tmp_path / "sites", *options)
+        summary = fc.Summary.from_bytes((tmp_path / "sites" / "zurich.fcs").read_bytes())
+        assert summary.sites == ("zurich",)
+        assert summary.origin.temperature == temperature

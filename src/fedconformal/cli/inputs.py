@@ -84,8 +84,13 @@ def read_run(path: Path, part: str) -> Run:
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
     with naming(path):
-        temperature = as_temperature(float(arrays["temperature"])) if "temperature" in arrays else None
-        return Run(logits, labels, _named(clients, arrays.get("names")), temperature)
+        return Run(logits, labels, _named(clients, arrays.get("names")), _temperature(arrays.get("temperature")))
+
+
+def _temperature(found: NDArray[Any] | None) -> float | None:
+    if found is None:
+        return None
+    return as_temperature(found.item() if found.shape == () else found)
 
 
 def _named(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
