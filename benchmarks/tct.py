@@ -1,14 +1,12 @@
 """TCT's two costs: gradient features against one backward pass a row, and the linear stage against its plain loop.
 
-    python benchmarks/tct.py [--features-only] [--rounds 10]
+    python benchmarks/tct.py [features] [linear] [--rounds 10]
 
 One thread throughout. Features are timed in turn, the fastest round counts. The linear stage is timed as a whole (inner
 products and ten rounds of 500 steps) at one client; the plain loop in weight space takes too long for that, so a few of
 its steps are timed before and after, the fastest counts, and the rest is extrapolated: all steps cost the same. That
 both give the same theta is checked on as many steps as were timed.
 """
-
-# ruff: noqa: T201
 
 from __future__ import annotations
 
@@ -125,11 +123,18 @@ def linear_stage(rows: int, columns: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Print tables and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--features-only", action="store_true")
+    parser.add_argument("parts", nargs="*", default=["features", "linear"], choices=["features", "linear"])
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [features("lenet", (1, 28, 28), 512, 60_000), features("resnet14", (3, 32, 32), 96, 10_000)]
+    if "features" in options.parts:
+        show_features([features("lenet", (1, 28, 28), 512, 60_000), features("resnet14", (3, 32, 32), 96, 10_000)])
+    if "linear" in options.parts:
+        show_linear_stage([linear_stage(n, 60_000, options.rounds) for n in (2000, 6000)])
+
+
+def show_features(rows: list[dict[str, Any]]) -> None:
+    """Print and write what was measured."""
     table(
         ["network", "loop ms a row", "batched ms", "speedup", "wanted", "difference"],
         [
@@ -137,10 +142,11 @@ def main() -> None:
             for row in rows
         ],
     )
-    if options.features_only:
-        return
-    stages = [linear_stage(n, 60_000, options.rounds) for n in (2000, 6000)]
-    print()
+    save("tct_features", {"threads": 1, "rows": rows})
+
+
+def show_linear_stage(rows: list[dict[str, Any]]) -> None:
+    """Print and write what was measured."""
     table(
         ["rows", "plain s", "ours s", "inner products s", "speedup", "wanted", "difference"],
         [
@@ -153,10 +159,10 @@ def main() -> None:
                 row["wanted"],
                 row["largest_difference"],
             ]
-            for row in stages
+            for row in rows
         ],
     )
-    save("tct", {"threads": 1, "features": rows, "linear_stage": stages})
+    save("tct_linear", {"threads": 1, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -42,12 +42,13 @@ def gradient(features: Tensor, y: Tensor, theta: Tensor, loss: Loss) -> Tensor:
         target = torch.nn.functional.one_hot(y, len(theta)) - 1 / len(theta)
         value = (z - target).square().sum(dim=1).mean() / 2
     value.backward()
-    assert theta.grad is not None
-    return theta.grad
+    found = theta.grad
+    assert found is not None
+    return found
 
 
 def gram_of(features: Tensor) -> Tensor:
-    out = torch.empty(len(features), len(features))
+    out: Tensor = torch.empty(len(features), len(features))
     Matrix(features).gram(out)
     return out
 

@@ -120,8 +120,8 @@ def test_sites_without_rows_are_left_out() -> None:
     logits, labels = apart(sites(2.0))
     empty = np.empty((0, 4)), np.empty(0, dtype=np.int64)
     for method in ("pooled", "mean"):
-        with_empty = fit_temperature([empty[0], *logits], [empty[1], *labels], method=method)  # type: ignore[arg-type]
-        assert with_empty == fit_temperature(logits, labels, method=method)  # type: ignore[arg-type]
+        with_empty = fit_temperature([empty[0], *logits], [empty[1], *labels], method=method)
+        assert with_empty == fit_temperature(logits, labels, method=method)
     with pytest.raises(InputError, match="no site has rows"):
         fit_temperature([empty[0]], [empty[1]])
 
