@@ -1,6 +1,6 @@
 """A FedAvg round of LeNet clients: our workers against the plain loop over clients with torch's default threads.
 
-    python benchmarks/training.py [--rows 30000] [--rounds 5]
+    python benchmarks/training.py [--rows 60000] [--rounds 3]
 
 The plain loop is what one writes first: for each client a copy of the model, a DataLoader of its rows, torch's SGD,
 and the mean of the state dicts. It has the same batches, steps and arithmetic to do. Both are timed in turn, and the
@@ -122,8 +122,8 @@ def cost_of_many_clients(rows: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Print both tables and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=30_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"A FedAvg round, LeNet, {options.rows} images, 10 clients; wanted: at least 1.6x\n")
     loop = against_the_plain_loop(options.rows, options.rounds)
