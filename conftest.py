@@ -1,8 +1,6 @@
-"""Without torch, the parts that need it are left out of the doctests; their tests skip themselves."""
+"""Without torch, what needs it is left out of the doctests; its tests skip themselves."""
 
 import importlib.util
 
-needs_torch = ("models", "training")
-collect_ignore_glob = [
-    f"src/fedconformal/{part}/*" for part in needs_torch if importlib.util.find_spec("torch") is None
-]
+NEEDS_TORCH = ["src/fedconformal/models/*", "src/fedconformal/training/*", "tests/training/tasks.py"]
+collect_ignore_glob = NEEDS_TORCH if importlib.util.find_spec("torch") is None else []
