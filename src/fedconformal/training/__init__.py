@@ -15,15 +15,21 @@ from fedconformal.training.clients import ClientData, as_clients
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.fedprox import FedProx
 from fedconformal.training.preprocess import Preprocess, normalise
+from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.temperature import Temperature, fit_temperature
 
 __all__ = [
+    "TCT",
     "Central",
     "ClientData",
     "FedAvg",
     "FedProx",
+    "LinearisedModel",
     "Preprocess",
     "RoundState",
+    "Temperature",
     "Trainer",
     "as_clients",
+    "fit_temperature",
     "normalise",
 ]
