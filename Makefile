@@ -8,8 +8,11 @@ PEERS := benchmarks/.venv
 # Both variables: older versions of pip read only the first when they build the package itself.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 
+# By its plain version: a range could bring a build for graphics cards, gigabytes larger.
+TORCH := torch==2.13.0
+
 # Flower's upper bounds, so that the pins still fit when it is installed beside; typer 0.20 goes with click 8.3.
-FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4"
+FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4" "protobuf<7"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -43,9 +46,10 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,parquet]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,images,parquet,tensorboard]" editables $(FLOWER_BOUNDS); \
 	grep '^#' constraints.txt > constraints.new; \
-	"$$fresh/bin/python" -m pip freeze --exclude-editable >> constraints.new; \
+	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
 	echo "constraints.txt is renewed: see git diff, then make test"
 
@@ -71,11 +75,13 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv --clear $(VENV)
 
 $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP_INSTALL) $(TORCH)
 	$(PIP_INSTALL) -e ".[demo]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e ".[dev,demo,parquet]"
+	$(PIP_INSTALL) $(TORCH)
+	$(PIP_INSTALL) -e ".[dev,demo,images,parquet,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

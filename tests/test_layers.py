@@ -16,6 +16,9 @@ LAYERS = (
     ("errors", "chunks"),
     ("validation", "registry"),
     ("files",),
+    ("data",),
+    ("models",),
+    ("training",),
     ("scores",),
     ("summaries",),
     ("guarantees",),
@@ -41,7 +44,7 @@ RESERVED = {
 }
 
 # Slow to load, or an extra: imported inside the function that needs it.
-LATE = {"altair", "scipy", "sklearn"}
+LATE = {"PIL", "altair", "datasets", "scipy", "sklearn"}
 
 
 class Import(NamedTuple):

@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 
 import fedconformal as fc
+from fedconformal.cli.demo import METHODS
 from tests.cli.command import Command
 
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    pytest.importorskip("torch", reason="the demo trains with torch")
+    pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
     monkeypatch.chdir(tmp_path)
     done = command.ok("demo")
     assert "The report lies in fedconformal-demo/report.html" in done.out
@@ -20,3 +23,21 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     assert "http" not in page.replace("http-equiv", "")
     for site in range(10):
         assert f"site-{site}" in page
+    rows = [line.split() for line in done.out.splitlines()]
+    found = {row[0]: [float(cell) for cell in row[1:]] for row in rows if row and row[0] in METHODS and len(row) == 4}
+    assert list(found) == list(METHODS)
+    accuracy = {method: cells[0] for method, cells in found.items()}
+    assert accuracy["central"] > 0.93
+    assert accuracy["tct"] > 0.9
+    assert accuracy["tct"] > accuracy["fedavg"]
+    for _, coverage, size in found.values():
+        assert coverage > 0.85
+        assert 1 <= size <= 10
+
+
+def test_the_demo_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    done = command("demo")
+    assert done.code == 2
+    assert done.err == "error: the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 stdout = Console(highlight=False, soft_wrap=True)
@@ -32,6 +33,15 @@ def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a bar on stderr while going through the items; it vanishes at the end."""
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         yield from bar.track(items, total=total, description=label)
+
+
+@contextmanager
+def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a bar on stderr, and give what moves it: how much is done, of how much, and what is being done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -45,7 +45,7 @@ def evaluate(
     if labels is None:
         if clients is not None:
             raise InputError("--clients goes with LABELS; a training run has its own")
-        logits, truth, ids = read_run(probs, "test")
+        logits, truth, ids, _ = read_run(probs, "test")
         rows = checked_probabilities(logits, str(probs), Source.logits, temperature)
         truth = as_labels(truth, rows=len(rows), classes=rows.shape[1], name=f"{probs}: test_labels")
     else:

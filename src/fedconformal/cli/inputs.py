@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -23,6 +23,7 @@ from fedconformal.validation import (
     Probabilities,
     as_labels,
     as_probabilities,
+    as_temperature,
     softmax,
 )
 
@@ -62,7 +63,16 @@ def read_labels(path: Path, probs: Probabilities) -> Integers:
     return as_labels(read_array(path, "labels"), rows=len(probs), classes=probs.shape[1], name=str(path))
 
 
-def read_run(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+class Run(NamedTuple):
+    """One part of a training run's logits.npz; `temperature` is the run's own, if it has one."""
+
+    logits: NDArray[Any]
+    labels: NDArray[Any]
+    clients: NDArray[Any]
+    temperature: float | None
+
+
+def read_run(path: Path, part: str) -> Run:
     """Read logits, labels and clients of one part ("val" or "test") of a training run's logits.npz."""
     wanted = [f"{part}_{name}" for name in ("logits", "labels", "clients")]
     if path.suffix != ".npz":
@@ -76,7 +86,24 @@ def read_run(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any], NDArray
     logits, labels, clients = (arrays[name] for name in wanted)
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
-    return logits, labels, clients
+    with naming(path):
+        return Run(logits, labels, _named(clients, arrays.get("names")), _temperature(arrays.get("temperature")))
+
+
+def _temperature(found: NDArray[Any] | None) -> float | None:
+    if found is None:
+        return None
+    return as_temperature(found.item() if found.shape == () else found)
+
+
+def _named(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+    """Turn positions into names where the run has them."""
+    if names is None:
+        return clients
+    if names.ndim != 1 or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
+        raise InputError("names: expected a name for each client")
+    named: NDArray[Any] = names[clients]
+    return named
 
 
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:

@@ -53,7 +53,9 @@ def summarize(
     ] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
-    temperature: Annotated[float | None, typer.Option(help="Divide logits by this; recorded in the summary.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Divide logits by this; recorded.", show_default="the run's")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
     by_class: Annotated[
@@ -81,7 +83,6 @@ def summarize(
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
-        about["temperature"] = 1.0 if temperature is None else temperature
         written = _of_run(files[0], temperature, about, output)
         output.mkdir(parents=True, exist_ok=True)
     for path, summary in written.items():
@@ -119,14 +120,15 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
 
 
 def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output: Path) -> dict[Path, Summary]:
-    logits, labels, clients = read_run(path, "val")
-    rows = checked_probabilities(logits, str(path), Source.logits, temperature)
-    truth = as_labels(labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
-    ids = np.unique(clients)
+    run = read_run(path, "val")
+    about["temperature"] = next(t for t in (temperature, run.temperature, 1.0) if t is not None)
+    rows = checked_probabilities(run.logits, str(path), Source.logits, about["temperature"])
+    truth = as_labels(run.labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
+    ids = np.unique(run.clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
-        mine = clients == client
-        name = f"client-{client}"
+        mine = run.clients == client
+        name = str(client) if ids.dtype.kind == "U" else f"client-{client}"
         if Path(name).name != name:
             raise InputError(f"{path}: the client {client!r} cannot be a file name")
         written[output / f"{name}.fcs"] = _of_site(rows[mine], truth[mine], str(path), about, name)

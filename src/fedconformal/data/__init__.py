@@ -1,0 +1,42 @@
+"""Data sets by name, and the ways to part them among sites."""
+
+from __future__ import annotations
+
+from fedconformal.data import partitions
+from fedconformal.data.base import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.data.partitions import Partition, Sites
+from fedconformal.data.sets import Source
+from fedconformal.registry import find, members
+
+__all__ = [
+    "SPLITS",
+    "Dataset",
+    "Partition",
+    "Progress",
+    "Rows",
+    "Sites",
+    "Source",
+    "Split",
+    "load",
+    "names",
+    "partitions",
+]
+
+
+def names() -> list[str]:
+    """Return the names of the data sets there are.
+
+    >>> "digits" in names()
+    True
+    """
+    return sorted(members(Source))
+
+
+def load(name: str, *, download: bool = True, progress: Progress | None = None) -> Dataset:
+    """Load a data set: from $FEDCONFORMAL_DATA, from the user's cache, or, if it may, from its publisher.
+
+    >>> digits = load("digits")
+    >>> len(digits.train), len(digits.val), len(digits.test), digits.shape
+    (1078, 360, 359, (1, 8, 8))
+    """
+    return find(name, Source)().load(download=download, progress=progress)

@@ -1,0 +1,45 @@
+"""Sites that differ in what they see: each has some of the classes, as in the paper's experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedconformal.data.base import Dataset
+from fedconformal.data.partitions.base import Partition, Sites, deal_by_class
+from fedconformal.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes(Partition):
+    """Each site has the classes of one group; a class in several groups is dealt out evenly among them.
+
+    Without `groups` they are those that the paper uses for the data set.
+
+    >>> from fedconformal.data import load
+    >>> digits = load("digits")
+    >>> sites = Classes(groups=((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))).split(digits)
+    >>> sorted({int(label) for label in sites.rows(digits, "val", 1).y})
+    [5, 6, 7, 8, 9]
+    """
+
+    name = "classes"
+
+    groups: Sequence[Sequence[int]] | None = None
+
+    def split(self, dataset: Dataset, seed: int = 0) -> Sites:
+        """Give every row to a site by its class."""
+        groups = dataset.groups if self.groups is None else self.groups
+        if groups is None:
+            raise InputError(f"{dataset.name}: the paper has no class groups for it; give groups, or part it otherwise")
+        held = np.zeros((dataset.num_classes, len(groups)))
+        for k, group in enumerate(groups):
+            for label in group:
+                if not 0 <= label < dataset.num_classes:
+                    raise InputError(f"groups: {label} is no class of {dataset.name}, expected 0 to {len(held) - 1}")
+                held[label, k] = 1
+        if missing := [str(label) for label in np.flatnonzero(held.sum(axis=1) == 0)]:
+            raise InputError(f"groups: no site has class {', '.join(missing)} of {dataset.name}; put it in a group")
+        return deal_by_class(dataset, held, seed)

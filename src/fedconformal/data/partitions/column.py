@@ -1,0 +1,43 @@
+"""Sites as they are in life: the hospital, the camera or the skin type that a column of the data names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedconformal.data.base import SPLITS, Dataset
+from fedconformal.data.partitions.base import Partition, Sites
+from fedconformal.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Partition):
+    """One site for each value of a column, in the order of the alphabet; nothing is left to chance.
+
+    Rows without a value belong nowhere: leave them out first, with `dataset.having(column)`.
+
+    >>> import numpy as np
+    >>> from fedconformal.data import Dataset, Rows
+    >>> rows = Rows(x=np.zeros((3, 1), np.float32), y=np.array([0, 0, 0]), columns={"ward": np.array(["b", "a", "b"])})
+    >>> sites = Column(column="ward").split(Dataset(name="tiny", classes=("c",), train=rows, val=rows, test=rows))
+    >>> sites.names, sites.train.tolist()
+    (('a', 'b'), [1, 0, 1])
+    """
+
+    name = "column"
+
+    column: str
+
+    def split(self, dataset: Dataset, seed: int = 0) -> Sites:
+        """Give every row to the site that its column names."""
+        values = {split: dataset.column(split, self.column) for split in SPLITS}
+        every = np.concatenate(list(values.values()))
+        if nowhere := int(np.count_nonzero(every == "")):
+            raise InputError(
+                f"{dataset.name}: {nowhere} rows have no value in {self.column!r}; "
+                f"leave them out with dataset.having({self.column!r})"
+            )
+        sites = np.unique(every)
+        owners = {split: np.searchsorted(sites, values[split]) for split in SPLITS}
+        return Sites(names=tuple(str(site) for site in sites), **owners)

@@ -1,0 +1,53 @@
+"""Sites that differ by chance, as much as one number says.
+
+The parts of a class that the sites get are a draw from a Dirichlet distribution: nearly equal when the
+concentration is large, nearly all at one site when it is small.
+Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedconformal.data.base import SPLITS, Dataset
+from fedconformal.data.partitions.base import Partition, Sites, check_clients, deal_by_class, sizes_by_class
+from fedconformal.errors import InputError
+
+LEAST = 2
+"""Rows of every split at every site: validation rows are halved later, into temperature and calibration."""
+DRAWS = 1000
+MOST = 1e9
+"""The sites are alike long before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dirichlet(Partition):
+    """Draw each class's parts, the same for all splits; draw again while a site is left with less than two rows.
+
+    >>> from fedconformal.data import load
+    >>> sites = Dirichlet(clients=3, concentration=0.5).split(load("digits"), seed=1)
+    >>> int(sites.sizes("train").sum())
+    1078
+    """
+
+    name = "dirichlet"
+
+    clients: int = 10
+    concentration: float = 0.5
+
+    def split(self, dataset: Dataset, seed: int = 0) -> Sites:
+        """Give every row to a site by its class and by chance."""
+        check_clients(self.clients)
+        if not 0 < self.concentration <= MOST:
+            raise InputError(f"concentration is {self.concentration}, expected a positive number up to {MOST:g}")
+        rng = np.random.default_rng(seed)
+        for _ in range(DRAWS):
+            shares = rng.dirichlet([self.concentration] * self.clients, size=dataset.num_classes)
+            if all(sizes_by_class(dataset, split, shares).sum(axis=0).min() >= LEAST for split in SPLITS):
+                return deal_by_class(dataset, shares, seed)
+        raise InputError(
+            f"{dataset.name}: at concentration {self.concentration:g} some of {self.clients} sites are always left "
+            f"with less than {LEAST} rows of a split; take fewer clients or a larger concentration"
+        )

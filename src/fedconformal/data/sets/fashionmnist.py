@@ -1,0 +1,87 @@
+"""FashionMNIST: 28 x 28 photographs of clothes, in the IDX files that its makers publish.
+
+Xiao, Rasul and Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms",
+2017; MIT licence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.data import store
+from fedconformal.data.base import Dataset, Progress, Rows, Split
+from fedconformal.data.download import Release, locate
+from fedconformal.data.sets.base import Source, in_groups_of
+from fedconformal.data.sets.images import as_images, halves, read_images
+from fedconformal.errors import InputError
+from fedconformal.files import naming, unreadable
+from fedconformal.validation import as_labels
+
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+"""Where Debian's package dataset-fashion-mnist puts the files."""
+ADDRESS = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion"
+FILES = {
+    "train-images-idx3-ubyte.gz": (26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
+    "train-labels-idx1-ubyte.gz": (29515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
+    "t10k-images-idx3-ubyte.gz": (4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
+    "t10k-labels-idx1-ubyte.gz": (5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
+}
+CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+MOST_BYTES = 2**28
+
+
+class FashionMNIST(Source):
+    """60,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
+
+    name = "fashionmnist"
+
+    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+        """Read an .npz file if there is one, and the four official files otherwise."""
+        parts: dict[Split, Rows]
+        if path := store.find("fashionmnist.npz"):
+            parts = read_images(path, classes=len(CLASSES))
+        else:
+            found = [_locate(name, download=download, progress=progress) for name in FILES]
+            parts = {"train": _rows(*found[:2]), "test": _rows(*found[2:])}
+        if "val" not in parts:
+            parts["val"], parts["test"] = halves(parts["test"])
+        return Dataset(name=self.name, classes=CLASSES, groups=in_groups_of(1, len(CLASSES)), **parts)
+
+
+def _locate(name: str, *, download: bool, progress: Progress | None) -> Path:
+    size, sha256 = FILES[name]
+    release = Release(file=f"fashionmnist/{name}", url=f"{ADDRESS}/{name}", most=size, checksum=f"sha256:{sha256}")
+    return locate(release, download=download, progress=progress, also=DEBIAN / name)
+
+
+def _rows(images: Path, labels: Path) -> Rows:
+    with naming(images):
+        x = as_images(read_idx(images), "images")
+    with naming(labels):
+        return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(CLASSES)))
+
+
+def read_idx(path: Path) -> NDArray[Any]:
+    """Read a gzipped IDX file of bytes: two zeros, the type 8, the number of axes, their lengths, the bytes."""
+    try:
+        with gzip.open(path) as file:
+            start = file.read(4)
+            axes = start[3] if start[:3] == b"\0\0\x08" and len(start) == 4 else 0
+            lengths = file.read(4 * axes)
+            shape = tuple(int(length) for length in np.frombuffer(lengths[: len(lengths) // 4 * 4], ">u4"))
+            size = math.prod(shape)
+            if not axes or len(shape) != axes or not 0 < size <= MOST_BYTES:
+                raise InputError(f"{path}: is no IDX file of bytes; get the official file again")
+            content = file.read(size + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise unreadable(path, error) from None
+    if len(content) != size:
+        raise InputError(f"{path}: does not hold the {size} bytes it says; get the official file again")
+    return np.frombuffer(content, np.uint8).reshape(shape)

@@ -1,0 +1,80 @@
+"""Images in an .npz file, as MedMNIST lays them out, checked before anything is made of them.
+
+Arrays `train_images` (n, height, width) or (n, height, width, channels) of bytes and `train_labels`, likewise
+`val_*` and `test_*`. Any other array with one text a row, such as `train_source`, becomes a column.
+Yang et al., "MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical image classification", 2023.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.data.base import SPLITS, Rows, Split
+from fedconformal.errors import InputError
+from fedconformal.files import naming, read_npz
+from fedconformal.validation import as_labels
+
+MOST_BYTES = 2**32
+"""Once unpacked; no set here comes near it."""
+
+
+def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
+    """Read the splits that a file has; training and test rows it must have."""
+    with naming(path):
+        _check_size(path)
+        arrays = read_npz(path)
+        found: dict[Split, Rows] = {
+            split: _rows(arrays, split, classes) for split in SPLITS if f"{split}_images" in arrays
+        }
+        if not {"train", "test"} <= set(found):
+            raise InputError(f"holds {', '.join(sorted(arrays)) or 'nothing'}; expected train_images and test_images")
+    return found
+
+
+def as_images(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
+    """Bring (n, height, width) or (n, height, width, channels) into (n, channels, height, width).
+
+    >>> as_images(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
+    (5, 3, 28, 28)
+    """
+    if array.ndim == 3:
+        array = array[..., np.newaxis]
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
+        raise InputError(f"{what}: {array.dtype} {array.shape}, expected bytes (rows, height, width[, 3])")
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+
+
+def halves(rows: Rows) -> tuple[Rows, Rows]:
+    """Cut rows at random into two halves, the same ones on every call."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    middle = len(rows) // 2
+    return rows.take(np.sort(order[:middle])), rows.take(np.sort(order[middle:]))
+
+
+def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:
+    images = as_images(arrays[f"{split}_images"], f"{split}_images")
+    if f"{split}_labels" not in arrays:
+        raise InputError(f"has {split}_images but no {split}_labels")
+    labels = as_labels(arrays[f"{split}_labels"], rows=len(images), classes=classes, name=f"{split}_labels")
+    columns = {
+        name.removeprefix(f"{split}_"): values
+        for name, values in arrays.items()
+        if name.startswith(f"{split}_") and values.dtype.kind == "U" and values.shape == (len(images),)
+    }
+    return Rows(x=images, y=labels, columns=columns)
+
+
+def _check_size(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (OSError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read ({reason}); remove it, and the official file is downloaded") from None
+    if size > MOST_BYTES:
+        raise InputError(f"has {size} bytes when unpacked, more than {MOST_BYTES}")

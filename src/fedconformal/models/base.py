@@ -1,0 +1,122 @@
+"""What every network says of itself: the inputs it takes, and which attribute is its last linear layer."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fedconformal.errors import InputError
+from fedconformal.registry import find
+
+UNREADABLE = (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
+MAX_CLASSES = 2**20
+
+
+class Network(nn.Module, ABC):
+    """A network from inputs of one shape to one logit a class.
+
+    Args:
+        shape: of one input, (channels, height, width) or (columns,).
+        classes: how many logits there are.
+    """
+
+    name: ClassVar[str]
+    """How it is called in a config."""
+    head_name: ClassVar[str]
+    """Where its last linear layer is, so that transfer and linearisation can replace it."""
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__()
+        if len(shape) not in (1, 3) or min(*shape, classes) < 1 or classes > MAX_CLASSES:
+            raise InputError(
+                f"{self.name}: has the input shape {tuple(shape)} and {classes} classes, expected "
+                "(channels, height, width) or (columns,) and at least one class"
+            )
+        self.shape = tuple(shape)
+        self.classes = classes
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Turn a batch of inputs into logits."""
+
+
+class ImageNetwork(Network):
+    """A network that needs images of at least some size.
+
+    Args:
+        shape: of one image, (channels, height, width).
+        classes: how many logits there are.
+    """
+
+    least_side: ClassVar[int] = 1
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__(shape, classes)
+        if len(shape) != 3 or min(shape[1:]) < self.least_side:
+            side = self.least_side
+            raise InputError(
+                f"{self.name}: needs images of at least {side} by {side} pixels, got inputs of shape {tuple(shape)}; "
+                "take mlp or logistic"
+            )
+
+
+def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:
+    """Make a network with weights drawn from a seed; the global random state stays as it is.
+
+    >>> network = build("lenet", shape=(1, 28, 28), classes=10, seed=1)
+    >>> sum(weight.numel() for weight in network.parameters())
+    61706
+    """
+    cls: type[Network] = find(name, Network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return cls(shape, classes)
+
+
+def load_weights(model: nn.Module, path: str | Path) -> None:
+    """Fill a model from a file of tensors; every name and every shape has to match.
+
+    Only tensors are read: a file that would run code is refused.
+    """
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except UNREADABLE as error:
+        reason = getattr(error, "strerror", None) or "not a file of tensors, as torch.save writes of a state_dict"
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    given = _state(found, path)
+    expected = model.state_dict()
+    absent = [name for name in expected if name not in given]
+    unknown = [name for name in given if name not in expected]
+    if absent or unknown:
+        parts = [f"lacks {_some(absent)}"] * bool(absent) + [f"has {_some(unknown)} too many"] * bool(unknown)
+        raise InputError(f"{path}: {' and '.join(parts)}; is it of another model than {_called(model)}?")
+    for name, weight in expected.items():
+        if given[name].shape != weight.shape:
+            raise InputError(
+                f"{path}: {name} has shape {tuple(given[name].shape)}, expected {tuple(weight.shape)}; "
+                "check the number of classes and of channels"
+            )
+    model.load_state_dict(given)
+
+
+def _state(found: Any, path: str | Path) -> Mapping[str, Tensor]:
+    if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
+        found = found["state_dict"]
+    if not isinstance(found, Mapping) or not found or not all(isinstance(weight, Tensor) for weight in found.values()):
+        raise InputError(f"{path}: holds no weights by name; save a model's state_dict()")
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _called(model: nn.Module) -> str:
+    return model.name if isinstance(model, Network) else type(model).__name__

@@ -1,0 +1,158 @@
+"""Large matrices in memory, or on disk where they do not fit, that worker processes share without copying."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedconformal.errors import InputError
+
+BLOCK_BYTES = 2**26
+"""Rows in half precision are turned to float32 in pieces of this size."""
+GRAM_ROWS = 1024
+LARGEST_HALF = 65504.0
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Rows of numbers, as float32 or in half precision, with the products that training needs.
+
+    >>> matrix = Matrix(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    >>> matrix.times(torch.tensor([[1.0, 0.0, 0.0]]))
+    tensor([[1., 4.]])
+    >>> matrix.combine(torch.tensor([[1.0, 1.0]]))
+    tensor([[5., 7., 9.]])
+    """
+
+    tensor: Tensor
+
+    @property
+    def half(self) -> bool:
+        """Whether the numbers have half precision."""
+        return self.tensor.dtype == torch.float16
+
+    def write(self, rows: slice, values: Tensor) -> None:
+        """Store some rows."""
+        self.tensor[rows] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
+
+    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the rows as float32, some at a time; all at once where they are float32 anyway."""
+        rows, columns = self.tensor.shape
+        step = step or (max(1, BLOCK_BYTES // (4 * columns)) if self.half else rows)
+        for start in range(0, rows, step):
+            some = slice(start, min(start + step, rows))
+            yield some, self.tensor[some].float()
+
+    def times(self, matrix: Tensor) -> Tensor:
+        """Return `matrix` times the transpose: a column for each of our rows."""
+        return torch.cat([matrix @ block.T for _, block in self.blocks()], dim=1)
+
+    def combine(self, matrix: Tensor) -> Tensor:
+        """Return `matrix` times this: combinations of our rows."""
+        total = torch.zeros(len(matrix), self.tensor.shape[1], device=matrix.device)
+        for rows, block in self.blocks():
+            total.addmm_(matrix[:, rows], block)
+        return total
+
+    def gram(self, out: Tensor) -> None:
+        """Write the inner products of all rows; of two blocks that mirror each other one is worked out."""
+        for rows, block in self.blocks(GRAM_ROWS):
+            for others, other in self.blocks(GRAM_ROWS):
+                if others.start > rows.start:
+                    break
+                product = block @ other.T
+                out[rows, others] = product
+                out[others, rows] = product.T
+
+
+@dataclass(eq=False, kw_only=True)
+class Numbers:
+    """A long vector, in memory or in a file; a process that gets it opens the file anew."""
+
+    length: int
+    path: Path | None = None
+    half: bool = False
+    _tensor: Tensor | None = field(default=None, repr=False)
+
+    @classmethod
+    def in_memory(cls, length: int, *, device: torch.device, shared: bool) -> Numbers:
+        """Make room in memory; `shared` is for worker processes."""
+        tensor = torch.empty(length, device=device)
+        return cls(length=length, _tensor=tensor.share_memory_() if shared else tensor)
+
+    @classmethod
+    def on_disk(cls, length: int, path: Path, *, half: bool) -> Numbers:
+        """Make room in a file; all of it at once, so that a full disk is noticed here and not in the middle."""
+        size = max(1, length) * (2 if half else 4)
+        try:
+            with path.open("wb") as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:
+                    file.truncate(size)
+        except OSError as error:
+            need = f"{size / 2**30:.1f} GB of features"
+            raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); use fewer coordinates") from None
+        return cls(length=length, path=path, half=half)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_tensor": self._tensor if self.path is None else None}
+
+    @property
+    def tensor(self) -> Tensor:
+        """The vector."""
+        if self._tensor is None:
+            dtype = torch.float16 if self.half else torch.float32
+            self._tensor = torch.from_file(str(self.path), shared=True, size=self.length, dtype=dtype)
+        return self._tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Room:
+    """Where the features and the inner products of all clients are: two vectors, however many clients there are."""
+
+    sizes: tuple[int, ...]
+    columns: int
+    features: Numbers
+    products: Numbers
+
+    @classmethod
+    def make(
+        cls, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, shared: bool
+    ) -> Room:
+        """Make room in memory, or in a folder if it is more than `memory` GB; features then have half precision."""
+        features, products = sum(sizes) * columns, sum(_products(n, columns) for n in sizes)
+        if 4 * (features + products) <= memory * 2**30:
+            vectors = [Numbers.in_memory(n, device=device, shared=shared) for n in (features, products)]
+        else:
+            vectors = [
+                Numbers.on_disk(features, folder / "features", half=True),
+                Numbers.on_disk(products, folder / "products", half=False),
+            ]
+        return cls(sizes=tuple(sizes), columns=columns, features=vectors[0], products=vectors[1])
+
+    def matrix(self, client: int) -> Matrix:
+        """Return the features of one client."""
+        first, last = _ends([n * self.columns for n in self.sizes], client)
+        return Matrix(self.features.tensor[first:last].view(-1, self.columns))
+
+    def gram(self, client: int) -> Tensor | None:
+        """Return the inner products of one client's rows, or None if it has too many rows for them to be of use."""
+        first, last = _ends([_products(n, self.columns) for n in self.sizes], client)
+        return self.products.tensor[first:last].view(self.sizes[client], -1) if first < last else None
+
+
+def _products(rows: int, columns: int) -> int:
+    """Steps on inner products cost rows^2, steps on features twice rows times columns."""
+    return rows * rows if rows < 2 * columns else 0
+
+
+def _ends(lengths: list[int], k: int) -> tuple[int, int]:
+    last = list(accumulate(lengths))[k]
+    return last - lengths[k], last

@@ -1,0 +1,126 @@
+"""From training to sets with the commands alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+
+TORCHLESS = """
+import sys
+sys.modules["torch"] = None
+from fedconformal.cli.app import run
+sys.exit(run(["train", "--dataset", "digits", "-o", sys.argv[1]]))
+"""
+
+
+def test_without_torch(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", TORCHLESS, str(tmp_path / "run")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: training needs torch: pip install 'fedconformal[train]'\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("torch", reason="training needs torch")
+    pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_from_training_to_sets(here: Path, command: Command) -> None:
+    done = command.ok("train", "--dataset", "digits", "--method", "central", "--rounds", "15", "-o", "run")
+    assert "accuracy 0.9" in done.out
+    assert "temperature" in done.out
+    following = "fedconformal summarize run/logits.npz -o run/sites"
+    assert done.out.endswith(f"$ {following}\n")
+    command.ok(*following.split()[1:])
+    sites = sorted(Path("run/sites").glob("*.fcs"))
+    assert [site.name for site in sites] == [f"site-{k}.fcs" for k in range(10)]
+    command.ok("calibrate", *sites, "--alpha", "0.1", "-o", "predictor.json")
+    result = command.ok("train", "--resume", "-o", "run", "--json").json
+    assert result["next"] == following
+    assert fc.load("predictor.json").certificate.temperature == result["temperature"]
+    found = command.ok("evaluate", "predictor.json", "run/logits.npz", "--json").json
+    assert found["overall"]["coverage"] > 0.85
+    assert {group["name"] for group in found["by_client"]} == {f"site-{k}" for k in range(10)}
+
+
+def test_options_go_before_the_file(here: Path, command: Command) -> None:
+    Path("run.toml").write_text('dataset = "digits"\nrounds = 2\npartition = "iid"\nclients = 3\nmethod = "fedprox"\n')
+    command.ok(
+        "train", "--config", "run.toml", "--rounds", "1", "--set", "weighting=uniform", "--set", "mu=0.5", "-o", "x"
+    )
+    written = Path("x/config.json").read_text()
+    for setting in ('"rounds": 1,', '"clients": 3', '"weighting": "uniform"', '"mu": 0.5'):
+        assert setting in written
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "no dataset is named; say which with --dataset"),
+        (("--dataset", "digit"), "no source is called 'digit'; there are"),
+        (("--dataset", "digits", "--method", "sgd"), "no trainer is called 'sgd'"),
+        (("--dataset", "digits", "--set", "rouns=3"), "rouns is no setting; did you mean rounds?"),
+        (("--dataset", "digits", "--set", "rounds"), "--set rounds: expected KEY=VALUE"),
+        (("--dataset", "digits", "--mu", "1"), "mu is for fedprox, not for fedavg and classes"),
+        (("--dataset", "digits", "--model", "lenet"), "lenet: needs images of at least 12 by 12 pixels"),
+        (("--dataset", "digits", "--device", "cuda"), "device 'cuda'"),
+    ],
+)
+def test_bad_options(here: Path, command: Command, options: tuple[str, ...], message: str) -> None:
+    done = command("train", *options, "-o", "run")
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ({"names": np.array(["a"])}, "run.npz: names: expected a name for each client"),
+        ({"names": np.array([["a", "b"]])}, "run.npz: names: expected a name for each client"),
+        ({"temperature": np.array([1.0, 2.0])}, "run.npz: temperature is array([1., 2.]), expected a positive number"),
+        ({"temperature": np.array(-1.0)}, "run.npz: temperature is -1.0, expected a positive number"),
+        ({"temperature": np.array("warm")}, "run.npz: temperature is warm, expected a positive number"),
+        ({"names": np.array(["a", "../b"])}, "run.npz: the client"),
+    ],
+)
+def test_a_run_with_wrong_names_or_temperature(
+    tmp_path: Path, command: Command, array: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "run.npz"
+    rows: dict[str, Any] = {
+        "val_logits": np.eye(2) * 3 - 1,
+        "val_labels": np.array([0, 1]),
+        "val_clients": np.array([0, 1]),
+    }
+    np.savez(path, **rows, **array)
+    done = command("summarize", path, "-o", tmp_path / "sites")
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "sites").exists()
+
+
+def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "run.npz"
+    rows: dict[str, Any] = {
+        "val_logits": np.eye(2) * 3 - 1,
+        "val_labels": np.array([0, 1]),
+        "val_clients": np.array([1, 0]),
+    }
+    np.savez(path, **rows, names=np.array(["va", "zurich"]), temperature=np.array(2.5))
+    for options, temperature in (((), 2.5), (("--temperature", "4"), 4.0)):
+        command.ok("summarize", path, "-o", tmp_path / "sites", *options)
+        summary = fc.Summary.from_bytes((tmp_path / "sites" / "zurich.fcs").read_bytes())
+        assert summary.sites == ("zurich",)
+        assert summary.origin.temperature == temperature
