@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
-from fedconformal.files import read_array, read_bytes, read_npz
+from fedconformal.files import naming, read_array, read_bytes, read_npz
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import (
