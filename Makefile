@@ -36,11 +36,13 @@ format: $(VENV)/.dev ## format the code and apply safe fixes
 docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 	$(BIN)/pdoc --docformat google --output-directory build/api fedconformal
 
-bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP (about fifteen minutes)
+bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
 	$(PEERS)/bin/python benchmarks/imports.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
 	$(PEERS)/bin/python benchmarks/stream.py
+	$(PEERS)/bin/python benchmarks/tct.py
+	$(PEERS)/bin/python benchmarks/training.py
 	@echo "results are in benchmarks/results"
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
