@@ -24,6 +24,7 @@ LAYERS = (
     ("evaluation",),
     ("predictor",),
     ("classifier", "pilot", "verification"),
+    ("privacy",),
     ("planning",),
     ("report",),
     ("cli",),

@@ -13,6 +13,7 @@ from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
+from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
@@ -39,6 +40,9 @@ def calibrate(
     total_variation: TotalVariation = None,
     box: Box = None,
     failure: Failure = None,
+    robust: Robust = None,
+    sites_alike: SitesAlike = False,
+    most_scores: MostScores = None,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
@@ -50,9 +54,11 @@ def calibrate(
         "box": box,
         "failure": failure,
     }
-    promise = _guarantee(guarantee, options)
+    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
+    promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
-    result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=wanted)
+    received = read_summaries(summaries)
+    result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
@@ -69,6 +75,8 @@ def calibrate(
         f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
         f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
+    if hostile is not None:
+        describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")
 
 
@@ -80,6 +88,8 @@ def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:
             raise InputError(f"--{option.replace('_', '-')} does not go with --guarantee {name}")
     if "client" in cls.__dataclass_fields__ and "client" not in parameters:
         raise InputError(f"--guarantee {name} needs --client NAME")
+    if "liars" in cls.__dataclass_fields__:
+        raise InputError(f"--guarantee {name}: say --robust F, with --sites-alike if the sites are")
     if parameters.get("weights") not in (None, "proportional", "uniform"):
         parameters["weights"] = as_numbers(parameters["weights"], "--weights", "proportional, uniform or numbers")
     if "box" in parameters:
