@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -68,9 +68,9 @@ class Robust(Guarantee):
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Take the least share of the class over the same sets of sites."""
-        if self.most_scores is not None:
-            raise InputError("robust: most_scores does not go with a promise by class; leave one of them out")
-        return self
+        if self.most_scores is not None and max(sizes) > self.most_scores:
+            raise InputError(f"robust: a site has more than most_scores={self.most_scores}, which does not go by class")
+        return replace(self, most_scores=None)
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the least share over all sets of sites that may be the honest ones."""
