@@ -42,7 +42,7 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,parquet]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,parquet,secure]" editables $(FLOWER_BOUNDS); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -74,7 +74,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e ".[dev,demo,parquet]"
+	$(PIP_INSTALL) -e ".[dev,demo,dp,parquet,secure]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

@@ -29,6 +29,16 @@ class WeightedSum:
     """What the sum can be at most."""
 
 
+def summable(guarantee: Guarantee | ByClass) -> Guarantee:
+    """Refuse a guarantee that needs more than one sum."""
+    if isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
+        return guarantee
+    raise InputError(
+        f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
+        "mixture, exchangeable, pac and new-client"
+    )
+
+
 def weighted_sum(guarantee: Guarantee | ByClass, alpha: Fraction, sizes: Counts) -> WeightedSum:
     """Write a guarantee as a weighted sum, or refuse.
 
@@ -37,11 +47,7 @@ def weighted_sum(guarantee: Guarantee | ByClass, alpha: Fraction, sizes: Counts)
     >>> weighted_sum(NewClient(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
     WeightedSum(weights=(2, 1), target=3, most=4)
     """
-    if isinstance(guarantee, ByClass) or not isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
-        raise InputError(
-            f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-            "mixture, exchangeable, pac and new-client"
-        )
+    guarantee = summable(guarantee)
     rank = guarantee.rank(alpha, sizes)
     if rank is not None:
         return WeightedSum(weights=(1,) * len(sizes), target=rank[0], most=sum(sizes))
