@@ -72,6 +72,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     versions: dict[str, str]
     classes: list[ClassRecord] | None = None
     """For a promise given the class."""
+    privacy: dict[str, Any] | None = None
+    """For a release with differential privacy: what is claimed, and what is outside the claim."""
 
     @property
     def limit(self) -> float | Floats:
@@ -83,8 +85,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, ready for JSON."""
         built: dict[str, Any] = msgspec.to_builtins(self)
-        if self.classes is None:
-            del built["classes"]
+        for field in ("classes", "privacy"):
+            if built[field] is None:
+                del built[field]
         return built
 
     def sentence(self) -> str:

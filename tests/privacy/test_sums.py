@@ -72,7 +72,7 @@ def test_other_guarantees(guarantee: fc.Guarantee) -> None:
     summaries = [fc.summarize(part, "exact", site=name) for name, part in SCORES.items()]
     expected = fc.calibrate(summaries, alpha=0.3, guarantee=guarantee)
     assert calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee).threshold == expected.threshold
-    short = calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, exact=False)
+    short = calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=SHORT)
     assert 0 <= short.threshold - float(expected.threshold) < 1e-6
     assert short.calibration.certificate.coverage_at_most == 1.0
 

@@ -12,6 +12,7 @@ from fedconformal.calibration import calibrate as calibrate_summaries
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
+from fedconformal.cli.differential import BudgetFile, Epsilon, Privacy, PrivacyMode, release
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.errors import InputError
@@ -43,6 +44,9 @@ def calibrate(
     robust: Robust = None,
     sites_alike: SitesAlike = False,
     most_scores: MostScores = None,
+    privacy: Privacy = None,
+    epsilon: Epsilon = None,
+    ledger: BudgetFile = None,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
@@ -58,7 +62,12 @@ def calibrate(
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
     received = read_summaries(summaries)
-    result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
+    if privacy is PrivacyMode.dp:
+        result = release(received, alpha, wanted, epsilon, ledger)
+    elif epsilon is not None or ledger is not None:
+        raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
+    else:
+        result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
@@ -75,6 +84,11 @@ def calibrate(
         f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
         f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
+    if certificate.privacy is not None:
+        say(
+            f"epsilon {certificate.privacy['epsilon']:g} for {certificate.privacy['unit']}; "
+            f"outside the claim: {certificate.privacy['outside']}"
+        )
     if hostile is not None:
         describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")

@@ -1,6 +1,17 @@
 """For sites that trust each other, or the coordinator, less than fully."""
 
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.screening import Screened, screen
 from fedconformal.privacy.sums import Sums, calibrate_by_sums
 
-__all__ = ["Screened", "Sums", "calibrate_by_sums", "screen"]
+__all__ = [
+    "Ledger",
+    "Screened",
+    "Sums",
+    "calibrate_by_sums",
+    "calibrate_privately",
+    "read_ledger",
+    "screen",
+    "write_ledger",
+]

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal.calibration import Calibration
 from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
-from fedconformal.curve import PromiseCurve, in_units
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.bit_order import BITS
-from fedconformal.privacy.radix import EXACT, SHORT
+from fedconformal.privacy.one_step import one_step
+from fedconformal.privacy.radix import EXACT
 from fedconformal.privacy.session import Session
 from fedconformal.summaries.base import Origin
 
@@ -54,17 +53,19 @@ def calibrate_by_sums(
     *,
     alpha: Any = 0.1,
     guarantee: Guarantee | None = None,
-    exact: bool = True,
+    widths: tuple[int, ...] = EXACT,
     origin: Origin | None = None,
 ) -> Sums:
-    """Find the threshold while the coordinator sees only sums; two rounds instead of 16 if it need not be exact.
+    """Find the threshold while the coordinator sees only sums.
+
+    `widths` says how many bits each round settles: 64 in all give the exact threshold, `SHORT` rounds it up a little.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.5)  # ceil(0.5 (9 + 3)) = 6
     >>> found.threshold, found.rounds
     (0.5, 16)
     """
-    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, EXACT if exact else SHORT)
+    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths)
     up = down = 0
     present, joins = {}, []
     for name, scores in sites.items():
@@ -137,11 +138,4 @@ def certified(coordinator: middle.Coordinator, origin: Origin) -> Calibration:
         ],
         versions=versions(),
     )
-    return Calibration(certificate, lambda: _curve(threshold, lowest))
-
-
-def _curve(threshold: float, promised: Fraction) -> PromiseCurve:
-    """Return a curve of one step: nothing is known of other thresholds."""
-    if threshold == math.inf:
-        return PromiseCurve(np.array([np.finfo(np.float64).max]), np.array([0]))
-    return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
+    return Calibration(certificate, lambda: one_step(threshold, lowest))
