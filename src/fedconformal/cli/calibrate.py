@@ -11,8 +11,8 @@ from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.differential import BudgetFile, Epsilon, Privacy, PrivacyMode, release
+from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.errors import InputError

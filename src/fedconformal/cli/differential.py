@@ -36,14 +36,16 @@ BudgetFile = Annotated[
 def release(
     summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee | ByClass, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
-    """Calibrate with differential privacy; what is spent is entered before anything is released."""
+    """Calibrate with differential privacy; what is spent is entered before anything leaves here."""
     if epsilon is None:
         raise InputError("--privacy dp needs --epsilon, such as --epsilon 1")
     if isinstance(guarantee, ByClass):
         raise InputError("--privacy dp does not go with --by-class; leave one of them out")
     spent = float(as_epsilon(epsilon))
-    if ledger is not None:
-        if not all(summary.sites for summary in summaries):
-            raise InputError("--ledger needs summaries with site names; give them with --site")
-        write_ledger(ledger, read_ledger(ledger).spend(site_names(summaries), spent, "threshold"))
-    return calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
+    if ledger is not None and not all(summary.sites for summary in summaries):
+        raise InputError("--ledger needs summaries with site names; give them with --site")
+    after = None if ledger is None else read_ledger(ledger).spend(site_names(summaries), spent, "threshold")
+    result = calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
+    if ledger is not None and after is not None:
+        write_ledger(ledger, after)
+    return result

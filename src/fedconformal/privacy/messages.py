@@ -14,7 +14,7 @@ import msgspec
 
 from fedconformal.errors import InputError
 from fedconformal.privacy.extras import needing
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, Parameter
 from fedconformal.validation import ALPHA_UNIT
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
 
 
 class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """A site says who it is, how many scores it has, and its two public keys."""
+    """A site says who it is, how many scores it has, its two public keys, and what the scores were made from."""
 
     letter = "J"
 
@@ -63,6 +63,9 @@ class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
     signing: Key
     masking: Key
+    score: tuple[Name, Annotated[list[Parameter], msgspec.Meta(max_length=16)]] | None = None
+    model: Name | None = None
+    temperature: float | None = None
 
 
 class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -69,7 +69,7 @@ def calibrate_by_sums(
     up = down = 0
     present, joins = {}, []
     for name, scores in sites.items():
-        present[name], joined = ends.join(ends.new_site(name, scores), invitation)
+        present[name], joined = ends.join(ends.new_site(name, scores, origin), invitation)
         joins.append(joined)
     up += sum(map(len, joins))
     coordinator, roster = middle.seat(coordinator, joins)
@@ -92,7 +92,7 @@ def calibrate_by_sums(
     session = coordinator.session
     assert session is not None  # noqa: S101
     return Sums(
-        calibration=certified(coordinator, origin or Origin()),
+        calibration=certified(coordinator),
         session=session,
         rounds=coordinator.search.number,
         bytes_up=round(up / len(present)),
@@ -100,9 +100,9 @@ def calibrate_by_sums(
     )
 
 
-def certified(coordinator: middle.Coordinator, origin: Origin) -> Calibration:
+def certified(coordinator: middle.Coordinator) -> Calibration:
     """Write the certificate of a session that has come to its end."""
-    session, threshold = coordinator.session, coordinator.search.answer
+    session, threshold, origin = coordinator.session, coordinator.search.answer, coordinator.origin
     if session is None or threshold is None:
         raise ValueError("the session has not come to its end")
     bound, alpha, sizes = session.guarantee, session.alpha, session.sizes

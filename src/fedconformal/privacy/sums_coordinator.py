@@ -21,6 +21,7 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
 from fedconformal.privacy.radix import EXACT, Search, advance
 from fedconformal.privacy.session import Session, guarantee_of, session_of
+from fedconformal.summaries.base import Origin, score_from
 from fedconformal.validation import ALPHA_UNIT, as_alpha
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Coordinator:
     search: Search = field(default_factory=Search)
     present: frozenset[int] = frozenset()
     """Who has answered every round so far."""
+    origin: Origin = field(default_factory=Origin)
+    """What all sites' scores were made from."""
     answers: dict[int, Answer] = field(default_factory=dict, repr=False)
     """Of the open round."""
 
@@ -60,13 +63,26 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     joins = [unpack(data, Join) for data in joined]
     if any(found.session != coordinator.invite.session for found in joins):
         raise InputError("a site joined another session")
+    origins = [_origin(found) for found in joins]
+    for found, origin in zip(joins, origins, strict=True):
+        if difference := origins[0].difference(origin):
+            raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
     seats = sorted((found.site, found.size, found.signing, found.masking) for found in joins)
     if not seats:
         raise InputError("nobody joined")
     roster = Roster(coordinator.invite.session, seats)
     session = session_of(coordinator.invite, roster)
     everybody = frozenset(range(len(seats)))
-    return replace(coordinator, session=session, present=everybody), pack(roster, coordinator.signing)
+    seated = replace(coordinator, session=session, present=everybody, origin=origins[0])
+    return seated, pack(roster, coordinator.signing)
+
+
+def _origin(found: Join) -> Origin:
+    score = None
+    if found.score is not None:
+        name, parameters = found.score
+        score = score_from(name, tuple(parameters), tuple(map(type, parameters)))
+    return Origin(score=score, model=found.model, temperature=found.temperature)
 
 
 def ask(coordinator: Coordinator) -> bytes:

@@ -20,6 +20,7 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
 from fedconformal.privacy.radix import Counted, Search, histogram
 from fedconformal.privacy.session import Session, guarantee_of, session_of
+from fedconformal.summaries.base import Origin, described_score
 from fedconformal.validation import as_name, as_scores
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Site:
     keys: Keys = field(repr=False)
     signing: Ed25519PrivateKey = field(repr=False)
     masking: X25519PrivateKey = field(repr=False)
+    origin: Origin = field(default_factory=Origin)
     invite: Invite | None = None
     session: Session | None = None
     index: int = -1
@@ -48,13 +50,14 @@ class Site:
     """The seed of the open round's own mask; None between rounds."""
 
 
-def new_site(name: str, scores: ArrayLike) -> Site:
-    """Make a site with fresh keys."""
+def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site:
+    """Make a site with fresh keys; `origin` is what the scores were made from."""
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     as_name(name, "site")
-    return Site(name, keys_of(as_scores(scores)), Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
+    keys = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+    return Site(name, keys_of(as_scores(scores)), *keys, origin or Origin())
 
 
 def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
@@ -64,7 +67,9 @@ def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
     keys = (_public(site.signing), _public(site.masking))
-    message = Join(invite.session, site.name, len(site.keys), *keys)
+    made = site.origin
+    score = None if made.score is None else described_score(made.score)
+    message = Join(invite.session, site.name, len(site.keys), *keys, score, made.model, made.temperature)
     return replace(site, invite=invite), pack(message, site.signing)
 
 

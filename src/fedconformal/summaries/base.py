@@ -149,7 +149,7 @@ class Summary(ABC):
         header = {
             "sizes": list(self.sizes),
             "sites": list(self.sites),
-            "score": None if origin.score is None else _described(origin.score),
+            "score": None if origin.score is None else described_score(origin.score),
             "model": origin.model,
             "temperature": origin.temperature,
         }
@@ -165,7 +165,7 @@ class Summary(ABC):
         score = None
         if message.score is not None:
             name, parameters = message.score
-            score = _score(name, tuple(parameters), tuple(map(type, parameters)))
+            score = score_from(name, tuple(parameters), tuple(map(type, parameters)))
         origin = _origin(score, message.model, message.temperature)
         about = {"sizes": tuple(message.sizes), "sites": tuple(message.sites), "origin": origin}
         summary = cls.from_message(message, about)
@@ -257,7 +257,8 @@ def _kind(letter: str) -> type[Summary]:
 
 
 @lru_cache(maxsize=64)
-def _described(score: Score) -> tuple[str, list[Any]]:
+def described_score(score: Score) -> tuple[str, list[Any]]:
+    """Write a score for the wire: its name and parameters."""
     return score.name, [getattr(score, field.name) for field in fields(score)]
 
 
@@ -267,7 +268,8 @@ def _origin(score: Score | None, model: str | None, temperature: float | None) -
 
 
 @lru_cache(maxsize=64)
-def _score(name: str, parameters: tuple[Any, ...], types: tuple[type, ...]) -> Score:  # noqa: ARG001
+def score_from(name: str, parameters: tuple[Any, ...], types: tuple[type, ...]) -> Score:  # noqa: ARG001
+    """Rebuild a score from the wire."""
     # The types are part of the key: True and 1.0 and 1 are equal, but not the same parameter.
     cls = registry.find(name, Score)
     names = [field.name for field in fields(cls)]
