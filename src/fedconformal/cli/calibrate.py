@@ -15,6 +15,7 @@ from fedconformal.cli.differential import BudgetFile, Epsilon, Privacy, PrivacyM
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
+from fedconformal.cli.sign import Trusted, with_signatures
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
@@ -47,6 +48,7 @@ def calibrate(
     privacy: Privacy = None,
     epsilon: Epsilon = None,
     ledger: BudgetFile = None,
+    signed: Trusted = None,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
@@ -68,6 +70,8 @@ def calibrate(
         raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
     else:
         result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
+    if signed is not None:
+        result = with_signatures(result, summaries, signed)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
@@ -89,6 +93,8 @@ def calibrate(
             f"epsilon {certificate.privacy['epsilon']:g} for {certificate.privacy['unit']}; "
             f"outside the claim: {certificate.privacy['outside']}"
         )
+    if signed is not None:
+        say(f"Every summary is signed by its site, with the key in {signed}.")
     if hostile is not None:
         describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")

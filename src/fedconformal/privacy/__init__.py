@@ -3,6 +3,7 @@
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.screening import Screened, screen
+from fedconformal.privacy.signatures import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.sums import Sums, calibrate_by_sums
 
 __all__ = [
@@ -11,7 +12,12 @@ __all__ = [
     "Sums",
     "calibrate_by_sums",
     "calibrate_privately",
+    "check_signatures",
+    "new_key",
+    "public_key",
     "read_ledger",
     "screen",
+    "sign",
+    "signed",
     "write_ledger",
 ]
