@@ -20,11 +20,11 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.radix import Counted, Rounds
 
 NEIGHBOURS = 100
-HOLDERS = 10
+HOLDERS = 6
 """So many neighbours hold a share of a site's seed; just over half of them can put it together."""
 
 
-def neighbours_of(index: int, names: tuple[str, ...], secret: bytes) -> list[int]:
+def neighbours_of(index: int, names: tuple[str, ...], secret: bytes, most: int = NEIGHBOURS) -> list[int]:
     """Return a site's neighbours, nearest first: put all sites in a circle at random, and look both ways.
 
     >>> sorted(neighbours_of(0, ("a", "b", "c"), b""))
@@ -32,7 +32,7 @@ def neighbours_of(index: int, names: tuple[str, ...], secret: bytes) -> list[int
     """
     order, place = _circle(names, secret)
     here, count = place[index], len(order)
-    reach = min(NEIGHBOURS // 2, (count - 1) // 2)
+    reach = min(most // 2, (count - 1) // 2)
     found = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
     if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
         found.append(order[(here + count // 2) % count])

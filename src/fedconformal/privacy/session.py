@@ -45,7 +45,7 @@ class Session:
 
     def holders(self, index: int) -> list[int]:
         """Return the neighbours that hold shares of a site's seeds."""
-        return self.neighbours(index)[:HOLDERS]
+        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint), HOLDERS)[:HOLDERS]
 
 
 def session_of(invite: Invite, roster: Roster) -> Session:
