@@ -85,10 +85,12 @@ def test_guarantees_that_need_more_are_refused() -> None:
 
 
 def test_the_bytes_are_few() -> None:
-    found = calibrate_by_sums(SCORES)
     histograms = sum(2**width * 4 for width in EXACT)
     assert histograms == 1024
-    assert found.bytes_up < 24 * 1024  # shares and signatures on top
+    found = calibrate_by_sums(SCORES, widths=EXACT)
+    assert found.rounds == 16
+    assert found.bytes_up < 12 * histograms  # signatures, shares and reveals on top
+    assert calibrate_by_sums(SCORES).threshold == found.threshold
 
 
 def test_a_predictor_comes_out() -> None:

@@ -24,6 +24,8 @@ from fedconformal.privacy.bit_order import BITS, Keys, score_of
 from fedconformal.privacy.weighted_sum import WeightedSum
 
 EXACT = (4,) * 16
+BYTES = (8,) * 8
+"""Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
 SHORT = (16, 16)
 WIDEST = 16
 

@@ -21,7 +21,7 @@ from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.bit_order import BITS
 from fedconformal.privacy.one_step import one_step
-from fedconformal.privacy.radix import EXACT
+from fedconformal.privacy.radix import BYTES
 from fedconformal.privacy.session import Session
 from fedconformal.summaries.base import Origin
 
@@ -53,17 +53,18 @@ def calibrate_by_sums(
     *,
     alpha: Any = 0.1,
     guarantee: Guarantee | None = None,
-    widths: tuple[int, ...] = EXACT,
+    widths: tuple[int, ...] = BYTES,
     origin: Origin | None = None,
 ) -> Sums:
     """Find the threshold while the coordinator sees only sums.
 
-    `widths` says how many bits each round settles: 64 in all give the exact threshold, `SHORT` rounds it up a little.
+    `widths` says how many bits each round settles: 64 in all give the exact threshold (`EXACT` does so with
+    the fewest counts), and `SHORT` rounds it up a little.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.5)  # ceil(0.5 (9 + 3)) = 6
     >>> found.threshold, found.rounds
-    (0.5, 16)
+    (0.5, 8)
     """
     coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths)
     up = down = 0
