@@ -37,6 +37,7 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 	$(PEERS)/bin/python benchmarks/imports.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
+	$(PEERS)/bin/python benchmarks/privacy.py
 	@echo "results are in benchmarks/results"
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
@@ -79,7 +80,7 @@ $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(PEERS)
-	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet -e .
+	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet -e ".[dp,secure]"
 	@for peer in $$(grep -v '^#' benchmarks/requirements.txt); do \
 	case $$peer in torchcp*) alone=--no-deps ;; *) alone= ;; esac; \
 	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet $$alone "$$peer" || \
