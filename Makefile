@@ -43,13 +43,14 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 	$(PEERS)/bin/python benchmarks/stream.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
+	$(PEERS)/bin/python benchmarks/privacy.py
 	@echo "results are in benchmarks/results"
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,images,parquet,tensorboard]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,parquet,secure,tensorboard]" editables $(FLOWER_BOUNDS); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -83,12 +84,12 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[dev,demo,images,parquet,tensorboard]"
+	$(PIP_INSTALL) -e ".[dev,demo,dp,images,parquet,secure,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(PEERS)
-	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet -e .
+	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet -e ".[dp,secure]"
 	@for peer in $$(grep -v '^#' benchmarks/requirements.txt); do \
 	case $$peer in torchcp*) alone=--no-deps ;; *) alone= ;; esac; \
 	PIP_CONSTRAINT=constraints.txt $(PEERS)/bin/python -m pip install --quiet $$alone "$$peer" || \

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = {"altair", "flwr", "rich", "scipy", "sklearn", "torch", "typer"}
+HEAVY = {"Crypto", "altair", "cryptography", "flwr", "opendp", "rich", "scipy", "sklearn", "torch", "typer"}
 
 IMPORT = "import fedconformal as fc"
 

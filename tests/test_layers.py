@@ -28,6 +28,7 @@ LAYERS = (
     ("evaluation",),
     ("predictor",),
     ("classifier", "pilot", "verification"),
+    ("privacy",),
     ("planning",),
     ("report",),
     ("cli",),

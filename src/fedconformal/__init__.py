@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         Mixture,
         NewClient,
         OneClient,
+        QuantileOfQuantiles,
+        Robust,
         WorstCase,
     )
     from fedconformal.leave_one_out import leave_one_site_out
@@ -47,6 +49,8 @@ _WHERE = {
         "Mixture",
         "NewClient",
         "OneClient",
+        "QuantileOfQuantiles",
+        "Robust",
         "WorstCase",
     ),
     "leave_one_out": ("leave_one_site_out",),
@@ -79,6 +83,8 @@ __all__ = [
     "NewClient",
     "OneClient",
     "Predictor",
+    "QuantileOfQuantiles",
+    "Robust",
     "Score",
     "Summary",
     "WorstCase",

@@ -28,6 +28,14 @@ class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sha256: str
 
 
+class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who signed a summary: the site, its public key, and the signature, both in hexadecimal digits."""
+
+    site: str
+    key: str
+    signature: str
+
+
 Threshold = float | Literal["inf"]
 
 
@@ -72,6 +80,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     versions: dict[str, str]
     classes: list[ClassRecord] | None = None
     """For a promise given the class."""
+    privacy: dict[str, Any] | None = None
+    """For a release with differential privacy: what is claimed, and what is outside the claim."""
+    signatures: list[SignatureRecord] | None = None
+    """Who sent the summaries, where they were signed."""
 
     @property
     def limit(self) -> float | Floats:
@@ -83,8 +95,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        if self.classes is None:
-            del built["classes"]
+        for field in ("classes", "privacy", "signatures"):
+            if built[field] is None:
+                del built[field]
         return built
 
     def sentence(self) -> str:

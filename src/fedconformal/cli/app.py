@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._version import __version__
-from fedconformal.cli import calibrate, demo, evaluate, plan, predict, summarize, train, verify
+from fedconformal.cli import calibrate, demo, evaluate, plan, predict, sign, summarize, sums, train, verify
 from fedconformal.cli.console import logger, stderr
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
 
@@ -22,8 +22,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, calibrate, predict, evaluate, verify, plan, train, demo):
+for command in (summarize, sign, calibrate, predict, evaluate, verify, plan, train, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+app.add_typer(sums.sums, name="sums")
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]

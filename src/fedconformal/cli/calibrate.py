@@ -11,8 +11,11 @@ from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
+from fedconformal.cli.differential import BudgetFile, Epsilon, Privacy, PrivacyMode, release
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
+from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
+from fedconformal.cli.sign import Trusted, with_signatures
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
@@ -39,6 +42,13 @@ def calibrate(
     total_variation: TotalVariation = None,
     box: Box = None,
     failure: Failure = None,
+    robust: Robust = None,
+    sites_alike: SitesAlike = False,
+    most_scores: MostScores = None,
+    privacy: Privacy = None,
+    epsilon: Epsilon = None,
+    ledger: BudgetFile = None,
+    signed: Trusted = None,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
@@ -50,9 +60,18 @@ def calibrate(
         "box": box,
         "failure": failure,
     }
-    promise = _guarantee(guarantee, options)
+    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
+    promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
-    result = calibrate_summaries(read_summaries(summaries), alpha=alpha, guarantee=wanted)
+    received = read_summaries(summaries)
+    if privacy is PrivacyMode.dp:
+        result = release(received, alpha, wanted, epsilon, ledger)
+    elif epsilon is not None or ledger is not None:
+        raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
+    else:
+        result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
+    if signed is not None:
+        result = with_signatures(result, summaries, signed)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
@@ -69,6 +88,15 @@ def calibrate(
         f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
         f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
+    if certificate.privacy is not None:
+        say(
+            f"epsilon {certificate.privacy['epsilon']:g} for {certificate.privacy['unit']}; "
+            f"outside the claim: {certificate.privacy['outside']}"
+        )
+    if signed is not None:
+        say(f"Every summary is signed by its site, with the key in {signed}.")
+    if hostile is not None:
+        describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")
 
 
@@ -80,6 +108,8 @@ def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:
             raise InputError(f"--{option.replace('_', '-')} does not go with --guarantee {name}")
     if "client" in cls.__dataclass_fields__ and "client" not in parameters:
         raise InputError(f"--guarantee {name} needs --client NAME")
+    if "liars" in cls.__dataclass_fields__:
+        raise InputError(f"--guarantee {name}: say --robust F, with --sites-alike if the sites are")
     if parameters.get("weights") not in (None, "proportional", "uniform"):
         parameters["weights"] = as_numbers(parameters["weights"], "--weights", "proportional, uniform or numbers")
     if "box" in parameters:

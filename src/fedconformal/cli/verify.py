@@ -9,19 +9,24 @@ import typer
 
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json, read_summaries
+from fedconformal.cli.sign import Trusted, read_trusted
 from fedconformal.errors import AlteredError
 from fedconformal.files import naming, read_bytes
-from fedconformal.predictor import Predictor
+from fedconformal.predictor import Predictor, load
+from fedconformal.privacy.signatures import check_signatures
 from fedconformal.verification import verify as verify_predictor
 
 
 def verify(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     summaries: Annotated[list[Path], typer.Argument(help="The .fcs files it was made from, in any order.")],
+    signed: Trusted = None,
     json: Json = False,
 ) -> None:
     """Recompute the certificate from the summaries; exit code 1 if anything differs."""
     problems = _problems(predictor, summaries)
+    if signed is not None and not problems:
+        problems = check_signatures(load(predictor).certificate, read_trusted(signed))
     if json:
         print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
     elif problems:

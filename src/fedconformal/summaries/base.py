@@ -169,7 +169,7 @@ class Summary(ABC):
         header = {
             "sizes": self.sizes,
             "sites": self.sites,
-            "score": None if origin.score is None else _described(origin.score),
+            "score": None if origin.score is None else described_score(origin.score),
             "model": origin.model,
             "temperature": origin.temperature,
         }
@@ -361,22 +361,24 @@ def _kind(letter: str) -> type[Summary]:
 
 
 @lru_cache(maxsize=64)
-def _described(score: Score) -> tuple[str, tuple[Any, ...]]:
+def described_score(score: Score) -> tuple[str, tuple[Any, ...]]:
+    """Write a score for the wire: its name and parameters."""
     return score.name, tuple(getattr(score, field.name) for field in fields(score))
 
 
 @lru_cache(maxsize=64)
 def _origin(facts: bytes) -> Origin:
     described, model, temperature = msgspec.msgpack.decode(facts)
-    score = None if described is None else _score(*described)
+    score = None if described is None else score_from(*described)
     origin = Origin(score=score, model=model, temperature=temperature)
-    again = None if score is None else _described(score)
+    again = None if score is None else described_score(score)
     if wire.ENCODER.encode((again, origin.model, origin.temperature)) != facts:
         raise InputError(wire.NOT_CANONICAL)
     return origin
 
 
-def _score(name: str, parameters: Sequence[Any]) -> Score:
+def score_from(name: str, parameters: Sequence[Any]) -> Score:
+    """Rebuild a score from the wire."""
     cls = registry.find(name, Score)
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):

@@ -1,0 +1,125 @@
+"""fedconformal sums: the threshold from sums only, by files: start, then answer and advance in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedconformal import registry
+from fedconformal.certificate import threshold_text
+from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.errors import InputError
+from fedconformal.files import naming, read_bytes, write_bytes
+from fedconformal.guarantees import Guarantee
+from fedconformal.predictor import Predictor
+from fedconformal.privacy import sums_coordinator as middle
+from fedconformal.privacy.radix import SHORT
+from fedconformal.privacy.sums import certified
+from fedconformal.privacy.sums_files import (
+    CoordinatorState,
+    SiteState,
+    advance_files,
+    answer_bundle,
+    new_state,
+    read_state,
+    start_files,
+    write_secret,
+)
+
+STATE = "coordinator.state"
+
+sums = typer.Typer(help="Find the threshold while the coordinator sees only sums over the sites.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(help="The coordinator's folder of this session.")]
+
+
+@sums.command()
+def start(
+    folder: Folder,
+    alpha: Alpha = "0.1",
+    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, pac or new-client.")] = "mixture",
+    json: Json = False,
+) -> None:
+    """At the coordinator: open a session, and write the invitation for all sites."""
+    if (folder / STATE).exists():
+        raise InputError(f"{folder}: holds a session already; choose another folder")
+    coordinator, invitation = middle.invite(registry.find(guarantee, Guarantee)(), alpha, SHORT)
+    state, invite = start_files(coordinator, invitation)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_secret(folder / STATE, state)
+    write_bytes(folder / "invite.fcm", invite)
+    if json:
+        print_json({"invite": str(folder / "invite.fcm")})
+        return
+    say(f"wrote {folder / 'invite.fcm'}: send it to every site")
+
+
+@sums.command()
+def answer(
+    message: Annotated[Path, typer.Argument(help="What the coordinator sent (.fcm).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="What to send back (.fcm).")],
+    state: Annotated[Path, typer.Option(help="Where this site keeps its keys between two steps; never send it.")],
+    summary: Annotated[
+        Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """At a site: answer the coordinator's file."""
+    if summary is not None:
+        if state.exists():
+            raise InputError(f"{state}: exists; --summary is for the first step only")
+        with naming(summary):
+            known = new_state(read_bytes(summary))
+    elif state.exists():
+        known = read_state(state, SiteState)
+    else:
+        raise InputError(f"{state}: is not there; the first step needs --summary as well")
+    with naming(message):
+        known, reply = answer_bundle(known, read_bytes(message))
+    write_secret(state, known)
+    write_bytes(output, reply)
+    if json:
+        print_json({"answer": str(output), "bytes": len(reply)})
+        return
+    say(f"wrote {output}: {len(reply)} bytes for the coordinator")
+
+
+@sums.command()
+def advance(
+    folder: Folder,
+    answers: Annotated[list[Path], typer.Argument(help="What the sites sent (.fcm).")],
+    json: Json = False,
+) -> None:
+    """At the coordinator: take the next step; at the last one, write predictor.json."""
+    state = read_state(folder / STATE, CoordinatorState)
+    received = [read_bytes(path) for path in progress(answers, "reading answers", len(answers))]
+    state, outgoing, coordinator = advance_files(state, received)
+    files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
+    if len(set(files.values())) < len(files):
+        raise InputError("two sites' names give the same file name; let one of them take another name")
+    for name, data in outgoing.items():
+        write_bytes(files[name], data)
+    if coordinator.search.answer is None:
+        write_secret(folder / STATE, state)
+        if json:
+            print_json({"send": {name: str(path) for name, path in files.items()}})
+            return
+        for name, path in files.items():
+            say(f"send {path} to {name}")
+        return
+    predictor = Predictor.of(certified(coordinator))
+    predictor.save(folder / "predictor.json")
+    for leftover in (*folder.glob("to-*.fcm"), folder / STATE):
+        leftover.unlink(missing_ok=True)
+    if json:
+        print_json({"predictor": str(folder / "predictor.json"), "certificate": predictor.certificate.to_dict()})
+        return
+    say(predictor.certificate.sentence())
+    say(f"threshold {threshold_text(predictor.certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
+
+
+def _safe(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

@@ -1,0 +1,161 @@
+"""A promise that holds whatever a few of the sites send.
+
+If at most f sites lie, some set of K - f sites is honest. With d_k(q) = m_k(q) - (1 - alpha)(n_k + 1), the smallest q
+at which the K - f smallest d_k(q) add up to zero or more serves every such set, so also the honest one: coverage is
+at least 1 - alpha under the mixture of the honest sites. What liars send can only raise q. In terms of what is
+promised at q, that is the least of sum m_k / sum (n_k + 1) over all sets of K - f sites.
+
+The price is intrinsic when sites may differ: f sites that send huge scores look like f sites that are hard, and beyond
+about f = K alpha / (1 + alpha) no finite q can serve both readings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.validation import Integers
+
+SAFE = 2**62
+"""Products below this fit in int64; larger ones are left to Python's whole numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robust(Guarantee):
+    """Cover a test row from the mixture of the honest sites, if at most `liars` of all sites are not.
+
+    A liar that claims 2^32 scores and sends huge ones outweighs everybody else and puts every label into every set.
+    `most_scores`, fixed beforehand, bounds that: a site that claims more weighs as one that has so many.
+
+    >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 11 of 17
+    Fraction(11, 17)
+    >>> Robust(liars=1).withstands(Fraction(1, 10), sizes=[100] * 30)  # not three: 30 * 0.1 / 1.1 = 2.7
+    2
+    """
+
+    name = "robust"
+    assumption = (
+        "at most the stated number of sites lie; at each of the others, given the rows of the other honest sites, the "
+        "calibration rows and the test row are exchangeable; the test row's site is drawn from the honest ones; "
+        "the model was not fitted to the calibration rows"
+    )
+    caveat = (
+        "Liars can make the sets larger, never too small: huge scores of more than about K alpha / (1 + alpha) of the "
+        "K sites put every label into every set. This is not a promise to a single site, class or set size."
+    )
+
+    liars: int
+    most_scores: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        as_liars(self.liars)
+        if self.most_scores is not None and (not _whole(self.most_scores) or self.most_scores < 1):
+            raise InputError(f"most_scores is {self.most_scores!r:.40}, expected a whole number, at least 1")
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Check that somebody is left to be honest."""
+        return bind_liars(self, self.liars, len(sizes))
+
+    def in_class(self, sizes: Counts) -> Guarantee:
+        """Take the least share of the class over the same sets of sites."""
+        if self.most_scores is not None and max(sizes) > self.most_scores:
+            raise InputError(f"robust: a site has more than most_scores={self.most_scores}, which does not go by class")
+        return replace(self, most_scores=None)
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the least share over all sets of sites that may be the honest ones."""
+        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Go from a set of sites to a worse one until there is none (Dinkelbach's method), all columns at once."""
+        held, weights = self._capped(counts, sizes)
+        honest = len(weights) - self.liars
+        columns = np.arange(counts.shape[1])
+        tops = np.ones(len(columns), dtype=held.dtype)
+        bottoms = np.ones(len(columns), dtype=held.dtype)
+        while len(columns):
+            # With t/b the share so far, the set with the least sum of b m_k - t (n_k + 1) has the least share.
+            found_tops, found_bottoms = tops[columns], bottoms[columns]
+            order = np.argsort(found_bottoms * held[:, columns] - found_tops * weights[:, None], axis=0)[:honest]
+            top = np.take_along_axis(held[:, columns], order, axis=0).sum(axis=0)
+            bottom = weights[order].sum(axis=0)
+            less = top * found_bottoms < found_tops * bottom
+            columns = columns[less.astype(np.bool_)]
+            tops[columns], bottoms[columns] = top[less], bottom[less]
+        return [Fraction(int(top), int(bottom)) for top, bottom in zip(tops, bottoms, strict=True)]
+
+    def _capped(self, counts: Integers, sizes: Counts) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return counts and n_k + 1, those of sites that claim too much scaled down, the counts rounded down."""
+        most = max(sizes) if self.most_scores is None else self.most_scores
+        total = sum(min(n, most) + 1 for n in sizes)
+        dtype: Any = np.int64 if total * (max(sizes) + 1) * (1 + (self.most_scores or 0)) < SAFE else object
+        claimed = np.array(sizes, dtype=dtype) + 1
+        weights = np.minimum(claimed, most + 1)
+        held = counts.astype(dtype)
+        return (held if self.most_scores is None else held * weights[:, None] // claimed[:, None]), weights
+
+    def withstands(self, alpha: Fraction, sizes: Counts) -> int:
+        """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite."""
+        claimed = sorted(min(n, self.most_scores or n) for n in sizes)
+        most = 0
+        for liars in range(1, (len(claimed) + 1) // 2):
+            # The largest sites lie. Of the others, all scores counted, the least are in the worst set.
+            lost = sum((1 - alpha) * (n + 1) for n in claimed[-liars:])
+            left = sum(n - (1 - alpha) * (n + 1) for n in claimed[: len(claimed) - 2 * liars])
+            if left < lost:
+                break
+            most = liars
+        return most
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Nothing is promised from above: liars may raise the threshold."""
+        return Fraction(1)
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the largest share over the sites, which no set of them exceeds."""
+        return EveryClient().slack(gaps, sizes)
+
+    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+        """Say what is missing, and how many liars there may be."""
+        if self.most_scores is not None and self.most_scores * alpha < 1 - alpha:
+            return f"most_scores is {self.most_scores}, needed: {math.ceil((1 - alpha) / alpha)} or more"
+        most = self.withstands(alpha, sizes)
+        return (
+            f"{super().shortfall(alpha, sizes, sites)} (and should more than {most} of these {len(sizes)} sites send "
+            "huge scores, the threshold is +inf again)"
+        )
+
+    def promise(self, sites: Sequence[str]) -> str:
+        """Name the mixture and the liars."""
+        weights = "n_k + 1" if self.most_scores is None else f"n_k + 1 (n_k counted up to {self.most_scores})"
+        return (
+            f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "
+            f"whatever at most {self.liars} of the sites sent, on average over calibration draws"
+        )
+
+
+def as_liars(liars: Any) -> None:
+    """Check a number of liars."""
+    if not _whole(liars) or liars < 0:
+        raise InputError(f"liars is {liars!r:.40}, expected a whole number of sites, 0 or more")
+
+
+def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
+    """Check that not everybody may lie."""
+    if liars >= sites:
+        raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")
+    return guarantee
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,23 @@
+"""For sites that trust each other, or the coordinator, less than fully."""
+
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
+from fedconformal.privacy.screening import Screened, screen
+from fedconformal.privacy.signatures import check_signatures, new_key, public_key, sign, signed
+from fedconformal.privacy.sums import Sums, calibrate_by_sums
+
+__all__ = [
+    "Ledger",
+    "Screened",
+    "Sums",
+    "calibrate_by_sums",
+    "calibrate_privately",
+    "check_signatures",
+    "new_key",
+    "public_key",
+    "read_ledger",
+    "screen",
+    "sign",
+    "signed",
+    "write_ledger",
+]

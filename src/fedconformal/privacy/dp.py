@@ -1,0 +1,253 @@
+"""A threshold with differential privacy, and a coverage that is still certified.
+
+OpenDP's noisy max (permute-and-flip, never worse than the exponential mechanism) picks one of B fixed candidates, the
+last of them +inf. With r' = r + d, a candidate g scores u(g) = -max(0, r' - count(g), count(the one before) + 1 - r'):
+zero for the first with r' counts, which exists whenever r' <= N, and one less for each count that it is away.
+Replacing one row changes every u by one at most. A candidate with fewer than r counts comes out with probability
+gamma = (B - 1) exp(-epsilon (d + 1) / 2) at most, so coverage is at least (1 - gamma) r / (N + K). r and d are
+chosen so that this is 1 - alpha, from public numbers alone.
+
+The score -|count - r| would certify nothing: its best candidate may lie below r. And the paper's own mechanism, a
+random rank and then that data point, is not private at all: what can come out depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal.calibration import Calibration, site_names
+from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import Exchangeable, Guarantee, Mixture
+from fedconformal.guarantees.base import Counts, as_decimal
+from fedconformal.privacy.extras import needing
+from fedconformal.privacy.one_step import one_step
+from fedconformal.summaries.base import Summary, check_together
+from fedconformal.validation import Floats, Integers, as_alpha, rising, shown
+
+FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
+"""The failure probabilities that are tried."""
+
+OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What is released with which parameters; all of it follows from public numbers."""
+
+    epsilon: Fraction
+    candidates: int
+    rank: int
+    """r, of which (1 - failure) r / out_of is promised."""
+    aimed: int
+    """r', at which the mechanism aims."""
+    out_of: int
+    failure: Fraction
+    """A bound on gamma, rounded up."""
+
+    @property
+    def promised(self) -> Fraction:
+        """The coverage that remains."""
+        return (1 - self.failure) * Fraction(self.rank, self.out_of)
+
+
+def default_grid() -> Floats:
+    """Return candidates for scores such as LAC, APS and RAPS: dense near one, some above, +inf at the end.
+
+    >>> grid = default_grid()
+    >>> len(grid), float(grid[0]), float(grid[-1])
+    (1024, 0.0, inf)
+    """
+    near_one = 1 - 0.1 * 2.0 ** (-np.arange(1, 321) / 16)
+    parts = [np.linspace(0, 0.9, 451), near_one, np.linspace(1, 2, 201), np.linspace(2, 10, 52)[1:]]
+    return np.append(np.unique(np.concatenate(parts).round(12)), math.inf)
+
+
+def plan_release(
+    guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, candidates: int
+) -> Release | None:
+    """Choose r and d for the least r + d; None if that is more than there are scores.
+
+    >>> found = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
+    >>> found.aimed - found.rank, found.rank - Mixture().rank(Fraction(1, 10), [10_000] * 10)[0]
+    (304, 22)
+    """
+    best: Release | None = None
+    for failure in FAILURES:
+        least = 1 - (1 - alpha) / (1 - failure)
+        rank = guarantee.rank(least, sizes) if least > 0 else None
+        if rank is None:
+            continue
+        away = _enough(epsilon, candidates, failure)
+        if rank[0] + away <= sum(sizes) and (best is None or rank[0] + away < best.aimed):
+            best = Release(
+                epsilon=epsilon,
+                candidates=candidates,
+                rank=rank[0],
+                aimed=rank[0] + away,
+                out_of=rank[1],
+                failure=failure,
+            )
+    return best
+
+
+def _enough(epsilon: Fraction, candidates: int, failure: Fraction) -> int:
+    """Return the least d with (B - 1) exp(-epsilon (d + 1) / 2) <= failure, with a little on top for rounding."""
+    return max(0, math.ceil(2 / epsilon * Fraction(math.log((candidates - 1) / failure) * (1 + 1e-12))) - 1)
+
+
+def utilities(counts: Integers, aimed: int) -> Integers:
+    """Score the candidates by the counts at or below them.
+
+    >>> utilities(np.array([2, 5, 5, 9]), aimed=5)
+    array([-3,  0, -1, -1])
+    """
+    before = np.append(0, counts[:-1])
+    away: Integers = np.maximum(0, np.maximum(aimed - counts, before + 1 - aimed))
+    return -away
+
+
+def choose(scored: Integers, epsilon: Fraction) -> int:
+    """Pick a candidate with OpenDP, whose own account of the privacy spent must not exceed epsilon."""
+    return int(_mechanism(epsilon)(scored.tolist()))
+
+
+@lru_cache(maxsize=16)
+def _mechanism(epsilon: Fraction) -> Any:
+    with needing("dp"):
+        import opendp.prelude as dp
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
+    scale = 2 / float(epsilon)
+    while True:
+        mechanism: Any = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
+        if mechanism.map(1) <= epsilon:
+            return mechanism
+        scale = math.nextafter(scale, math.inf)
+
+
+def calibrate_privately(
+    summaries: Sequence[Summary],
+    *,
+    epsilon: Any,
+    alpha: Any = 0.1,
+    guarantee: Guarantee | None = None,
+    grid: ArrayLike | None = None,
+) -> Calibration:
+    """Release a threshold with epsilon-differential privacy (replacing one row of one site) that promises 1 - alpha.
+
+    The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows
+    is in the result: no digests, no promise curve, no p-values.
+
+    >>> from fedconformal import summarize
+    >>> site = summarize(np.arange(4000) / 4000, kind="exact", site="a")
+    >>> result = calibrate_privately([site], epsilon=1, alpha=0.1)
+    >>> result.certificate.privacy["epsilon"], 0.9 <= result.threshold < 0.95
+    (1.0, True)
+    """
+    budget, wanted = as_epsilon(epsilon), as_alpha(alpha)
+    summaries, candidates = list(summaries), as_grid(default_grid() if grid is None else grid)
+    guarantee = Mixture() if guarantee is None else guarantee
+    if not summaries:
+        raise InputError("there are no summaries to calibrate from")
+    check_together(summaries)
+    if guarantee not in (Mixture(), Exchangeable()):
+        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")
+    for summary in summaries:
+        if summary.gap or not summary.certified:
+            raise InputError(f"{summary.label}: differential privacy needs exact counts; summarise with --kind exact")
+    sizes = [n for summary in summaries for n in summary.sizes]
+    release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
+    threshold = math.inf
+    if release is None:
+        warnings.warn(
+            f"alpha={float(wanted):g} cannot be promised from {sum(sizes)} scores with epsilon={float(budget):g}, so "
+            "every label is in every set; calibration scores needed: more, at any site",
+            InfeasibleWarning,
+            stacklevel=2,
+        )
+    else:
+        counts = np.sum([summary.bounds(candidates)[0] for summary in summaries], axis=0)
+        threshold = float(candidates[choose(utilities(counts, release.aimed), budget)])
+    return _certified(summaries, wanted, guarantee, candidates, release, threshold, budget)
+
+
+def as_epsilon(epsilon: Any) -> Fraction:
+    """Read epsilon as the decimal that was typed."""
+    try:
+        exact = as_decimal(float(str(epsilon)))
+    except (ValueError, OverflowError):
+        exact = Fraction(0)
+    if not Fraction(1, 1000) <= exact <= 1000:
+        raise InputError(f"epsilon is {shown(epsilon)}, expected a number from 0.001 to 1000")
+    return exact
+
+
+def as_grid(values: ArrayLike) -> Floats:
+    """Check the candidates: rising, and +inf at the end. They must not be chosen by looking at the scores."""
+    try:
+        grid = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        grid = np.empty(0)
+    if grid.ndim != 1 or not 2 <= len(grid) <= 2**16 or grid[-1] != math.inf or not rising(grid):
+        raise InputError("grid: expected 2 to 65536 rising candidates, +inf the last of them")
+    return grid
+
+
+def _certified(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: Guarantee,
+    grid: Floats,
+    release: Release | None,
+    threshold: float,
+    epsilon: Fraction,
+) -> Calibration:
+    origin = summaries[0].origin
+    names = site_names(summaries)
+    sizes = [n for summary in summaries for n in summary.sizes]
+    promised = Fraction(1) if release is None else release.promised
+    certificate = Certificate(
+        status="certified",
+        promise=guarantee.promise(names) + ", and over the noise of the release",
+        assumption=guarantee.assumption,
+        caveat=guarantee.caveat,
+        alpha=float(alpha),
+        guarantee=guarantee.to_dict(),
+        threshold=threshold_json(threshold),
+        target=str(1 - alpha),
+        rank=None,
+        rank_out_of=None,
+        clients=len(sizes),
+        scores=sum(sizes),
+        slack=1.0,
+        coverage_at_least=float(promised),
+        coverage_at_most=1.0,
+        score=None if origin.score is None else origin.score.to_dict(),
+        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
+        model=origin.model,
+        temperature=origin.temperature,
+        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
+        versions=versions(),
+        privacy={
+            "definition": "pure differential privacy of the threshold, by OpenDP's noisy max",
+            "epsilon": float(epsilon),
+            "unit": "replacing one calibration row of one site; every n_k is public",
+            "candidates": len(grid),
+            "grid": [threshold_json(candidate) for candidate in grid.tolist()],
+            "aimed_at": None if release is None else release.aimed,
+            "failure": 0.0 if release is None else float(release.failure),
+            "coverage": float(promised),
+            "outside": OUTSIDE,
+        },
+    )
+    return Calibration(certificate, lambda: one_step(threshold, promised))

@@ -1,0 +1,167 @@
+"""What coordinator and sites send each other: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
+
+As everywhere, bytes are hostile: lengths are bounded by what is there, types are checked, only the one canonical
+encoding is accepted, and nothing is used before its signature has been verified. Every message names its session
+and round, so that one from elsewhere, from before or sent twice is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+
+import msgspec
+
+from fedconformal.errors import InputError
+from fedconformal.privacy.extras import needing
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, Parameter
+from fedconformal.validation import ALPHA_UNIT
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+MAGIC = b"FCM1"
+SIGNATURE = 64
+PREFIX = len(MAGIC) + 1 + SIGNATURE
+MAX_BYTES = 2**28
+
+Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Seed = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Share = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+"""A share of a seed, sealed: 16 bytes and a tag of 16."""
+Round = Annotated[int, msgspec.Meta(ge=0, lt=64)]
+Index = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SITES)]
+Digits = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What every message says first."""
+
+    letter: ClassVar[str]
+
+    session: Id
+
+
+class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The coordinator says what will be computed."""
+
+    letter = "I"
+
+    coordinator: Key
+    alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
+    guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
+    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """A site says who it is, how many scores it has, its two public keys, and what the scores were made from."""
+
+    letter = "J"
+
+    site: Name
+    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
+    signing: Key
+    masking: Key
+    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
+    model: Name | None = None
+    temperature: float | None = None
+
+
+class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """All who joined, in the order by which they are numbered; frozen for all rounds."""
+
+    letter = "R"
+
+    seats: Annotated[list[tuple[Name, int, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+
+
+class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Count the next digit of the scores that start with these."""
+
+    letter = "Q"
+
+    number: Round
+    prefix: Digits
+
+
+class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """A masked histogram, and sealed shares of the seed of its own mask for some of the neighbours."""
+
+    letter = "A"
+
+    number: Round
+    prefix: Digits
+    site: Index
+    counts: bytes
+    shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=64)]
+
+
+class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Who answered, and the sealed shares that are for this site."""
+
+    letter = "U"
+
+    number: Round
+    site: Index
+    answered: bytes
+    shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=2**10)]
+
+
+class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """A site's own seed, the shares it holds, and this round's masks that it shares with those who did not answer."""
+
+    letter = "V"
+
+    number: Round
+    site: Index
+    seed: Seed
+    shares: Annotated[list[tuple[Index, Seed]], msgspec.Meta(max_length=2**10)]
+    masks: Annotated[list[tuple[Index, bytes]], msgspec.Meta(max_length=2**10)]
+
+
+M = TypeVar("M", bound=Message)
+
+
+def pack(message: Message, key: Ed25519PrivateKey) -> bytes:
+    """Encode and sign."""
+    body = message.letter.encode() + msgspec.msgpack.encode(message)
+    return MAGIC + body[:1] + key.sign(MAGIC + body) + body[1:]
+
+
+def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = None) -> M:
+    """Decode, and verify with the signer's public key.
+
+    Of several keys it is the one of the site that the message names; without any, a Join or an Invite is verified with
+    the key that it brings, which shows that it was not altered, not whose it is.
+    """
+    if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
+        raise InputError("this is not a message of a sums session, or it is cut off")
+    if data[4:5] != kind.letter.encode():
+        raise InputError(f"expected the message {kind.__name__}, got one of the kind {data[4:5]!r}")
+    try:
+        message = msgspec.msgpack.decode(data[PREFIX:], type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+        raise InputError(f"the message {kind.__name__} cannot be decoded: {error}") from None
+    if signer is None:
+        signer = message.signing if isinstance(message, Join) else getattr(message, "coordinator", b"")
+    elif not isinstance(signer, bytes):
+        site: int = getattr(message, "site", len(signer))
+        if site >= len(signer):
+            raise InputError(f"there is no site number {site} on the roster")
+        signer = signer[site]
+    _verify(data, signer)
+    if msgspec.msgpack.encode(message) != data[PREFIX:]:
+        raise InputError(f"the message {kind.__name__} is not in canonical form")
+    return message
+
+
+def _verify(data: bytes, signer: bytes) -> None:
+    with needing("secure"):
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    try:
+        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
+        Ed25519PublicKey.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
+    except (InvalidSignature, ValueError):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None

@@ -1,0 +1,110 @@
+"""An exact order statistic from sums alone: radix select over the bit order of floats.
+
+In each round every site counts, of its scores that start with the digits found so far, how many have which next
+digit. The coordinator needs only the sum of these histograms: it walks up to the target and keeps the digit where it is
+reached. Sixteen rounds of four bits give the exact score, ties and all. Two rounds of sixteen bits give its first
+32 bits; rounding up to the end of that cell (a relative 1e-6) keeps the promise.
+
+What the sums show: the number of scores of all sites together in each cell, ever finer around the threshold. The
+threshold itself is some site's score (or just above one), and the last rounds show how many scores equal it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.errors import InputError
+from fedconformal.privacy.bit_order import BITS, Keys, score_of
+from fedconformal.privacy.weighted_sum import WeightedSum
+
+EXACT = (4,) * 16
+BYTES = (8,) * 8
+"""Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
+SHORT = (16, 16)
+WIDEST = 16
+
+Counted = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many bits each round settles, and in which words sums are kept."""
+
+    widths: tuple[int, ...]
+    wanted: WeightedSum
+
+    def __post_init__(self) -> None:
+        """Check that the widths make sense."""
+        if not self.widths or sum(self.widths) > BITS or not all(0 < width <= WIDEST for width in self.widths):
+            raise InputError(f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {BITS} in all at most")
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest word in which no sum wraps around."""
+        return np.dtype("<u4") if self.wanted.most < 2**32 else np.dtype("<u8")
+
+    def cells(self, number: int) -> int:
+        """How many counts a site sends in this round."""
+        return 1 << self.widths[number]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where the coordinator stands: the round, the digits found, and the weight of all scores below them."""
+
+    number: int = 0
+    prefix: int = 0
+    below: int = 0
+    answer: float | None = None
+    """The threshold, when it has been found."""
+
+
+def histogram(rounds: Rounds, search: Search, keys: Keys, weight: int) -> Counted:
+    """Count the next digit of the scores that start with the digits found, at one site.
+
+    >>> from fedconformal.privacy.bit_order import keys_of
+    >>> rounds = Rounds((1, 4), WeightedSum(weights=(1,), target=2, most=3))
+    >>> histogram(rounds, Search(), keys_of(np.array([-1.0, 0.5, 2.0])), weight=1)  # one negative, two are not
+    array([1, 2], dtype=uint32)
+    """
+    done = sum(rounds.widths[: search.number])
+    width = rounds.widths[search.number]
+    digits = keys >> np.uint64(BITS - done - width)
+    if done:
+        digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
+    counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(rounds.dtype)
+    counts *= rounds.dtype.type(weight)
+    return counts
+
+
+def advance(rounds: Rounds, search: Search, total: Counted) -> Search:
+    """Keep the digit at which the sum reaches the target; +inf if it never does.
+
+    Counts that went missing on the way make the sum too small and the threshold too high, never too low.
+    """
+    if search.answer is not None:
+        raise InputError("the threshold has been found; there are no more rounds")
+    if total.shape != (rounds.cells(search.number),):
+        raise InputError(f"the sum has {total.size} counts, expected {rounds.cells(search.number)}")
+    reached = search.below + np.cumsum(total.astype(object))
+    digit = int(np.searchsorted(reached, rounds.wanted.target))
+    if digit == len(reached):
+        if search.number == 0:
+            return Search(answer=math.inf)
+        digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
+        return _found(rounds, search.number + 1, search.prefix << rounds.widths[search.number] | digit)
+    below = int(reached[digit - 1]) if digit else search.below
+    prefix = search.prefix << rounds.widths[search.number] | digit
+    number = search.number + 1
+    return _found(rounds, number, prefix) if number == len(rounds.widths) else Search(number, prefix, below)
+
+
+def _found(rounds: Rounds, number: int, prefix: int) -> Search:
+    left = BITS - sum(rounds.widths[:number])
+    return Search(number, prefix, answer=score_of((prefix + 1 << left) - 1))

@@ -1,0 +1,89 @@
+"""What a sums session is about: the same for the coordinator and every site, worked out from the first two messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import msgspec
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.by_class import described
+from fedconformal.privacy.masks import HOLDERS, neighbours_of
+from fedconformal.privacy.messages import Invite, Roster
+from fedconformal.privacy.radix import Rounds
+from fedconformal.privacy.weighted_sum import summable, weighted_sum
+from fedconformal.validation import ALPHA_UNIT
+
+FEWEST = 3
+"""Sums of fewer sites hide too little: of two sites, each knows the other's counts from the sum."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Who takes part, and what is computed."""
+
+    id: bytes
+    coordinator: bytes
+    alpha: Fraction
+    guarantee: Guarantee
+    rounds: Rounds
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    signing: tuple[bytes, ...]
+    masking: tuple[bytes, ...]
+    fingerprint: str
+    """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
+
+    def neighbours(self, index: int) -> list[int]:
+        """Return the neighbours of a site, nearest first."""
+        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint))
+
+    def holders(self, index: int) -> list[int]:
+        """Return the neighbours that hold shares of a site's seeds."""
+        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint), HOLDERS)[:HOLDERS]
+
+
+def session_of(invite: Invite, roster: Roster) -> Session:
+    """Check that a roster goes with an invitation, and work out the rest."""
+    if roster.session != invite.session:
+        raise InputError("the roster is of another session")
+    return _session(msgspec.msgpack.encode(invite), msgspec.msgpack.encode(roster))
+
+
+@lru_cache(maxsize=4)
+def _session(invited: bytes, seated: bytes) -> Session:
+    invite = msgspec.msgpack.decode(invited, type=Invite)
+    names, sizes, signing, masking = zip(*msgspec.msgpack.decode(seated, type=Roster).seats, strict=True)
+    if len(names) < FEWEST:
+        raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
+    if len(set(names)) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
+        raise InputError("a site or a key is on the roster twice")
+    guarantee = guarantee_of(invite)
+    alpha = Fraction(invite.alpha, ALPHA_UNIT)
+    guarantee.bind(names, sizes)
+    return Session(
+        id=invite.session,
+        coordinator=invite.coordinator,
+        alpha=alpha,
+        guarantee=guarantee,
+        rounds=Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes)),
+        names=names,
+        sizes=sizes,
+        signing=signing,
+        masking=masking,
+        fingerprint=hashlib.sha256(invited + seated).hexdigest(),
+    )
+
+
+def guarantee_of(invite: Invite) -> Guarantee:
+    """Read the guarantee of an invitation; one that needs more than sums is refused."""
+    try:
+        found = described(json.loads(invite.guarantee))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
+    return summable(found)

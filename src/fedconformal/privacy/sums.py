@@ -1,0 +1,142 @@
+"""The threshold from sums only, with everybody in one process, and its certificate.
+
+The same functions serve a session over any channel: `sums_site` at each site, `sums_coordinator` in the middle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fedconformal.calibration import Calibration
+from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy import sums_coordinator as middle
+from fedconformal.privacy import sums_site as ends
+from fedconformal.privacy.bit_order import BITS
+from fedconformal.privacy.one_step import one_step
+from fedconformal.privacy.radix import BYTES
+from fedconformal.privacy.session import Session
+from fedconformal.summaries.base import Origin
+
+HIDDEN = (
+    " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
+    "site, and the sums show how many scores of all sites together lie in ever smaller cells around it."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sums:
+    """What came out, and what it cost."""
+
+    calibration: Calibration
+    session: Session
+    rounds: int
+    bytes_up: int
+    """Sent by an average site, in all rounds."""
+    bytes_down: int
+
+    @property
+    def threshold(self) -> float:
+        """The threshold; +inf if alpha cannot be promised."""
+        return float(self.calibration.certificate.threshold)  # type: ignore[arg-type]
+
+
+def calibrate_by_sums(
+    sites: Mapping[str, ArrayLike],
+    *,
+    alpha: Any = 0.1,
+    guarantee: Guarantee | None = None,
+    widths: tuple[int, ...] = BYTES,
+    origin: Origin | None = None,
+) -> Sums:
+    """Find the threshold while the coordinator sees only sums.
+
+    `widths` says how many bits each round settles: 64 in all give the exact threshold (`EXACT` does so with
+    the fewest counts), and `SHORT` rounds it up a little.
+
+    >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
+    >>> found = calibrate_by_sums(sites, alpha=0.5)  # ceil(0.5 (9 + 3)) = 6
+    >>> found.threshold, found.rounds
+    (0.5, 8)
+    """
+    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths)
+    up = down = 0
+    present, joins = {}, []
+    for name, scores in sites.items():
+        present[name], joined = ends.join(ends.new_site(name, scores, origin), invitation)
+        joins.append(joined)
+    up += sum(map(len, joins))
+    coordinator, roster = middle.seat(coordinator, joins)
+    down += (len(invitation) + len(roster)) * len(present)
+    present = {name: ends.enter(site, roster) for name, site in present.items()}
+    while coordinator.search.answer is None:
+        question = middle.ask(coordinator)
+        down += len(question) * len(present)
+        answers = {}
+        for name, site in present.items():
+            present[name], answers[name] = ends.answer(site, question)
+        up += sum(map(len, answers.values()))
+        coordinator, requests = middle.collect(coordinator, answers.values())
+        down += sum(map(len, requests.values()))
+        reveals = {}
+        for name, request in requests.items():
+            present[name], reveals[name] = ends.reveal(present[name], request)
+        up += sum(map(len, reveals.values()))
+        coordinator = middle.finish(coordinator, reveals.values())
+    session = coordinator.session
+    assert session is not None  # noqa: S101
+    return Sums(
+        calibration=certified(coordinator),
+        session=session,
+        rounds=coordinator.search.number,
+        bytes_up=round(up / len(present)),
+        bytes_down=round(down / len(present)),
+    )
+
+
+def certified(coordinator: middle.Coordinator) -> Calibration:
+    """Write the certificate of a session that has come to its end."""
+    session, threshold, origin = coordinator.session, coordinator.search.answer, coordinator.origin
+    if session is None or threshold is None:
+        raise ValueError("the session has not come to its end")
+    bound, alpha, sizes = session.guarantee, session.alpha, session.sizes
+    finite = threshold < math.inf
+    # A cell's end instead of a score, or sites that dropped out, may cost any amount of coverage on top.
+    whole = sum(session.rounds.widths) == BITS and len(coordinator.present) == len(session.names)
+    lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
+    highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
+    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    certificate = Certificate(
+        status="certified",
+        promise=bound.promise(session.names),
+        assumption=bound.assumption,
+        caveat=bound.caveat + HIDDEN,
+        alpha=float(alpha),
+        guarantee=bound.to_dict(),
+        threshold=threshold_json(threshold),
+        target=str(bound.at_least(alpha, sizes)),
+        rank=rank,
+        rank_out_of=out_of,
+        clients=len(sizes),
+        scores=sum(sizes),
+        slack=0.0 if whole else 1.0,
+        coverage_at_least=float(lowest),
+        coverage_at_most=float(highest),
+        score=None if origin.score is None else origin.score.to_dict(),
+        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
+        model=origin.model,
+        temperature=origin.temperature,
+        summaries=[
+            SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
+            for name, n, key in zip(session.names, sizes, session.signing, strict=True)
+        ],
+        versions=versions(),
+    )
+    return Calibration(certificate, lambda: one_step(threshold, lowest))

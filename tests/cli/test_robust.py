@@ -1,0 +1,64 @@
+"""calibrate --robust: the right guarantee, what is said of it, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Thirty sites; the last one sends zeros."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    names = [f"site-{k:02}.fcs" for k in range(30)]
+    for k, name in enumerate(names):
+        scores = rng.random(100) if k < 29 else np.zeros(100)
+        Path(name).write_bytes(fc.summarize(scores, site=Path(name).stem, score=fc.LAC()).to_bytes())
+    return names
+
+
+def test_robust(sites: list[str], command: Command) -> None:
+    done = command.ok("calibrate", *sites, "-o", "p.json", "--robust", "1", "--most-scores", "500")
+    assert "whatever at most 1 of the sites sent" in done.out
+    assert "up to 2 of these 30 sites leave the threshold finite" in done.out
+    assert "site 'site-29' is far from the rest" in done.out
+    assert "it was used like the others" in done.out
+    predictor = fc.load("p.json")
+    assert predictor.certificate.guarantee == {"name": "robust", "liars": 1, "most_scores": 500}
+    assert predictor.certificate.clients == 30
+    command.ok("verify", "p.json", *sites)
+
+
+def test_sites_alike(sites: list[str], command: Command) -> None:
+    found = command.ok("calibrate", *sites[:29], "-o", "p.json", "--robust", "9", "--sites-alike", "--json").json
+    assert found["certificate"]["guarantee"] == {"name": "quantile-of-quantiles", "liars": 9}
+    assert found["certificate"]["threshold"] < 1
+    done = command.ok("calibrate", *sites[:29], "-o", "p.json", "--robust", "9", "--sites-alike")
+    assert "No site's scores are far from the rest." in done.out
+    command.ok("verify", "p.json", *sites[:29])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--robust", "30"], "30 liars among 30 sites leave nobody honest"),
+        (["--robust", "-1"], "liars is -1"),
+        (["--robust", "1", "--guarantee", "pac"], "--robust does not go with --guarantee pac"),
+        (["--robust", "1", "--total-variation", "0.1"], "--total-variation does not go with --robust"),
+        (["--guarantee", "robust"], "say --robust F"),
+        (["--sites-alike"], "--sites-alike goes with --robust F"),
+        (["--most-scores", "9"], "--most-scores goes with --robust F"),
+        (["--robust", "1", "--most-scores", "9", "--sites-alike"], "--most-scores does not go with --sites-alike"),
+    ],
+)
+def test_refusals(sites: list[str], command: Command, options: list[str], problem: str) -> None:
+    done = command("calibrate", *sites, "-o", "p.json", *options)
+    assert done.code == 2
+    assert problem in done.err
+    assert not Path("p.json").exists()

@@ -1,0 +1,92 @@
+"""A sums session by files, from the invitation to the predictor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+
+NAMES = ["clinic-a", "clinic-b", "clinic-c", "clinic-d", "clinic/e"]
+
+
+@pytest.fixture
+def scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for k, name in enumerate(NAMES):
+        part = np.random.default_rng(k).random(40)
+        summary = fc.summarize(part, "exact", site=name, score=fc.LAC(), temperature=1.5)
+        Path(f"{k}.fcs").write_bytes(summary.to_bytes())
+        found.append(part)
+    return found
+
+
+def joined(command: Command) -> list[str]:
+    command.ok("sums", "start", "session")
+    for k in range(5):
+        command.ok(
+            "sums", "answer", "session/invite.fcm", "--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm"
+        )
+    return [f"{k}.fcm" for k in range(5)]
+
+
+def step(command: Command, present: list[int]) -> None:
+    """Let these sites answer what the coordinator wrote, then let it go on."""
+    for k in present:
+        incoming = f"session/to-{NAMES[k].replace('/', '_')}.fcm"
+        command.ok("sums", "answer", incoming, "--state", f"{k}.st", "-o", f"{k}.fcm")
+    command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in present])
+
+
+def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
+    command.ok("sums", "advance", "session", *joined(command))
+    assert Path("0.st").stat().st_mode & 0o077 == 0
+    assert Path("session/coordinator.state").stat().st_mode & 0o077 == 0
+    for _ in range(4):
+        step(command, [0, 1, 2, 3, 4])
+    predictor = fc.load("session/predictor.json")
+    plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
+    assert 0 <= float(predictor.certificate.limit) - float(plain.threshold) < 1e-6
+    assert predictor.score == fc.LAC()
+    assert predictor.certificate.temperature == 1.5
+    assert predictor.certificate.status == "certified"
+    assert [path.name for path in Path("session").iterdir() if path.suffix == ".state"] == []
+
+
+def test_a_site_may_drop_out(scores: list[np.ndarray], command: Command) -> None:
+    command.ok("sums", "advance", "session", *joined(command))
+    for present in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3], [0, 1, 2, 3]):
+        step(command, present)
+    certificate = fc.load("session/predictor.json").certificate
+    plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
+    assert plain.threshold <= certificate.limit < np.inf
+    assert certificate.coverage_at_most == 1.0
+
+
+def test_refusals(scores: list[np.ndarray], command: Command) -> None:
+    def fails(problem: str, *arguments: str) -> None:
+        done = command("sums", *arguments)
+        assert done.code == 2
+        assert problem in done.err
+
+    answers = joined(command)
+    fails("holds a session already", "start", "session")
+    fails("every-client needs every site's own counts", "start", "other", "--guarantee", "every-client")
+    fails("the first step needs --summary", "answer", "session/invite.fcm", "--state", "x.st", "-o", "x.fcm")
+    fails("has joined a session", "answer", "session/invite.fcm", "--state", "0.st", "-o", "0.fcm")
+    fails("not a message of a sums session", "advance", "session", "0.fcs")
+    fails("fewer than 3", "advance", "session", *answers[:2])
+    Path("ranks.fcs").write_bytes(fc.summarize(np.linspace(0, 1, 500), site="r").to_bytes())
+    needs_exact = ["answer", "session/invite.fcm", "--summary", "ranks.fcs", "--state", "r.st", "-o", "r.fcm"]
+    fails("--kind exact", *needs_exact)
+    Path("bad.fcm").write_bytes(b"\x93\x01")
+    fails("bad.fcm: this is not a file of a sums session", "answer", "bad.fcm", "--state", "0.st", "-o", "0.fcm")
+    command.ok("sums", "advance", "session", *answers)
+    fails("expected the message Answer", "advance", "session", *answers)
+    to_a = ["answer", "session/to-clinic-a.fcm", "--state", "0.st", "-o", "0.fcm"]
+    command.ok("sums", *to_a)
+    fails("has not joined yet, or has the roster already", *to_a)

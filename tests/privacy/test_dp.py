@@ -1,0 +1,222 @@
+"""Differential privacy: the release against its definition, and the coverage against its certificate."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.privacy import Ledger, calibrate_privately, read_ledger, write_ledger
+from fedconformal.privacy.dp import (
+    _mechanism,
+    as_grid,
+    choose,
+    default_grid,
+    plan_release,
+    utilities,
+)
+from fedconformal.validation import Floats, Integers
+from tests.contracts.tools import checks, maybe_infeasible, refused
+
+TENTH = Fraction(1, 10)
+SMALL_GRID = np.append(np.linspace(0, 1, 101), math.inf)
+
+
+def counts_of(scores: Floats, grid: Floats) -> Integers:
+    return np.searchsorted(np.sort(scores), grid, side="right").astype(np.int64)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(0, 12), st.data())
+@checks(500)
+def test_replacing_one_row_changes_every_utility_by_one_at_most(
+    scores: list[int], other: int, data: st.DataObject
+) -> None:
+    grid = np.append(np.arange(12.0), math.inf)
+    aimed = data.draw(st.integers(1, len(scores)))
+    changed = [other, *scores[1:]]
+    before, after = (utilities(counts_of(np.array(part, float), grid), aimed) for part in (scores, changed))
+    assert np.abs(before - after).max() <= 1
+    assert before.max() == after.max() == 0  # whenever r' <= N, some candidate is right
+    best = counts_of(np.array(scores, float), grid)[int(before.argmax())]
+    assert best >= aimed
+
+
+def flipped(scored: Integers, i: int, scale: float) -> float:
+    """Return the exact chance of a candidate in permute-and-flip: p_i times the integral of all other 1 - p_j u."""
+    p = np.exp((scored - scored.max()) / scale)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    values, times = np.unique(np.delete(p, i), return_counts=True)
+    others = np.prod((1 - np.outer(values, (nodes + 1) / 2)) ** times[:, None], axis=0)
+    return float(p[i] * (weights / 2 * others).sum())
+
+
+def neighbours(many: int) -> tuple[Integers, Integers]:
+    """Return utilities on two data sets that differ in one row, as far apart as can be.
+
+    Many candidates lie in a gap just short of r' counts; a row moves from above all candidates to below them. So all of
+    these get better by one, and the last candidate, already too far up, gets worse by one.
+    """
+    grid = np.concatenate([np.linspace(1, 2, many), [3.0, 4.0, math.inf]])
+    scores = np.array([0.0] * 8 + [2.5] * 2 + [3.5] + [5.0])
+    moved = np.append(0.0, scores[:-1])
+    before, after = (utilities(counts_of(part, grid), 10)[:-1] for part in (scores, moved))
+    return before, after
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0])
+def test_the_layout_that_shows_a_factor_of_two(epsilon: float) -> None:
+    before, after = neighbours(3_000)
+    assert set((after - before)[:-2].tolist()) == {1}
+    assert (after - before)[-1] == -1
+    last = len(before) - 1
+    ratio, wrong = (
+        math.log(flipped(before, last, scale) / flipped(after, last, scale)) for scale in (2 / epsilon, 1 / epsilon)
+    )
+    assert 0.99 * epsilon <= ratio <= epsilon + 1e-9
+    assert wrong > 1.9 * epsilon
+
+
+def test_opendp_draws_from_that_law() -> None:
+    draws, epsilon = 4000, Fraction(2)
+    for scored in (np.append(np.zeros(9), -1).astype(int), np.append(np.full(9, -1), 0)):
+        law = [flipped(scored, i, 1.0) for i in range(len(scored))]
+        assert sum(law) == pytest.approx(1)
+        seen = Counter(choose(scored, epsilon) for _ in range(draws))
+        for i, chance in enumerate(law):
+            assert abs(seen[i] / draws - chance) < 5.5 * math.sqrt(chance * (1 - chance) / draws)
+    # With the factor-two error the last candidate would come out with .57 instead of .27.
+    assert flipped(scored, 9, 0.5) > 2 * law[-1]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(1, 3), Fraction(10)])
+def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
+    spent = _mechanism(epsilon).map(1)
+    assert 0.999 * epsilon < spent <= epsilon
+
+
+def test_the_paper_s_mechanism_is_not_private() -> None:
+    """A random rank, then that data point: what comes out on one data set cannot come out on its neighbour."""
+    scores, changed = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.1, 0.2, 0.35, 0.4])
+    ranks = np.exp(-np.abs(np.arange(4) - 2) / 2)
+    ranks /= ranks.sum()
+    released = dict(zip(scores.tolist(), ranks.tolist(), strict=True))
+    on_changed = dict(zip(changed.tolist(), ranks.tolist(), strict=True))
+    assert released[0.3] > 0.3
+    assert on_changed.get(0.3, 0.0) == 0
+
+
+def test_an_atom_of_fifteen_percent() -> None:
+    """The usual score -|count - r| aims below the target; ours never does."""
+    scores = np.concatenate([np.linspace(0, 0.5, 850), np.full(150, 0.75)])
+    rank = fc.Mixture().rank(TENTH, [1000])[0]  # type: ignore[index]
+    counts = counts_of(scores, SMALL_GRID)
+    usual = -np.abs(counts - rank)
+    assert counts[int(usual.argmax())] == 850
+    assert counts[int(utilities(counts, rank).argmax())] == 1000
+    site = fc.summarize(scores, "exact", site="a")
+    released = [calibrate_privately([site], epsilon=10, grid=SMALL_GRID).threshold for _ in range(100)]
+    assert np.mean(np.array(released) >= 0.75) > 0.95
+
+
+@pytest.mark.parametrize(("epsilon", "sizes"), [("0.1", [3000, 1500]), ("1", [600, 200]), ("10", [150, 60])])
+def test_coverage_is_within_the_certificate(epsilon: str, sizes: list[int]) -> None:
+    """Uniform scores at one site, harder ones at the other; coverage is exact given the threshold."""
+    rng = np.random.default_rng(0)
+    release = plan_release(fc.Mixture(), TENTH, sizes, Fraction(epsilon), len(SMALL_GRID))
+    assert release is not None
+    assert release.promised >= Fraction(9, 10)
+    coverages, short = [], 0
+    weights = (np.array(sizes) + 1) / (sum(sizes) + len(sizes))
+    for _ in range(2000):
+        easy, hard = rng.random(sizes[0]), np.sqrt(rng.random(sizes[1]))
+        counts = counts_of(np.concatenate([easy, hard]), SMALL_GRID)
+        chosen = choose(utilities(counts, release.aimed), Fraction(epsilon))
+        short += int(counts[chosen] < release.rank)
+        q = min(1.0, float(SMALL_GRID[chosen]))
+        coverages.append(weights @ [q, q**2])
+    error = 4 * np.std(coverages) / math.sqrt(len(coverages))
+    assert np.mean(coverages) >= float(release.promised) - error
+    assert np.mean(coverages) < 0.99
+    assert short / 2000 <= float(release.failure) + 4 * math.sqrt(float(release.failure) / 2000)
+
+
+def test_the_plan_costs_what_the_formula_says() -> None:
+    sizes = [10_000] * 10
+    for epsilon in (TENTH, Fraction(1), Fraction(10)):
+        release = plan_release(fc.Mixture(), TENTH, sizes, epsilon, 1024)
+        assert release is not None
+        d = release.aimed - release.rank
+        assert 1023 * math.exp(-epsilon * (d + 1) / 2) <= release.failure
+        assert 1023 * math.exp(-epsilon * d / 2) > release.failure or d == 0
+        assert release.promised >= Fraction(9, 10)
+    assert plan_release(fc.Mixture(), TENTH, [1000], TENTH, 1024) is None
+
+
+def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
+    scores = np.random.default_rng(1).random(2000)
+    sites = [fc.summarize(scores, "exact", site="a", score=fc.LAC(), model="m", temperature=1.5)]
+    result = calibrate_privately(sites, epsilon=1, alpha=0.1)
+    predictor = fc.Predictor.from_bytes(fc.Predictor.of(result).to_bytes())
+    privacy = predictor.certificate.privacy
+    assert privacy is not None
+    assert privacy["epsilon"] == 1.0
+    assert "replacing one calibration row" in privacy["unit"]
+    assert privacy["coverage"] == predictor.certificate.coverage_at_least >= 0.9
+    assert "temperature" in privacy["outside"]
+    assert len(privacy["grid"]) == privacy["candidates"] == 1024
+    # Nothing else comes from the scores: no digest, a curve of one step.
+    text = predictor.to_bytes().decode()
+    assert sites[0].digest() not in text
+    assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
+    assert result.threshold in default_grid()
+
+
+def test_too_few_scores_release_nothing() -> None:
+    site = fc.summarize(np.linspace(0, 1, 50), "exact", site="a")
+    with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.1 cannot be promised from 50 scores with epsilon=0\.1"):
+        result = calibrate_privately([site], epsilon=0.1)
+    assert result.threshold == math.inf
+    with maybe_infeasible():
+        assert result.curve.threshold(TENTH) == math.inf
+
+
+def test_refusals() -> None:
+    rng = np.random.default_rng(2)
+    exact, ranks = (fc.summarize(rng.random(900), kind, site=kind) for kind in ("exact", "ranks"))
+    with refused("site 'ranks': differential privacy needs exact counts"):
+        calibrate_privately([exact, ranks], epsilon=1)
+    with refused("every-client is not there with differential privacy"):
+        calibrate_privately([exact], epsilon=1, guarantee=fc.EveryClient())
+    with refused("there are no summaries"):
+        calibrate_privately([], epsilon=1)
+    for epsilon in (0, -1, "x", math.nan, math.inf, 1e9):
+        with refused("epsilon is"):
+            calibrate_privately([exact], epsilon=epsilon)
+    for grid in ([], [1.0], [1.0, 2.0], [math.inf, 1.0], [2.0, 1.0, math.inf], [[1.0, math.inf]], "x"):
+        with refused("grid: expected"):
+            as_grid(grid)
+
+
+def test_the_ledger_adds_up_and_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(budget=0.3)
+    for _ in range(3):
+        ledger = ledger.spend(["a", "b"], 0.1, "threshold")  # three times 0.1 is 0.3, not more
+    write_ledger(path, ledger)
+    again = read_ledger(path)
+    assert again == ledger
+    assert again.spent("a") == again.spent("b") == Fraction(3, 10)
+    with refused("'b' has spent 0.3 of 0.3; 0.001 more is over its budget"):
+        again.spend(["c", "b"], 0.001, "threshold")
+    assert again.spend(["c"], 0.3, "threshold").spent("c") == Fraction(3, 10)
+    for bad in (b"", b"{}", b'{"budget": -1, "entries": []}', b'{"budget": 1, "entries": [{"data": "a"}]}', b"\xff"):
+        path.write_bytes(bad)
+        with refused("not a privacy ledger", "ledger.json"):
+            read_ledger(path)

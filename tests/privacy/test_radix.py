@@ -1,0 +1,162 @@
+"""The threshold from sums is the plain one, bit by bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.privacy.bit_order import keys_of, score_of
+from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search, advance, histogram
+from fedconformal.privacy.weighted_sum import MOST, WeightedSum, weighted_sum
+from fedconformal.validation import Floats, as_alpha
+from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
+
+GUARANTEES = (
+    fc.Mixture(),
+    fc.Exchangeable(),
+    fc.Mixture(weights="uniform"),
+    fc.NewClient(),
+    fc.PAC(failure=0.2),
+)
+
+
+def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, ...]) -> float:
+    """Play coordinator and sites, without masks."""
+    rounds, search = Rounds(widths, wanted), Search()
+    keys = [keys_of(part) for part in scores]
+    while search.answer is None:
+        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
+        for part, weight in zip(keys, wanted.weights, strict=True):
+            total += histogram(rounds, search, part, weight)
+        search = advance(rounds, search, total)
+    return search.answer
+
+
+def plain(scores: Sequence[Floats], wanted: WeightedSum) -> float:
+    """Try every score."""
+    for q in np.unique(np.concatenate(scores)).tolist():
+        if sum(w * int((s <= q).sum()) for w, s in zip(wanted.weights, scores, strict=True)) >= wanted.target:
+            return float(q)
+    return math.inf
+
+
+pieces = st.lists(
+    st.lists(
+        st.one_of(
+            finite_scores,
+            st.sampled_from([-0.0, 0.0, 0.5, 0.5000000000000001]),
+            st.floats(0, 1, width=32),
+        ),
+        min_size=1,
+        max_size=6,
+    ).map(lambda values: np.array(values, dtype=np.float64)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(pieces, st.integers(1, 30), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+@checks(5_000)
+def test_sums_find_the_exact_score(scores: list[Floats], target: int, weights: list[int]) -> None:
+    used = tuple(weights[: len(scores)])
+    most = sum(w * len(s) for w, s in zip(used, scores, strict=True))
+    wanted = WeightedSum(weights=used, target=target, most=most)
+    found, expected = threshold(scores, wanted, EXACT), plain(scores, wanted)
+    assert found == expected
+    assert math.copysign(1, found) == math.copysign(1, expected + 0.0)  # -0.0 is 0.0
+
+
+@given(pieces, st.integers(1, 12))
+@checks(500)
+def test_two_rounds_round_up_a_little(scores: list[Floats], target: int) -> None:
+    wanted = WeightedSum(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    exact, short = plain(scores, wanted), threshold(scores, wanted, SHORT)
+    assert short >= exact
+    if math.isfinite(exact):
+        assert short - exact <= max(abs(exact) * 2**-20, 1e-300)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+@given(st.data(), alphas)
+@checks(150)
+def test_sums_and_summaries_agree(guarantee: fc.Guarantee, data: st.DataObject, alpha: Fraction) -> None:
+    scores = data.draw(pieces)
+    wanted = weighted_sum(guarantee, alpha, [len(part) for part in scores])
+    with maybe_infeasible():
+        expected = fc.calibrate([fc.summarize(s, "exact") for s in scores], alpha=alpha, guarantee=guarantee)
+    assert threshold(scores, wanted, EXACT) == expected.threshold
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_both_precisions(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=500).astype(dtype).astype(np.float64) for _ in range(5)]
+    wanted = weighted_sum(fc.Mixture(), as_alpha(0.1), [500] * 5)
+    assert threshold(scores, wanted, EXACT) == np.sort(np.concatenate(scores))[wanted.target - 1]
+
+
+@given(st.lists(finite_scores, min_size=1, max_size=20))
+@checks(300)
+def test_keys_keep_the_order(scores: list[float]) -> None:
+    values = np.sort(np.array(scores) + 0.0)
+    keys = keys_of(values)
+    assert (np.diff(keys.astype(object)) >= 0).all()
+    assert [score_of(int(key)) for key in keys] == values.tolist()
+
+
+def test_weights_too_large_are_rounded_to_the_safe_side() -> None:
+    sizes = [10_007 + 2 * k for k in range(60)]
+    alpha = as_alpha(0.1)
+    wanted = weighted_sum(fc.Mixture(weights="uniform"), alpha, sizes)
+    assert wanted.most <= MOST
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        counts = [int(rng.integers(int(0.88 * n), int(0.93 * n))) for n in sizes]
+        if sum(w * m for w, m in zip(wanted.weights, counts, strict=True)) >= wanted.target:
+            assert fc.Mixture(weights="uniform").promised(counts, sizes) >= 1 - alpha
+    full = sum(w * n for w, n in zip(wanted.weights, sizes, strict=True))
+    assert full >= wanted.target
+
+
+@given(pieces, st.integers(1, 20), st.data())
+@checks(300)
+def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], target: int, data: st.DataObject) -> None:
+    wanted = WeightedSum(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    rounds, search = Rounds(EXACT, wanted), Search()
+    keys = [keys_of(part) for part in scores]
+    drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
+    while search.answer is None:
+        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
+        for part, last in zip(keys, drops_at, strict=True):
+            if search.number < last:
+                total += histogram(rounds, search, part, 1)
+        search = advance(rounds, search, total)
+    assert search.answer >= plain(scores, wanted)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [fc.EveryClient(), fc.OneClient(client=0), fc.WorstCase(), fc.Robust(liars=1), fc.ByClass(fc.Mixture())],
+    ids=repr,
+)
+def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee | fc.ByClass) -> None:
+    with refused("needs every site's own counts", "mixture, exchangeable, pac and new-client"):
+        weighted_sum(guarantee, as_alpha(0.1), [10, 10])
+
+
+def test_bad_sums_are_refused() -> None:
+    rounds = Rounds((4,), WeightedSum(weights=(1,), target=1, most=1))
+    with refused("the sum has 3 counts, expected 16"):
+        advance(rounds, Search(), np.zeros(3, dtype=np.uint32))
+    with refused("there are no more rounds"):
+        advance(rounds, Search(answer=1.0), np.zeros(16, dtype=np.uint32))
+    for widths in ((), (17,), (16,) * 5, (0,)):
+        with refused("widths are"):
+            Rounds(widths, rounds.wanted)
