@@ -141,6 +141,15 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
     assert search.answer >= plain(scores, wanted)
 
 
+@pytest.mark.parametrize("scores", [[0.0, 1e300], [1.7e308, 1.7e308], [-1.7e308, 1.7976931348623157e308]])
+def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
+    """All is counted in the first round and nothing after it: the end of a cell with the largest floats."""
+    rounds = Rounds((4, 4), WeightedSum(weights=(1,), target=2, most=2))
+    search = advance(rounds, Search(), histogram(rounds, Search(), keys_of(np.array(scores)), 1))
+    found = advance(rounds, search, np.zeros(16, dtype=rounds.dtype))
+    assert found.answer == np.finfo(np.float64).max
+
+
 @pytest.mark.parametrize(
     "guarantee",
     [fc.EveryClient(), fc.OneClient(client=0), fc.WorstCase(), fc.Robust(liars=1), fc.ByClass(fc.Mixture())],

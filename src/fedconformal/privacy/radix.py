@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.privacy.bit_order import BITS, Keys, score_of
+from fedconformal.privacy.bit_order import BITS, Keys, keys_of, score_of
 from fedconformal.privacy.weighted_sum import WeightedSum
 
 EXACT = (4,) * 16
@@ -28,6 +28,7 @@ BYTES = (8,) * 8
 """Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
 SHORT = (16, 16)
 WIDEST = 16
+LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
 
 Counted = NDArray[np.unsignedinteger[Any]]
 
@@ -107,4 +108,5 @@ def advance(rounds: Rounds, search: Search, total: Counted) -> Search:
 
 def _found(rounds: Rounds, number: int, prefix: int) -> Search:
     left = BITS - sum(rounds.widths[:number])
-    return Search(number, prefix, answer=score_of((prefix + 1 << left) - 1))
+    # The last cells end in infinity and what is no number; no score is above the largest float.
+    return Search(number, prefix, answer=score_of(min((prefix + 1 << left) - 1, LARGEST)))
