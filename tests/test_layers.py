@@ -27,6 +27,7 @@ LAYERS = (
     ("classifier", "pilot", "verification"),
     ("planning",),
     ("report",),
+    ("paper",),
     ("cli",),
     ("__main__",),
 )

@@ -1,0 +1,47 @@
+"""Every table and figure of the paper by name, each with the function that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fedconformal.errors import InputError
+from fedconformal.paper.full_results import full_results
+from fedconformal.paper.setup import Setup
+from fedconformal.paper.table import Table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Generic[T]):
+    """One table or figure: its label in the paper, what it shows, and how it is made."""
+
+    name: str
+    label: str
+    about: str
+    make: Callable[[Setup], T]
+
+
+def _by_name(*entries: Entry[T]) -> dict[str, Entry[T]]:
+    return {entry.name: entry for entry in entries}
+
+
+TABLES: dict[str, Entry[Table]] = _by_name(
+    Entry(
+        name="full-results",
+        label="tab:full-results",
+        about="coverage and size with FedAvg, FedProx, TCT and a central model",
+        make=full_results,
+    ),
+)
+
+FIGURES: dict[str, Entry[str]] = {}
+
+
+def find(name: str, entries: dict[str, Entry[T]], what: str) -> Entry[T]:
+    """Look an entry up by its name."""
+    if name not in entries:
+        raise InputError(f"{name!r} is no {what} of the paper; there are {', '.join(entries)}")
+    return entries[name]

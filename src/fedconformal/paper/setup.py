@@ -1,0 +1,42 @@
+"""What every table and figure is made from: where the logits are, which data sets, and how scores are summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedconformal.errors import InputError
+from fedconformal.paper.clients import GROUPS
+from fedconformal.paper.logits import Answers, Source
+from fedconformal.paper.numbers import FULL_RESULTS
+from fedconformal.paper.trials import TRIALS
+
+DATASETS = tuple(FULL_RESULTS)
+"""The paper's own, in its order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """A request; `track` shows how far a loop over its items has come."""
+
+    source: Source
+    datasets: Sequence[str] = DATASETS
+    kind: str = "tdigest"
+    count: int = TRIALS
+    track: Callable[[Sequence[Any]], Iterable[Any]] = iter
+
+    def __post_init__(self) -> None:
+        """Refuse data sets that nobody knows."""
+        known = sorted({*DATASETS, *GROUPS})
+        for dataset in self.datasets:
+            if dataset not in known:
+                raise InputError(f"{dataset!r} is no data set here; there are {', '.join(known)}")
+
+    def need(self, dataset: str, method: str, *, iid: bool = False) -> Answers:
+        """Read logits without which there is nothing to show, or say the command that would make them."""
+        answers = self.source.read(dataset, method, iid=iid)
+        if answers is None:
+            command = self.source.command(dataset, method, iid=iid)
+            raise InputError(f"{command.path.name} is absent from {self.source.directory}; make it with: {command}")
+        return answers
