@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._version import __version__
-from fedconformal.cli import calibrate, demo, evaluate, plan, predict, summarize, verify
+from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, summarize, verify
 from fedconformal.cli.console import logger, stderr
 from fedconformal.cli.paper import paper
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, calibrate, predict, evaluate, verify, plan, demo):
+for command in (summarize, calibrate, predict, evaluate, verify, plan, report, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
 app.add_typer(paper, name="paper")
 
