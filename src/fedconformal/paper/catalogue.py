@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fedconformal.errors import InputError
+from fedconformal.paper.compare_loss import compare_loss
 from fedconformal.paper.full_results import full_results
+from fedconformal.paper.relative_inefficiency import relative_inefficiency
+from fedconformal.paper.score_compare import score_compare
 from fedconformal.paper.setup import Setup
+from fedconformal.paper.size_conditional import size_conditional
 from fedconformal.paper.table import Table
 
 T = TypeVar("T")
@@ -34,6 +38,30 @@ TABLES: dict[str, Entry[Table]] = _by_name(
         label="tab:full-results",
         about="coverage and size with FedAvg, FedProx, TCT and a central model",
         make=full_results,
+    ),
+    Entry(
+        name="relative-inefficiency",
+        label="tab:relative-inefficiency",
+        about="sizes over those of a central model; where the paper's ratios do not follow from its sizes",
+        make=relative_inefficiency,
+    ),
+    Entry(
+        name="cifar-efficiency-score-compare",
+        label="tab:cifar-efficiency-score-compare",
+        about="sets of the rows that all models get right, with each score",
+        make=score_compare,
+    ),
+    Entry(
+        name="size-conditional-coverage",
+        label="tab:size-conditional-coverage",
+        about="coverage in the quarters of rows with the smallest to the largest sets",
+        make=size_conditional,
+    ),
+    Entry(
+        name="tct-compare-loss",
+        label="tab:tct-compare-loss",
+        about="TCT with cross-entropy and with squared loss",
+        make=compare_loss,
     ),
 )
 

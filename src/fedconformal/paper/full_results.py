@@ -20,7 +20,7 @@ from fedconformal.validation import Floats
 
 COLUMNS = ("dataset", "method", "level", "paper's\ncoverage", "coverage", "paper's\nsize", "size", "see")
 NOTES = (
-    f"{TRIALS} random halves of the pooled validation and test rows; score LAC; the top label is always in the set.",
+    f"{TRIALS} random halves of the pooled validation and test rows; the top label is always in the set.",
     "The temperature is fitted on the calibration rows, as the paper does, so exactness of the promise is given up.",
     "The central model, trained in one place, is calibrated across the same clients, so that only the model differs.",
     "Level: the coverage 1 - alpha that is wanted. Ours: mean and standard deviation over the trials.",
@@ -48,7 +48,7 @@ def full_results(setup: Setup) -> Table:
         title="Coverage and size of prediction sets",
         columns=COLUMNS,
         rows=rows,
-        notes=[*NOTES, f"Thresholds at rank ceil((1-alpha)(N+K)), from {READ[setup.kind]}."],
+        notes=[*NOTES, f"Score LAC. Thresholds at rank ceil((1-alpha)(N+K)), from {READ[setup.kind]}."],
     )
 
 

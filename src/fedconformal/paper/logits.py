@@ -101,7 +101,10 @@ class Source:
     def command(self, dataset: str, method: str, *, iid: bool = False) -> Command:
         """Say how to train what is absent."""
         output = self.directory / _name(dataset, method, iid=iid)
-        words = ["train", "--preset", "paper", "--dataset", dataset, "--method", method]
+        trainer, _, loss = method.partition("-")
+        words = ["train", "--preset", "paper", "--dataset", dataset, "--method", trainer]
+        if loss:
+            words += ["--set", f"loss={loss}"]
         if dataset in COLUMNS:
             words[4] = "fitzpatrick17k"
             words += ["--partition", "column", "--column", COLUMNS[dataset]]

@@ -38,5 +38,5 @@ class Setup:
         answers = self.source.read(dataset, method, iid=iid)
         if answers is None:
             command = self.source.command(dataset, method, iid=iid)
-            raise InputError(f"{command.path.name} is absent from {self.source.directory}; make it with: {command}")
+            raise InputError(f"{self.source.directory}: has no {command.path.name}; make it with: {command}")
         return answers
