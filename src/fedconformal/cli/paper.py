@@ -121,6 +121,7 @@ def _setup(logits: Path | None, partition: Partition | None, datasets: str | Non
         source=Source(directory=logits, partition=None if partition is None else partition.value),
         datasets=DATASETS if datasets is None else tuple(part.strip() for part in datasets.split(",")),
         kind=kind.value,
+        data=Path(os.environ["FEDCONFORMAL_DATA"]) if "FEDCONFORMAL_DATA" in os.environ else None,
         track=track,
     )
 

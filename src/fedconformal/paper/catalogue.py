@@ -8,6 +8,18 @@ from typing import Generic, TypeVar
 
 from fedconformal.errors import InputError
 from fedconformal.paper.compare_loss import compare_loss
+from fedconformal.paper.figures import (
+    accuracy,
+    challenges,
+    classes,
+    drawings,
+    heterogeneity,
+    losses,
+    quantiles,
+    scores,
+    set_sizes,
+    sites,
+)
 from fedconformal.paper.full_results import full_results
 from fedconformal.paper.relative_inefficiency import relative_inefficiency
 from fedconformal.paper.score_compare import score_compare
@@ -65,7 +77,73 @@ TABLES: dict[str, Entry[Table]] = _by_name(
     ),
 )
 
-FIGURES: dict[str, Entry[str]] = {}
+FIGURES: dict[str, Entry[str]] = {
+    name: Entry(name=name, label=label, about=about, make=make)
+    for name, label, about, make in (
+        ("fig1", "fig:fig1", "overview: from clients to a set", drawings.overview),
+        (
+            "challenge-exchangeability",
+            "fig:challenge-exchangeability",
+            "calibrated on one client, it covers only there",
+            challenges.challenge_exchangeability,
+        ),
+        (
+            "challenge-efficiency",
+            "fig:challenge-efficiency",
+            "set sizes with like and unlike clients",
+            challenges.challenge_efficiency,
+        ),
+        ("fedavg", "fig:fedavg", "CIFAR-10 by classes a client, FedAvg", heterogeneity.fedavg),
+        ("tct-vs-fedavg", "fig:tct-vs-fedavg", "CIFAR-10 by classes a client, TCT", heterogeneity.tct_vs_fedavg),
+        (
+            "compare-set-size-same-subset",
+            "fig:compare-set-size-same-subset",
+            "set sizes of rows that all models get right",
+            set_sizes.same_subset,
+        ),
+        (
+            "accuracy-vs-set-size",
+            "fig:accuracy-vs-set-size",
+            "accuracy at each set size, median of 100 trials",
+            accuracy.accuracy_vs_size,
+        ),
+        (
+            "selective-classification",
+            "fig:selective-classification",
+            "accuracy when the largest sets are left out",
+            accuracy.selective,
+        ),
+        (
+            "conformal-score-compare",
+            "fig:conformal-score-compare",
+            "coverage by set size with each score",
+            scores.by_size,
+        ),
+        (
+            "quantile-compare",
+            "fig:quantile-compare",
+            "ways to find a quantile across clients",
+            quantiles.quantile_compare,
+        ),
+        (
+            "cifar-conformal-score-compare",
+            "fig:cifar-conformal-score-compare",
+            "coverage and size with each score at every level",
+            scores.by_level,
+        ),
+        ("cifar-score-dist", "fig:cifar-score-dist", "set sizes with each score", set_sizes.score_dist),
+        ("loss-comparison-cifar100", "fig:loss-comparison-cifar100", "reliability by loss", losses.cifar100),
+        ("loss-comparison-fitzpatrick", "fig:loss-comparison-fitzpatrick", "reliability by loss", losses.fitzpatrick),
+        ("appendix-compute-q-aht", "fig:appendix-compute-q-aht", "the threshold of two clients", drawings.two_clients),
+        ("skin-class-dist", "fig:skin-class-dist", "Fitzpatrick17k: images of each condition", classes.skin_class_dist),
+        ("skin-rate", "fig:skin-rate", "Fitzpatrick17k: images of each skin type", classes.skin_rate),
+        ("derma", "fig:derma", "DermaMNIST: classes and clients", classes.derma),
+        ("path", "fig:path", "PathMNIST: classes and clients", classes.path),
+        ("tissue", "fig:tissue", "TissueMNIST: classes and clients", classes.tissue),
+        ("coverage-by-site", "beyond the paper", "each client under a promise for the mixture", sites.coverage_by_site),
+        ("worst-site", "beyond the paper", "the worst client under each guarantee, and the cost", sites.worst_site),
+    )
+}
 
 
 def find(name: str, entries: dict[str, Entry[T]], what: str) -> Entry[T]:

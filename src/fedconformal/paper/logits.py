@@ -1,7 +1,8 @@
 """What trained models said of held-out rows: files of other people's logits, or runs of our own.
 
-A file is `<dataset>_<method>[_iid].npz` in one directory; a run of `fedconformal train` is a directory of that name
-there, with logits.npz in it. All held-out rows are pooled: the experiments cut them in two at random, ten times.
+A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", or "overlap3" for three classes a
+client. A run of `fedconformal train` is a directory of that name there, with logits.npz in it. All held-out rows are
+pooled: the experiments cut them in two at random, ten times.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ COLUMNS = {
     "fitz17k-skin": "fitzpatrick_scale",
 }
 """Data sets whose clients are the values of a column."""
+CLIENTS = {"fitz17k-disease": 3, "fitz17k-skin": 6}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,15 +62,15 @@ class Source:
     partition: Partition | None = None
     """None for the one that the file's name says."""
 
-    def path(self, dataset: str, method: str, *, iid: bool = False) -> Path | None:
+    def path(self, dataset: str, method: str, *, variant: str = "") -> Path | None:
         """Find the file, or a run's; None if there is neither."""
-        name = _name(dataset, method, iid=iid)
+        name = _name(dataset, method, variant=variant)
         places = self.directory / f"{name}.npz", self.directory / name / "logits.npz"
         return next((place for place in places if place.exists()), None)
 
-    def read(self, dataset: str, method: str, *, iid: bool = False) -> Answers | None:
+    def read(self, dataset: str, method: str, *, variant: str = "") -> Answers | None:
         """Read and pool the rows; None if there are none of this data set and method."""
-        path = self.path(dataset, method, iid=iid)
+        path = self.path(dataset, method, variant=variant)
         if path is None:
             return None
         arrays = read_npz(path)
@@ -86,10 +88,12 @@ class Source:
         else:
             if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
                 raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
+            if variant.startswith("overlap"):
+                raise InputError(f"{path}: has no val_clients, test_clients; which classes overlap does not tell them")
             with naming(path):
-                clients = client_of_each(labels, dataset, self.partition or ("iid" if iid else "classes"))
+                clients = client_of_each(labels, dataset, self.partition or ("iid" if variant == "iid" else "classes"))
         return Answers(
-            name=_name(dataset, method, iid=iid),
+            name=_name(dataset, method, variant=variant),
             dataset=dataset,
             logits=logits,
             labels=labels,
@@ -98,18 +102,21 @@ class Source:
             central=method == "central",
         )
 
-    def command(self, dataset: str, method: str, *, iid: bool = False) -> Command:
+    def command(self, dataset: str, method: str, *, variant: str = "") -> Command:
         """Say how to train what is absent."""
-        output = self.directory / _name(dataset, method, iid=iid)
+        output = self.directory / _name(dataset, method, variant=variant)
         trainer, _, loss = method.partition("-")
         words = ["train", "--preset", "paper", "--dataset", dataset, "--method", trainer]
         if loss:
             words += ["--set", f"loss={loss}"]
         if dataset in COLUMNS:
             words[4] = "fitzpatrick17k"
+        if variant == "iid":
+            words += ["--partition", "iid", "--clients", str(CLIENTS.get(dataset) or len(GROUPS[dataset]))]
+        elif variant:
+            words += ["--partition", "overlap", "--classes-per-client", variant.removeprefix("overlap")]
+        elif dataset in COLUMNS:
             words += ["--partition", "column", "--column", COLUMNS[dataset]]
-        elif iid:
-            words += ["--partition", "iid", "--clients", str(len(GROUPS[dataset]))]
         return Command(output, [*words, "-o", str(output)])
 
 
@@ -125,8 +132,8 @@ class Command:
         return f"fedconformal {shlex.join(self.words)}"
 
 
-def _name(dataset: str, method: str, *, iid: bool) -> str:
-    return f"{dataset}_{method}{'_iid' if iid else ''}"
+def _name(dataset: str, method: str, *, variant: str) -> str:
+    return f"{dataset}_{method}_{variant}" if variant else f"{dataset}_{method}"
 
 
 def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:

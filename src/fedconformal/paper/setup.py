@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedconformal.errors import InputError
@@ -24,6 +25,8 @@ class Setup:
     datasets: Sequence[str] = DATASETS
     kind: str = "tdigest"
     count: int = TRIALS
+    data: Path | None = None
+    """Where data sets are, for figures of their classes."""
     track: Callable[[Sequence[Any]], Iterable[Any]] = iter
 
     def __post_init__(self) -> None:
@@ -33,10 +36,17 @@ class Setup:
             if dataset not in known:
                 raise InputError(f"{dataset!r} is no data set here; there are {', '.join(known)}")
 
-    def need(self, dataset: str, method: str, *, iid: bool = False) -> Answers:
+    def data_file(self, name: str) -> Path:
+        """Find a file of a data set."""
+        path = (self.data or self.source.directory.parent) / name
+        if not path.exists():
+            raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
+        return path
+
+    def need(self, dataset: str, method: str, *, variant: str = "") -> Answers:
         """Read logits without which there is nothing to show, or say the command that would make them."""
-        answers = self.source.read(dataset, method, iid=iid)
+        answers = self.source.read(dataset, method, variant=variant)
         if answers is None:
-            command = self.source.command(dataset, method, iid=iid)
+            command = self.source.command(dataset, method, variant=variant)
             raise InputError(f"{self.source.directory}: has no {command.path.name}; make it with: {command}")
         return answers

@@ -145,10 +145,16 @@ class Plot:
 
     def svg(self, *, alone: bool = False) -> str:
         """Write the chart; `alone` for a file of its own, with its style inside."""
-        legend, rows = self._legend()
+        legend, _ = self._legend()
         style = f"<style>{CHART_STYLE}{ALONE}</style>" if alone else ""
         inside = "".join([*self._frame(), *self._parts, legend])
-        return svg(inside, self.width, self.height + LEGEND_ROW * rows, self.title, head=style)
+        return svg(inside, self.width, self.full_height, self.title, head=style)
+
+    @property
+    def full_height(self) -> float:
+        """The height with the legend below."""
+        rows = self._legend()[1]
+        return self.height + LEGEND_ROW * rows + (6 if rows else 0)
 
     def _frame(self) -> Iterable[str]:
         bottom, right = self.height - BOTTOM, self.width - RIGHT
@@ -206,11 +212,11 @@ def svg(inside: str, width: float, height: float, title: str, *, head: str = "")
 def beside(charts: Sequence[Plot], titles: Sequence[str], name: str) -> str:
     """Set charts side by side in one file, each under its title."""
     drawn = [chart.svg() for chart in charts]
-    tallest = max(chart.height for chart in charts) + 3 * LEGEND_ROW
+    tallest = max(chart.full_height for chart in charts)
     parts, x = [], 0.0
     for chart, text, title in zip(charts, drawn, titles, strict=True):
         inside = text[text.index("</title>") + len("</title>") : -len("</svg>")]
-        heading = f'<text x="{LEFT}" y="-8" font-weight="bold">{escape(title)}</text>'
+        heading = f'<text x="{LEFT}" y="-8" style="font-weight: bold">{escape(title)}</text>'
         parts.append(f'<g transform="translate({x:g} 28)">{heading}{inside}</g>')
         x += chart.width
     return svg("".join(parts), x, tallest + 28, name, head=f"<style>{CHART_STYLE}{ALONE}</style>")
