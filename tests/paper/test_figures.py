@@ -2,6 +2,7 @@
 
 import os
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,11 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
         write_logits(logits, f"cifar100_{method}", classes=100, rows=1000, sharp=sharp)
     write_logits(logits, "pathmnist_central", classes=9)
     write_logits(logits, "tissuemnist_central", classes=8)
-    np.savez(data / "dermamnist.npz", train_labels=np.arange(7).repeat(3)[:, None], test_labels=np.arange(7)[:, None])
+    write_logits(logits, "dermamnist_central")
+    held = dict(np.load(logits / "dermamnist_central.npz"))
+    test = np.concatenate([held["val_labels"], held["test_labels"]])
+    source = np.where(np.arange(len(test)) % 3, "clinic", "practice")
+    np.savez(data / "dermamnist.npz", train_labels=np.arange(7)[:, None], test_labels=test[:, None], test_source=source)
     lines = ["label,fitzpatrick_scale", *(f"condition {i % 4},{i % 6 + 1}" for i in range(50)), "condition 0,-1"]
     (data / "fitzpatrick17k.csv").write_text("\n".join(lines))
     return Setup(source=Source(directory=logits), count=2, data=data)
@@ -67,6 +72,13 @@ def test_the_sweep_needs_clients(setup: Setup) -> None:
         setup.need("cifar10", "tct", variant="overlap3")
     command = str(setup.source.command("cifar10", "tct", variant="overlap3"))
     assert "--partition overlap --classes-per-client 3" in command
+
+
+def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) -> None:
+    np.savez(tmp_path / "dermamnist.npz", test_labels=np.zeros((3, 1)), test_source=np.array(["a", "b", "c"]))
+    with pytest.raises(InputError, match="not those of the logits"):
+        FIGURES["derma-by-source"].make(replace(setup, data=tmp_path))
+    assert "practice" in FIGURES["derma-by-source"].make(setup)
 
 
 def test_two_clients_have_the_tenth_smallest(setup: Setup) -> None:

@@ -17,7 +17,8 @@ def setup(tmp_path: Path) -> Setup:
     """Made-up logits of CIFAR-100's form: all models see the same rows, and TCT knows more than FedAvg."""
     for method, sharp in {"fedavg": 1.5, "fedprox": 1.5, "tct": 2.5, "central": 3.0}.items():
         write_logits(tmp_path, f"cifar100_{method}", classes=100, rows=800, sharp=sharp, seed=0)
-    return Setup(source=Source(directory=tmp_path), datasets=("cifar100", "dermamnist"), count=3)
+    hospitals(tmp_path)
+    return Setup(source=Source(directory=tmp_path), datasets=("cifar100", "dermamnist"), count=3, data=tmp_path)
 
 
 def test_ratios_are_ours_and_those_of_the_papers_sizes(setup: Setup) -> None:
@@ -73,3 +74,39 @@ def test_every_table_can_be_written_down(setup: Setup, name: str) -> None:
     lines = table.to_markdown().splitlines()
     assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
     assert table.to_dict()["rows"][0].keys() >= {"differs"}
+
+
+def hospitals(folder: Path) -> None:
+    """Write made-up patients of four hospitals with different shares of sick ones and some cells empty."""
+    rng = np.random.default_rng(0)
+    lines = ["hospital,age,chol,num"]
+    for k, name in enumerate(("a", "b", "c", "d")):
+        sick = rng.random(120) < 0.2 + 0.2 * k
+        for ill in sick:
+            chol = f"{rng.normal(200 + 40 * ill, 30):.1f}" if rng.random() < 0.9 else ""
+            lines.append(f"{name},{rng.normal(50 + 8 * ill, 8):.1f},{chol},{int(ill) * rng.integers(1, 5)}")
+    (folder / "heart_disease.csv").write_text("\n".join(lines))
+
+
+def test_a_newcomer_is_covered_by_its_own_promise(setup: Setup) -> None:
+    table = TABLES["heart-disease"].make(setup)
+    found = {row[:3:2]: row for row in table.rows}
+    assert len(found) == 8
+    for name in "abcd":
+        others, newcomer = found[name, "the others"], found[name, "a newcomer"]
+        assert newcomer[1] == 120
+        assert newcomer[3] >= others[3]  # never less than the promise that says nothing of it
+        assert newcomer[3] >= 0.7
+        assert newcomer[5] >= others[5]
+
+
+def test_hospital_files_are_checked(tmp_path: Path) -> None:
+    setup = Setup(source=Source(directory=tmp_path), data=tmp_path)
+    with pytest.raises(InputError, match="does not exist; set FEDCONFORMAL_DATA"):
+        TABLES["heart-disease"].make(setup)
+    (tmp_path / "heart_disease.csv").write_text("hospital,age,num\na,old,1\n")
+    with pytest.raises(InputError, match="could not convert"):
+        TABLES["heart-disease"].make(setup)
+    (tmp_path / "heart_disease.csv").write_text("age,num\n1,1\n")
+    with pytest.raises(InputError, match="expected the columns hospital and num"):
+        TABLES["heart-disease"].make(setup)

@@ -17,6 +17,7 @@ from fedconformal.files import write_bytes
 from fedconformal.paper.catalogue import FIGURES, TABLES, Entry, find
 from fedconformal.paper.logits import Source
 from fedconformal.paper.numbers import METHODS
+from fedconformal.paper.results import write_results
 from fedconformal.paper.setup import DATASETS, Setup
 
 paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the paper's.", no_args_is_help=True)
@@ -104,6 +105,16 @@ def make_figure(
     entry = find(name, FIGURES, "figure")
     write_bytes(output, entry.make(_setup(logits, partition, None, Kind.tdigest, name)).encode())
     say(f"wrote {output}: {entry.about} ({entry.label})")
+
+
+@paper.command("results")
+def write_page(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.md).")],
+    logits: Logits = None,
+) -> None:
+    """Write all tables and figures on one Markdown page, with the figures beside it."""
+    absent = write_results(_setup(logits, None, None, Kind.tdigest, "results"), output)
+    say(f"wrote {output}; absent: {', '.join(absent) or 'nothing'}")
 
 
 def _setup(logits: Path | None, partition: Partition | None, datasets: str | None, kind: Kind, name: str) -> Setup:

@@ -21,6 +21,7 @@ from fedconformal.paper.figures import (
     sites,
 )
 from fedconformal.paper.full_results import full_results
+from fedconformal.paper.heart import heart_disease
 from fedconformal.paper.relative_inefficiency import relative_inefficiency
 from fedconformal.paper.score_compare import score_compare
 from fedconformal.paper.setup import Setup
@@ -74,6 +75,12 @@ TABLES: dict[str, Entry[Table]] = _by_name(
         label="tab:tct-compare-loss",
         about="TCT with cross-entropy and with squared loss",
         make=compare_loss,
+    ),
+    Entry(
+        name="heart-disease",
+        label="beyond the paper",
+        about="four real hospitals: what one that nobody has seen may expect",
+        make=heart_disease,
     ),
 )
 
@@ -141,6 +148,7 @@ FIGURES: dict[str, Entry[str]] = {
         ("path", "fig:path", "PathMNIST: classes and clients", classes.path),
         ("tissue", "fig:tissue", "TissueMNIST: classes and clients", classes.tissue),
         ("coverage-by-site", "beyond the paper", "each client under a promise for the mixture", sites.coverage_by_site),
+        ("derma-by-source", "beyond the paper", "DermaMNIST by the collection of the image", sites.derma_by_source),
         ("worst-site", "beyond the paper", "the worst client under each guarantee, and the cost", sites.worst_site),
     )
 }

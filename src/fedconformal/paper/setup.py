@@ -36,9 +36,14 @@ class Setup:
             if dataset not in known:
                 raise InputError(f"{dataset!r} is no data set here; there are {', '.join(known)}")
 
+    @property
+    def data_directory(self) -> Path:
+        """Where data sets are: as given, or beside the directory of logits."""
+        return self.data or self.source.directory.parent
+
     def data_file(self, name: str) -> Path:
         """Find a file of a data set."""
-        path = (self.data or self.source.directory.parent) / name
+        path = self.data_directory / name
         if not path.exists():
             raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
         return path

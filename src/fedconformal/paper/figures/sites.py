@@ -6,12 +6,16 @@ leave open.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
+from fedconformal.files import read_npz
 from fedconformal.guarantees import PAC, EveryClient, Guarantee, Mixture, WorstCase
+from fedconformal.paper.logits import Answers
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.trials import trials
 from fedconformal.report.plot import Plot, beside, percent
@@ -29,7 +33,23 @@ GUARANTEES: dict[str, Guarantee] = {
 
 def coverage_by_site(setup: Setup) -> str:
     """Draw each CIFAR-100 client's coverage with FedAvg in one trial, under the promise for the mixture."""
-    (trial,) = trials(setup.need("cifar100", "fedavg"), count=1)
+    return _by_site(setup.need("cifar100", "fedavg"), None, "Coverage of each client under a promise for the mixture")
+
+
+def derma_by_source(setup: Setup) -> str:
+    """Draw the coverage of each of the four collections that DermaMNIST's images come from: real sites."""
+    answers = setup.need("dermamnist", "central")
+    arrays = read_npz(setup.data_file("dermamnist.npz"))
+    source = arrays.get("test_source")
+    if source is None or not np.array_equal(arrays["test_labels"].reshape(-1), answers.labels):
+        raise InputError("dermamnist.npz: its test rows are not those of the logits, or it has no test_source")
+    names, clients = np.unique(source, return_inverse=True)
+    title = "Coverage of each collection of DermaMNIST under a promise for the mixture"
+    return _by_site(replace(answers, clients=clients), [str(name) for name in names], title)
+
+
+def _by_site(answers: Answers, names: list[str] | None, title: str) -> str:
+    (trial,) = trials(answers, count=1)
     (threshold,) = trial.thresholds(LAC(), [ALPHA], kind="exact")
     covered = trial.covered(trial.sets(LAC(), threshold))
     clients = trial.test.clients
@@ -39,19 +59,19 @@ def coverage_by_site(setup: Setup) -> str:
     shares = hits / rows
     order = np.argsort(shares)
     plot = Plot(
-        title="Coverage of each client under a promise for the mixture",
+        title=title,
         x=(-0.7, len(order) - 0.3),
         y=(0.6, 1.0),
-        x_label=f"client (all together {covered.mean():.1%})",
+        x_label=f"site (all together {covered.mean():.1%})",
         y_label="coverage, 95% interval",
-        x_names=[str(client) for client in order],
+        x_names=[names[client] if names else str(client) for client in order],
         y_text=percent,
         width=640,
     )
     plot.target(1 - ALPHA, "promised for the mixture")
     for i, client in enumerate(order.tolist()):
-        plot.interval(i, float(low[client]), float(high[client]), "each client")
-    plot.dots([(i, float(shares[client])) for i, client in enumerate(order.tolist())], "each client")
+        plot.interval(i, float(low[client]), float(high[client]), "each site")
+    plot.dots([(i, float(shares[client])) for i, client in enumerate(order.tolist())], "each site")
     return plot.svg(alone=True)
 
 
