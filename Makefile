@@ -16,7 +16,7 @@ FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4" "protobuf<7"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format docs bench constraints clean help
+.PHONY: demo test lint format docs results bench constraints clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -35,6 +35,9 @@ format: $(VENV)/.dev ## format the code and apply safe fixes
 
 docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 	$(BIN)/pdoc --docformat google --output-directory build/api fedconformal
+
+results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md, from the logits at hand
+	$(BIN)/fedconformal paper results -o docs/results.md
 
 bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
 	$(PEERS)/bin/python benchmarks/imports.py

@@ -31,6 +31,7 @@ LAYERS = (
     ("privacy",),
     ("planning",),
     ("report",),
+    ("paper",),
     ("cli",),
     ("__main__",),
 )

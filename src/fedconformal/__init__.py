@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fedconformal.certificate import Certificate
     from fedconformal.classifier import FederatedConformalClassifier
     from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
-    from fedconformal.evaluation import Evaluation, evaluate_sets
+    from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
     from fedconformal.guarantees import (
         PAC,
         ByClass,
@@ -39,7 +39,7 @@ _WHERE = {
     "certificate": ("Certificate",),
     "classifier": ("FederatedConformalClassifier",),
     "errors": ("ClassCountsWarning", "InfeasibleWarning", "InputError"),
-    "evaluation": ("Evaluation", "evaluate_sets"),
+    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
     "guarantees": (
         "PAC",
         "ByClass",
@@ -95,6 +95,7 @@ __all__ = [
     "load",
     "plan",
     "pool",
+    "selective_classification",
     "softmax",
     "summarize",
     "verify",

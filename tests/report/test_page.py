@@ -1,12 +1,17 @@
 """The report is one page with nothing to load, and names from outside cannot break it."""
 
+import base64
 import warnings
+import zlib
 from html.parser import HTMLParser
 
 import numpy as np
+import pytest
 
 import fedconformal as fc
-from fedconformal.report import report_page
+from fedconformal.report import Rows, report_page
+from fedconformal.report.rows import png
+from fedconformal.report.slider import slider
 
 
 class Tags(HTMLParser):
@@ -35,16 +40,105 @@ def page(*, alpha: float = 0.1, classes: int = 3, name: str = "a", clients: bool
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
     found = Tags(page())
-    assert not {"script", "link", "img", "iframe"} & set(found.names)
+    assert not {"link", "img", "iframe", "object", "base"} & set(found.names)
     assert not {"src", "href", "onclick"} & set(found.attributes)
+    assert "default-src 'none'" in page()
 
 
 def test_names_are_escaped() -> None:
     hostile = page(name="<script>alert(1)</script>")
-    assert "<script>" not in hostile
-    assert "&lt;script&gt;" in hostile
+    assert "<script>alert" not in hostile
+    assert "&lt;script&gt;alert" in hostile
 
 
 def test_odd_predictors_have_pages_too() -> None:
     assert "threshold" in page(alpha=0.001)  # infinite
     assert "11-100 labels" in page(alpha=0.05, classes=60, clients=False)  # too many sizes for single bars
+
+
+def rows(count: int = 80, classes: int = 4, seed: int = 1) -> Rows:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(classes), count)
+    labels = np.array([rng.choice(classes, p=p) for p in probs])
+    return Rows(probs=probs, labels=labels, images=rng.integers(0, 255, (count, 5, 5), dtype=np.uint8))
+
+
+def by_class(seen: int = 3) -> fc.Predictor:
+    """A predictor with a curve for each of the classes that were seen; the last class of `rows` was not."""
+    found = rows(300, seed=2)
+    kept = found.labels < seen
+    scores = fc.LAC().evaluate(found.probs[kept], found.labels[kept])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        site = fc.summarize(scores, score=fc.LAC(), site="a", labels=found.labels[kept], by_class=True)
+        return fc.Predictor.of(fc.calibrate([site], alpha=0.1, guarantee=fc.ByClass(fc.Mixture())))
+
+
+def plain() -> fc.Predictor:
+    found = rows(300, seed=2)
+    return fc.Predictor.of(fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())]))
+
+
+@pytest.mark.parametrize("predictor", [by_class(), plain()], ids=["by class", "plain"])
+def test_every_position_is_what_the_predictor_says(predictor: fc.Predictor) -> None:
+    test = rows()
+    found = slider(predictor, test)
+    assert found.start.alpha == 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+        for step in found.steps[::7]:
+            expected = predictor.evaluate(test.probs, test.labels, alpha=step.alpha)
+            assert step.size == expected.mean_size
+            assert step.coverage == expected.coverage
+            sets = predictor.predict_set(test.probs, alpha=step.alpha)
+            for one in found.examples:
+                assert sorted(one.members(step.alpha)) == np.flatnonzero(sets[one.row]).tolist()
+
+
+def test_a_promise_by_class_says_which_classes_are_in_every_set() -> None:
+    predictor = by_class()
+    found = slider(predictor, None)
+    assert found.steps[0].threshold == "3 of 3 classes are in every set"
+    assert "of each class" in found.start.promise
+    html = report_page(predictor, predictor.evaluate(rows().probs, rows().labels), rows=rows())
+    assert "Coverage by class" in html
+    assert "Every class by itself" in html
+
+
+def test_bytes_are_told_where_they_are_known() -> None:
+    predictor = plain()
+    digest = predictor.certificate.summaries[0].sha256
+    assert "Together 1,234 bytes left the sites" in report_page(predictor, sent={digest: 1234})
+    assert "not known" in report_page(predictor)
+
+
+def test_labels_have_names() -> None:
+    predictor = plain()
+    html = report_page(predictor, rows=rows(), names=["<cat>", "dog", "owl", "ant"])
+    assert "&lt;cat&gt;" in html
+    assert "<cat>" not in html
+
+
+def test_an_estimate_is_no_promise() -> None:
+    found = rows(300, seed=2)
+    site = fc.summarize(fc.LAC().evaluate(found.probs, found.labels), "tdigest", score=fc.LAC())
+    html = report_page(fc.Predictor.of(fc.calibrate([site])))
+    assert "Nothing is promised" in html
+    assert "at least 90% (estimated)" in html
+
+
+def test_a_picture_can_be_read_back() -> None:
+    image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    data = base64.b64decode(png(image).partition(",")[2])
+    start = data.index(b"IDAT") + 4
+    size = int.from_bytes(data[start - 8 : start - 4], "big")
+    lines = np.frombuffer(zlib.decompress(data[start : start + size]), np.uint8).reshape(2, 7)
+    assert np.array_equal(lines[:, 1:].reshape(2, 2, 3), image)
+    assert png(np.zeros((2, 2, 1))).startswith("data:image/png")
+
+
+def test_images_are_checked() -> None:
+    with pytest.raises(fc.InputError, match="there are 80 for 3 rows"):
+        Rows(probs=rows().probs[:3], labels=rows().labels[:3], images=rows().images)
+    with pytest.raises(fc.InputError, match="expected"):
+        Rows(probs=rows().probs, labels=rows().labels, images=np.zeros((80, 5)))

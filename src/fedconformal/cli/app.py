@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._version import __version__
-from fedconformal.cli import calibrate, demo, evaluate, plan, predict, sign, summarize, sums, train, verify
+from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, sign, summarize, sums, train, verify
 from fedconformal.cli.console import logger, stderr
+from fedconformal.cli.paper import paper
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
 
 app = typer.Typer(
@@ -22,9 +23,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, sign, calibrate, predict, evaluate, verify, plan, train, demo):
+for command in (summarize, sign, calibrate, predict, evaluate, verify, plan, report, train, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
 app.add_typer(sums.sums, name="sums")
+app.add_typer(paper, name="paper")
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]

@@ -1,118 +1,290 @@
-"""The page: what is promised and what is not, and how the sets did on rows with known labels."""
+"""The page: what is promised and what is not, how the sets did, and what another alpha would give.
+
+One file with everything in it: charts are SVG, the slider is some fifty lines of script, and a content policy keeps
+the page from asking anything of the network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import resources
 
 from fedconformal.certificate import Certificate, threshold_text
 from fedconformal.curve import PromiseCurve
-from fedconformal.evaluation import GROUP_COLUMNS, Evaluation
+from fedconformal.evaluation import GROUP_COLUMNS, Evaluation, Group, reliability, selective_classification
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.predictor import Predictor
-from fedconformal.report.svg import coverage_chart, promise_chart, size_chart
+from fedconformal.report.charts import (
+    MAX_GROUPS,
+    alpha_chart,
+    coverage_chart,
+    promise_chart,
+    reliability_chart,
+    selective_chart,
+    size_chart,
+)
+from fedconformal.report.plot import CHART_STYLE
+from fedconformal.report.rows import Rows
+from fedconformal.report.slider import Example, Slider, slider
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8888; --ink: #0072b2; --target: #d55e00; }
-@media (prefers-color-scheme: dark) { :root { --ink: #56b4e9; --target: #e69f00; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-.promise { border-left: 4px solid var(--ink); padding: .2rem 0 .2rem 1rem; font-size: 1.1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-.facts td, .facts th { white-space: normal; text-align: left; }
-th:first-child, td:first-child { text-align: left; }
-svg { width: 100%; height: auto; } svg text { font-size: 13px; fill: currentColor; }
-svg circle, svg rect { fill: var(--ink); } svg path { fill: none; stroke: var(--ink); stroke-width: 2; }
-.interval { stroke: var(--ink); stroke-width: 2; } .grid { stroke: var(--line); stroke-width: .5; }
-.target { stroke: var(--target); stroke-width: 2; stroke-dasharray: 6 4; }
-code { overflow-wrap: anywhere; } @media print { body { margin: 0; max-width: none; } svg { max-width: 34rem; } }
-"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+MOST_CHIPS = 10
+"""Labels of an example's set that are written out."""
 
 
-def report_page(predictor: Predictor, evaluation: Evaluation) -> str:
-    """Return the whole page as HTML, with nothing to load from anywhere else."""
+def report_page(
+    predictor: Predictor,
+    evaluation: Evaluation | None = None,
+    *,
+    rows: Rows | None = None,
+    sent: Mapping[str, int] | None = None,
+    names: Sequence[str] = (),
+) -> str:
+    """Return the whole page as HTML, with nothing to load from anywhere else.
+
+    Args:
+        predictor: what the report is about.
+        evaluation: how its sets did on rows with known labels.
+        rows: these rows, for sizes and sets at other alphas, reliability and examples.
+        sent: how many bytes each summary has, by its SHA-256.
+        names: what to call the labels.
+    """
     about = predictor.certificate
+    found = slider(predictor, rows)
+    chart, places = alpha_chart(found) if rows is not None else ("", [])
+    cards = [*_coverage(evaluation, about), *_model(predictor, rows), *_thresholds(predictor)]
     parts = [
-        f"<h1>Prediction sets across {about.clients} sites</h1>",
-        f'<p class="promise">{escape(about.sentence())}</p>',
-        *_coverage(evaluation, 1 - about.alpha, about.caveat),
-        *(_classes(evaluation, 1 - about.alpha) if about.classes else ()),
-        "<h2>Set sizes</h2>",
-        size_chart(evaluation),
-        _table(("set size", *GROUP_COLUMNS), (group.cells for group in evaluation.by_size)),
-        *_thresholds(predictor),
-        *_certificate(about, str(predictor.score)),
+        f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
+        f'<p class="promise">{escape(about.sentence())} <span class="badge {about.status}">{about.status}</span></p>',
+        _tiles(evaluation, about),
+        _promises(about),
+        _slider(found, chart, names),
+        f'<div class="grid2">{"".join(cards)}</div>',
+        _contributions(about, sent or {}),
+        _certificate(about, str(predictor.score)),
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f"<title>fedconformal: {about.clients} sites</title><style>{STYLE}</style>"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    head += f"<title>fedconformal: {about.clients} sites</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
+    script = f'<script type="application/json" id="data">{_data(found, places, names)}</script>'
+    script += f"<script>{_resource('slider.js')}</script>"
+    body = f"<main>{''.join(parts)}</main>{script}"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
-def _coverage(evaluation: Evaluation, target: float, caveat: str) -> Iterable[str]:
-    overall = evaluation.overall
-    groups = evaluation.by_client or [overall]
-    yield (
-        f"<p>On {overall.rows} test rows, {overall.coverage:.1%} of the sets hold the true label (95% interval "
-        f"{overall.low:.1%} to {overall.high:.1%}); a set has {overall.mean_size:.2f} labels on average.</p>"
+def _resource(name: str) -> str:
+    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+
+
+def _data(found: Slider, places: list[tuple[float, float]], names: Sequence[str]) -> str:
+    steps = [
+        {"alpha": s.alpha, "threshold": s.threshold, "promise": s.promise, "size": s.size, "coverage": s.coverage}
+        for s in found.steps
+    ]
+    data = {
+        "steps": steps,
+        "certified": found.certified,
+        "places": places,
+        "examples": [one.to_dict() for one in found.examples],
+        "most": MOST_CHIPS,
+        "names": list(names),
+    }
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _tiles(evaluation: Evaluation | None, about: Certificate) -> str:
+    tiles = [(f"{1 - about.alpha:.10g}", "coverage wanted"), (f"{about.scores:,}", "calibration scores")]
+    if evaluation is not None:
+        overall = evaluation.overall
+        interval = f"coverage on {overall.rows:,} test rows (95% interval {overall.low:.1%} to {overall.high:.1%})"
+        tiles[1:1] = [(f"{overall.coverage:.1%}", interval), (f"{overall.mean_size:.2f}", "labels a set, on average")]
+    inside = "".join(f'<div class="tile"><b>{big}</b><span>{escape(small)}</span></div>' for big, small in tiles)
+    return f'<div class="tiles">{inside}</div>'
+
+
+def _promises(about: Certificate) -> str:
+    if about.status == "certified":
+        band = (
+            f"Coverage is at least {about.coverage_at_least:.4f}, and at most {about.coverage_at_most:.4f} if scores "
+        )
+        band += "are distinct and sets may be empty."
+    else:
+        band = "Nothing is promised: the summaries are estimates that can be off either way."
+    promised = [f"{about.sentence()} {band}", f"Provided that {about.assumption}."]
+    denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
+    columns = {"Promised": promised, "Not promised, and conditions": denied}
+    inside = "".join(
+        f"<div><h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in texts if text)}</ul></div>"
+        for title, texts in columns.items()
     )
-    yield "<h2>Coverage by site</h2>" if evaluation.by_client else "<h2>Coverage</h2>"
-    yield (
-        "<p>Dots: share of sets that hold the truth; lines: exact 95% intervals; dashed: the target. "
-        f"{escape(caveat)}</p>"
+    return f'<section class="card"><h2>The certificate in words</h2><div class="grid2">{inside}</div></section>'
+
+
+def _slider(found: Slider, chart: str, names: Sequence[str]) -> str:
+    start = found.start
+    facts = {
+        "alpha": ("alpha-now", f"{start.alpha:.10g}"),
+        "promised coverage": ("promise-now", start.promise),
+        "threshold": ("threshold-now", start.threshold),
+    }
+    if start.size is not None and start.coverage is not None:
+        facts["labels a set"] = ("size-now", f"{start.size:.2f}")
+        facts["coverage on the test rows"] = ("coverage-now", f"{start.coverage:.1%}")
+    told = "".join(f'<dt>{name}</dt><dd id="{key}">{escape(text)}</dd>' for name, (key, text) in facts.items())
+    control = (
+        '<div class="controls"><label for="alpha">alpha, how often the truth may be missed</label>'
+        f'<button type="button" id="certified">back to {start.alpha:.10g}</button></div>'
+        f'<input type="range" id="alpha" min="0" max="{len(found.steps) - 1}" step="1" value="{found.certified}">'
     )
-    yield coverage_chart(groups, target)
-    yield _table(("site", *GROUP_COLUMNS), (group.cells for group in groups))
+    examples = "".join(_example(i, one, start.alpha, names) for i, one in enumerate(found.examples))
+    if examples:
+        examples = f'<h3>The sets of some test rows</h3><div class="examples">{examples}</div>'
+    return (
+        '<section class="card"><h2>What another alpha would give</h2>'
+        '<p><span class="badge beforehand">valid for an alpha fixed beforehand</span> '
+        '<span class="soft">Choosing one after looking at sets voids the promise.</span></p>'
+        f'<div class="grid2"><div>{control}<dl aria-live="polite">{told}</dl></div><div>{chart}</div></div>{examples}'
+        "</section>"
+    )
 
 
-def _classes(evaluation: Evaluation, target: float) -> Iterable[str]:
-    yield "<h2>Coverage by class</h2>"
-    yield coverage_chart(evaluation.by_class, target)
-    yield _table(("class", *GROUP_COLUMNS), (group.cells for group in evaluation.by_class))
+def _example(i: int, one: Example, alpha: float, names: Sequence[str]) -> str:
+    def name(label: int) -> str:
+        return escape(names[label] if label < len(names) else str(label))
+
+    members = one.members(alpha)
+    chips = [
+        f'<span class="chip{" true" if label == one.label else ""}">{name(label)}</span>'
+        for label in members[:MOST_CHIPS]
+    ]
+    if len(members) > MOST_CHIPS:
+        chips.append(f'<span class="chip">and {len(members) - MOST_CHIPS} more</span>')
+    missed = "" if one.label in members else f"misses the truth, {name(one.label)}"
+    image = f'<img src="{one.image}" alt="test row {one.row}" width="64" height="64">' if one.image else ""
+    count = f"{len(members)} label{'' if len(members) == 1 else 's'}"
+    return (
+        f'<div class="example">{image}<div><div class="soft">row {one.row}: <span id="size-{i}">{count}</span></div>'
+        f'<div class="chips" id="set-{i}">{"".join(chips)}</div><div class="missed" id="miss-{i}">{missed}</div></div>'
+        "</div>"
+    )
+
+
+def _coverage(evaluation: Evaluation | None, about: Certificate) -> Iterable[str]:
+    if evaluation is None:
+        return
+    target = 1 - about.alpha
+    by_site = bool(evaluation.by_client)
+    groups = evaluation.by_client or [evaluation.overall]
+    text = (
+        "Dots: share of sets that hold the truth; lines: exact 95% intervals; dashed: the target. Coverage given one "
+    )
+    text += "calibration fluctuates, so a dot a little below the target is no violation."
+    if len(groups) > MAX_GROUPS:
+        text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
+    yield _card(
+        "Coverage by site" if by_site else "Coverage",
+        f'<p class="soft">{text}</p>{coverage_chart(groups, target)}',
+        _groups("site", groups),
+    )
+    yield _card("Set sizes", size_chart(evaluation), _groups("set size", evaluation.by_size))
+    if about.classes:
+        chart = coverage_chart(evaluation.by_class, target)
+        yield _card("Coverage by class", chart, _groups("class", evaluation.by_class))
+
+
+def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
+    if rows is None or not len(rows.labels):
+        return
+    after = reliability(rows.probs, rows.labels)
+    before = None if rows.plain is None else reliability(rows.plain, rows.labels)
+    told = f"expected error {after.ece:.3f}, largest {after.mce:.3f}"
+    if before is not None:
+        told += f"; before temperature {before.ece:.3f} and {before.mce:.3f}"
+    text = f'<p class="soft">Is the model as often right as it is sure? Calibration: {told}.</p>'
+    yield _card("Reliability", text + reliability_chart(after, before))
+    sets = predictor.predict_set(rows.probs)
+    found = selective_classification(sets, rows.probs, rows.labels)
+    text = (
+        '<p class="soft">Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise '
+        "is for all rows; learn-then-test would certify a limit.</p>"
+    )
+    cells = [
+        (f"{one.size}", f"{one.kept:.1%}", f"{one.accuracy:.1%}", f"{one.coverage:.1%}") for one in found.limits[:30]
+    ]
+    columns = ("largest set", "rows answered", "accuracy", "coverage")
+    yield _card("Answer only the easy rows", text + selective_chart(found), _table(columns, cells))
 
 
 def _thresholds(predictor: Predictor) -> Iterable[str]:
     about = predictor.certificate
     if isinstance(predictor.curve, PromiseCurve):
-        yield "<h2>What other thresholds promise</h2>"
-        yield "<p>Valid for an alpha that was fixed beforehand.</p>"
-        yield promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+        chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+        text = '<p class="soft">The promise curve, rounded down. Valid for an alpha fixed beforehand.</p>'
+        yield _card("What each threshold promises", text + chart)
         return
-    yield "<h2>Every class by itself</h2>"
-    yield "<p>A class with too few calibration scores has no finite threshold: it is in every set.</p>"
     rows = (
         (str(record.label), str(record.scores), f"{float(record.threshold):.6g}", f"{record.coverage_at_least:.4f}")
         for record in about.classes or ()
     )
-    yield _table(("class", "calibration scores", "threshold", "coverage at least"), rows)
+    text = '<p class="soft">A class with too few calibration scores has no finite threshold: it is in every set.</p>'
+    table = _table(("class", "calibration scores", "threshold", "coverage at least"), rows)
+    yield _card("Every class by itself", text + table)
 
 
-def _certificate(about: Certificate, score: str) -> Iterable[str]:
+def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
+    cells = [
+        (
+            _sites(used.sites),
+            f"{sum(used.sizes):,}",
+            used.kind,
+            f"{sent[used.sha256]:,}" if used.sha256 in sent else "not known",
+            f"{used.sha256[:12]}...",
+        )
+        for used in about.summaries
+    ]
+    total = [sent[used.sha256] for used in about.summaries if used.sha256 in sent]
+    text = f"Together {sum(total):,} bytes left the sites. " if total else ""
+    text = f'<p class="soft">{text}Nothing else than these summaries was sent; verify checks them by their SHA-256.</p>'
+    table = _table(("site", "scores", "summary", "bytes", "sha256"), cells)
+    inside = table if len(cells) <= MAX_GROUPS else f"<details><summary>All {len(cells)}</summary>{table}</details>"
+    return _card("Who contributed what", text + inside)
+
+
+def _sites(sites: Sequence[str]) -> str:
+    text = ", ".join(sites) or "unnamed"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _certificate(about: Certificate, score: str) -> str:
     facts = {
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": f"{about.alpha:g}",
         "threshold": threshold_text(about.limit),
         "score": score,
-        "sites": f"{about.clients}, with {about.scores} calibration scores",
+        "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
+        "model": about.model or "not recorded",
+        "sites": f"{about.clients}, with {about.scores:,} calibration scores",
         "coverage band": f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
         "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
     }
-    yield "<h2>Certificate</h2>"
-    yield '<div class="facts">' + _table(("fact", "value"), facts.items()) + "</div>"
-    yield f"<p><b>Assumption:</b> {escape(about.assumption)}.</p>"
-    yield f"<p><b>Conditions:</b> {escape(about.conditions)}</p>"
-    yield "<h2>Who contributed what</h2>"
-    sent = (
-        (", ".join(used.sites)[:60] or "unnamed", str(sum(used.sizes)), used.kind, f"{used.sha256[:16]}...")
-        for used in about.summaries
-    )
-    yield _table(("site", "scores", "summary", "sha256"), sent)
+    return _card("Certificate", f'<div class="facts">{_table(("fact", "value"), facts.items())}</div>')
+
+
+def _card(title: str, inside: str, numbers: str = "") -> str:
+    details = f"<details><summary>Numbers</summary>{numbers}</details>" if numbers else ""
+    return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
+
+
+def _groups(what: str, groups: Iterable[Group]) -> str:
+    return _table((what, *GROUP_COLUMNS), (group.cells for group in groups))
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,0 +1,134 @@
+"""fedconformal report: one page about a predictor, or about a training run that is calibrated on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from fedconformal import registry
+from fedconformal.calibration import calibrate
+from fedconformal.cli.console import progress, say
+from fedconformal.cli.inputs import (
+    From,
+    Source,
+    checked_probabilities,
+    read_labels,
+    read_probabilities,
+    read_run,
+    warn_of_temperature,
+)
+from fedconformal.errors import InputError
+from fedconformal.evaluation import evaluate_sets
+from fedconformal.files import naming, read_array, read_bytes, read_npz, write_bytes
+from fedconformal.predictor import Predictor, load
+from fedconformal.report import Rows, report_page
+from fedconformal.scores import Score
+from fedconformal.summaries import Summary, summarize
+from fedconformal.validation import Probabilities, as_clients, as_labels, as_temperature
+
+
+def report(
+    source: Annotated[Path, typer.Argument(metavar="RUN|PREDICTOR", help="A run's directory, or a predictor (.json).")],
+    probs: Annotated[Path | None, typer.Argument(help="Test rows' probabilities; with a predictor.")] = None,
+    labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
+    clients: Annotated[Path | None, typer.Option(help="Which client each row is from.")] = None,
+    images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
+    summaries: Annotated[
+        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to tell its bytes; repeatable.")
+    ] = None,
+    alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
+    score: Annotated[str | None, typer.Option(help="A run: lac, aps or raps.", show_default="raps")] = None,
+    kept: From = Source.probs,
+) -> None:
+    """Write a page: what is promised, how the sets do, and what another alpha would give."""
+    is_run = source.is_dir() or source.suffix == ".npz"
+    if is_run and (probs or labels or clients or summaries):
+        raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
+    if not is_run and (alpha or score):
+        raise InputError("--alpha and --score are for a run; a predictor has its own")
+    if (probs is None) != (labels is None):
+        raise InputError("PROBS and LABELS go together; give both or neither")
+    if is_run:
+        path = source / "logits.npz" if source.is_dir() else source
+        predictor, sent = _calibrated(path, alpha or "0.1", score or "raps")
+        rows, ids = _test_rows(path, predictor, _images(images, path))
+    else:
+        predictor, rows, ids = load(source), None, None
+        sent = {Summary.from_bytes(data).digest(): len(data) for data in map(read_bytes, summaries or ())}
+        if probs is not None and labels is not None:
+            warn_of_temperature(predictor, kept)
+            rows = _given_rows(probs, labels, kept, predictor, _images(images, None))
+            if clients is not None:
+                ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows.labels), name=str(clients))
+    evaluation = None
+    if rows is not None:
+        if not len(rows.labels):
+            raise InputError(f"{probs or source}: is empty; there is nothing to report")
+        evaluation = evaluate_sets(predictor.predict_set(rows.probs), rows.labels, clients=ids)
+    page = report_page(predictor, evaluation, rows=rows, sent=sent).encode()
+    write_bytes(output, page)
+    say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
+
+
+def _calibrated(path: Path, alpha: str, score: str) -> tuple[Predictor, dict[str, int]]:
+    """Calibrate a run on its validation rows, and tell the bytes of each client's summary."""
+    run = read_run(path, "val")
+    function, temperature = registry.find(score, Score)(), _temperature(path)
+    rows = checked_probabilities(run[0], str(path), Source.logits, temperature)
+    truth = as_labels(run[1], rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
+    ids = np.unique(run[2])
+    about: dict[str, Any] = {"alpha": alpha, "score": function, "temperature": temperature}
+    made = [
+        summarize(function.evaluate(rows[mine], truth[mine]), site=f"client-{client}", **about)
+        for client in progress(ids, "summarising", len(ids))
+        for mine in [run[2] == client]
+    ]
+    return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
+
+
+def _temperature(path: Path) -> float:
+    with naming(path):
+        return as_temperature(float(read_npz(path).get("temperature", np.array(1.0))))
+
+
+def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:
+    run = read_run(path, "test")
+    found = checked_probabilities(run[0], str(path), Source.logits, predictor.certificate.temperature)
+    plain = checked_probabilities(run[0], str(path), Source.logits, None)
+    truth = as_labels(run[1], rows=len(found), classes=found.shape[1], name=f"{path}: test_labels")
+    return Rows(probs=found, labels=truth, plain=plain, images=images), run[2]
+
+
+def _given_rows(probs: Path, labels: Path, source: Source, predictor: Predictor, images: NDArray[Any] | None) -> Rows:
+    temperature = predictor.certificate.temperature
+    found = read_probabilities(probs, source, temperature)
+    plain: Probabilities | None = None
+    if source is Source.logits and temperature not in (None, 1.0):
+        plain = read_probabilities(probs, source, None)
+    return Rows(probs=found, labels=read_labels(labels, found), plain=plain, images=images)
+
+
+def _images(given: Path | None, run: Path | None) -> NDArray[Any] | None:
+    """Read the images that were given, or those of a run's data set if they are where data is kept."""
+    if given is not None:
+        return read_array(given, "images", "test_images")
+    if run is None or "FEDCONFORMAL_DATA" not in os.environ or not (run.parent / "config.json").exists():
+        return None
+    try:
+        dataset = json.loads(read_bytes(run.parent / "config.json"))["config"]["dataset"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    kept = Path(os.environ["FEDCONFORMAL_DATA"]) / f"{Path(str(dataset)).name}.npz"
+    if not kept.exists():
+        return None
+    found = read_npz(kept).get("test_images")
+    rows = len(read_run(run, "test")[1])
+    return found if found is not None and len(found) == rows else None

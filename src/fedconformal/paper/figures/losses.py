@@ -1,0 +1,54 @@
+"""Reliability of TCT with cross-entropy and with squared loss, before and after temperature, on like clients."""
+
+from __future__ import annotations
+
+from fedconformal.errors import InputError
+from fedconformal.evaluation import reliability
+from fedconformal.paper.setup import Setup
+from fedconformal.paper.temperature import probabilities, shifted
+from fedconformal.paper.trials import trials
+from fedconformal.report.plot import Plot, beside, percent
+
+LOSSES = {"cross-entropy": "tct", "squared loss": "tct-squared"}
+
+
+def _losses(setup: Setup, dataset: str) -> str:
+    """Draw each loss whose logits are there."""
+    plots, titles = [], []
+    for name, method in LOSSES.items():
+        answers = setup.source.read(dataset, method, variant="iid")
+        if answers is None:
+            continue
+        (trial,) = trials(answers, count=1)
+        rows = trial.test.index
+        plain = reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows])
+        scaled = reliability(trial.test.probs, trial.test.labels)
+        plot = Plot(
+            title=f"Reliability with {name}",
+            x=(0.0, 1.0),
+            y=(0.0, 1.0),
+            x_label="confidence in the top label",
+            y_label="accuracy",
+            x_text=percent,
+            y_text=percent,
+        )
+        plot.diagonal("ideal")
+        for when, found in (("before", plain), ("after", scaled)):
+            label = f"{when}: ECE {found.ece:.3f}, MCE {found.mce:.3f}"
+            plot.line([(one.confidence, one.accuracy) for one in found.bins], label, markers=True)
+        plots.append(plot)
+        titles.append(f"{name}, T = {trial.temperature:.2f}")
+    if not plots:
+        command = setup.source.command(dataset, "tct", variant="iid")
+        raise InputError(f"{setup.source.directory}: has no {command.path.name}; make it with: {command}")
+    return beside(plots, titles, f"Reliability of TCT on {dataset}, clients alike")
+
+
+def cifar100(setup: Setup) -> str:
+    """fig:loss-comparison-cifar100."""
+    return _losses(setup, "cifar100")
+
+
+def fitzpatrick(setup: Setup) -> str:
+    """fig:loss-comparison-fitzpatrick."""
+    return _losses(setup, "fitz17k-disease")

@@ -1,0 +1,57 @@
+"""What every table and figure is made from: where the logits are, which data sets, and how scores are summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedconformal.errors import InputError
+from fedconformal.paper.clients import GROUPS
+from fedconformal.paper.logits import Answers, Source
+from fedconformal.paper.numbers import FULL_RESULTS
+from fedconformal.paper.trials import TRIALS
+
+DATASETS = tuple(FULL_RESULTS)
+"""The paper's own, in its order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """A request; `track` shows how far a loop over its items has come."""
+
+    source: Source
+    datasets: Sequence[str] = DATASETS
+    kind: str = "tdigest"
+    count: int = TRIALS
+    data: Path | None = None
+    """Where data sets are, for figures of their classes."""
+    track: Callable[[Sequence[Any]], Iterable[Any]] = iter
+
+    def __post_init__(self) -> None:
+        """Refuse data sets that nobody knows."""
+        known = sorted({*DATASETS, *GROUPS})
+        for dataset in self.datasets:
+            if dataset not in known:
+                raise InputError(f"{dataset!r} is no data set here; there are {', '.join(known)}")
+
+    @property
+    def data_directory(self) -> Path:
+        """Where data sets are: as given, or beside the directory of logits."""
+        return self.data or self.source.directory.parent
+
+    def data_file(self, name: str) -> Path:
+        """Find a file of a data set."""
+        path = self.data_directory / name
+        if not path.exists():
+            raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
+        return path
+
+    def need(self, dataset: str, method: str, *, variant: str = "") -> Answers:
+        """Read logits without which there is nothing to show, or say the command that would make them."""
+        answers = self.source.read(dataset, method, variant=variant)
+        if answers is None:
+            command = self.source.command(dataset, method, variant=variant)
+            raise InputError(f"{self.source.directory}: has no {command.path.name}; make it with: {command}")
+        return answers

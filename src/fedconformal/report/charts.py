@@ -1,0 +1,140 @@
+"""The report's charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from fedconformal.curve import PromiseCurve
+from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
+from fedconformal.report.plot import Plot, percent, round_numbers, svg
+from fedconformal.report.slider import Slider
+from fedconformal.validation import ALPHA_UNIT
+
+WIDTH = 440
+LEFT, RIGHT = 96, 20
+ROW = 24
+MAX_BARS = 16
+MAX_GROUPS = 40
+"""Of more groups, those with the lowest coverage are drawn."""
+
+
+def coverage_chart(groups: Sequence[Group], target: float) -> str:
+    """Draw the coverage of each group as a dot on its 95% interval, with the target as a line."""
+    if len(groups) > MAX_GROUPS:
+        groups = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
+    low = min(0.9 * target, *(group.low for group in groups))
+    low = max(0.0, math.floor(low * 20) / 20)
+
+    def x(share: float) -> float:
+        return LEFT + (share - low) / (1 - low) * (WIDTH - LEFT - RIGHT)
+
+    bottom = ROW * len(groups) + 8
+    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">coverage</text>']
+    for value in round_numbers(low, 1.0):
+        parts.append(f'<line class="grid" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="0" y2="{bottom}"/>')
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{percent(value)}</text>')
+    parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
+    for i, group in enumerate(groups):
+        y = ROW * i + ROW / 2 + 4
+        label = f"{group.name}: {group.coverage:.3f} ({group.low:.3f} to {group.high:.3f}), {group.rows} rows"
+        parts.append(
+            f"<g><title>{escape(label)}</title>"
+            f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(group.name[:13])}</text>'
+            f'<line class="interval s0" x1="{x(group.low):.1f}" x2="{x(group.high):.1f}" y1="{y}" y2="{y}"/>'
+            f'<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
+        )
+    return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
+
+
+def size_chart(evaluation: Evaluation) -> str:
+    """Draw how often each set size occurs; many sizes are drawn in classes."""
+    last = max(size for size, count in enumerate(evaluation.size_histogram) if count)
+    bars = [(str(size), count) for size, count in enumerate(evaluation.size_histogram[: last + 1])]
+    if len(bars) > MAX_BARS:
+        bars = [(group.name, group.rows) for group in evaluation.by_size]
+    elif not bars[0][1]:
+        bars = bars[1:]
+    total, top = sum(count for _, count in bars), max(count for _, count in bars)
+    parts = []
+    for i, (name, count) in enumerate(bars):
+        y = ROW * i + 4
+        length = count / top * (WIDTH - LEFT - RIGHT - 96)
+        parts.append(
+            f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{name} label{"" if name == "1" else "s"}</text>'
+            f'<rect class="f0" x="{LEFT}" y="{y}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>'
+            f'<text x="{LEFT + length + 8:.1f}" y="{y + 14}">{count} ({count / total:.1%})</text>'
+        )
+    return svg("".join(parts), WIDTH, ROW * len(bars) + 8, "How many rows have sets of each size")
+
+
+def alpha_chart(found: Slider) -> tuple[str, list[tuple[float, float]]]:
+    """Draw the mean size against alpha with a dot at the certified one; also return where the dot goes at each."""
+    points = [(step.alpha, step.size or 0.0) for step in found.steps]
+    plot = Plot(
+        title="Mean set size against alpha",
+        x=(0.0, 0.5),
+        y=(0.0, max(1.0, *(size for _, size in points)) * 1.05),
+        x_label="alpha: how often the truth may be missed",
+        y_label="labels a set",
+        height=230,
+    )
+    plot.line(points, "")
+    places = [plot.at(*point) for point in points]
+    x, y = places[found.certified]
+    plot.raw(f'<circle id="at-alpha" class="f1" cx="{x:.1f}" cy="{y:.1f}" r="6"/>')
+    return plot.svg(), [(round(x, 1), round(y, 1)) for x, y in places]
+
+
+def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
+    """Draw promised coverage against the threshold, as the step function it is."""
+    low, high = float(curve.thresholds[0]), float(curve.thresholds[-1])
+    plot = Plot(
+        title="Promised coverage against the threshold",
+        x=(low, high if high > low else low + 1.0),
+        y=(0.0, 1.0),
+        x_label="threshold of the score",
+        y_label="promised coverage",
+        y_text=percent,
+    )
+    steps = zip(curve.thresholds.tolist(), curve.promised.tolist(), strict=True)
+    plot.line([(low, 0.0), *((q, promised / ALPHA_UNIT) for q, promised in steps)], "promised", step=True)
+    plot.target(target, "wanted")
+    if threshold < math.inf:
+        plot.dots([(threshold, target)], "chosen")
+    return plot.svg()
+
+
+def reliability_chart(after: Reliability, before: Reliability | None) -> str:
+    """Draw accuracy against confidence, before and after the temperature if both are known."""
+    plot = Plot(
+        title="Accuracy against confidence",
+        x=(0.0, 1.0),
+        y=(0.0, 1.0),
+        x_label="confidence in the top label",
+        y_label="accuracy",
+        x_text=percent,
+        y_text=percent,
+    )
+    plot.diagonal("as sure as right")
+    named = {"the model": after} if before is None else {"after temperature": after, "before": before}
+    for name, found in named.items():
+        plot.line([(one.confidence, one.accuracy) for one in found.bins], name, markers=True)
+    return plot.svg()
+
+
+def selective_chart(found: Selective) -> str:
+    """Draw accuracy against the share of rows that are answered."""
+    lowest = min(one.accuracy for one in found.limits)
+    plot = Plot(
+        title="Accuracy when the largest sets are left out",
+        x=(0.0, 1.0),
+        y=(max(0.0, math.floor(lowest * 10 - 1e-9) / 10), 1.0),
+        x_label="rows answered",
+        y_label="accuracy on them",
+        x_text=percent,
+        y_text=percent,
+    )
+    plot.line([(one.kept, one.accuracy) for one in found.limits], "", markers=len(found.limits) <= 20)
+    return plot.svg()

@@ -1,0 +1,254 @@
+"""Charts as SVG, by hand: axes with round numbers, lines, dots, bars and a legend.
+
+Written out rather than drawn by a charting library: a page stays at some ten kilobytes, needs no script to show its
+charts, takes its colours from one style for light and dark, and there is nothing to install. The colours are those of
+Okabe and Ito, "Color universal design", 2008; every series has a dash or a marker of its own as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Literal
+
+WIDTH, HEIGHT = 440, 280
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
+LEGEND_ROW = 18
+MOST_SERIES = 6
+
+STYLE = """
+svg.chart { --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #b5629b; --s4: #b07d00; --s5: #4a9bc9; --rule: #8885;
+  max-width: 100%; }
+@media (prefers-color-scheme: dark) { svg.chart { --s0: #56b4e9; --s1: #f08a4b; --s2: #2fc79a; --s3: #e3a0c8;
+  --s4: #f0c040; --s5: #9ad0f0; } }
+svg.chart text { font: 12px system-ui, sans-serif; fill: currentColor; }
+.chart .grid { stroke: var(--rule); stroke-width: 1; } .chart .target { stroke: currentColor; stroke-width: 1.5;
+  stroke-dasharray: 5 4; opacity: .8; }
+.chart path, .chart .interval { fill: none; stroke-width: 2; }
+.chart .band { stroke: none; opacity: .18; }
+"""
+ALONE = """
+svg.chart { color: #222; background: #fff; }
+@media (prefers-color-scheme: dark) { svg.chart { color: #ddd; background: #16181c; } }
+"""
+COLOURS = "".join(
+    f".chart .s{i} {{ stroke: var(--s{i}); }} .chart .f{i} {{ fill: var(--s{i}); }} "
+    f".chart path.s{i} {{ stroke-dasharray: {dash}; }}\n"
+    for i, dash in enumerate(("none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"))
+)
+CHART_STYLE = STYLE + COLOURS
+
+Point = tuple[float, float]
+Marker = Literal["dot", "square", "triangle", "diamond"]
+MARKERS: tuple[Marker, ...] = ("dot", "square", "triangle", "diamond", "dot", "square")
+
+
+@dataclass(kw_only=True)
+class Plot:
+    """A chart with two number axes; series are added one after the other, then it is written as SVG.
+
+    >>> plot = Plot(title="Size", x=(0, 1), y=(0, 4), x_label="alpha", y_label="labels a set")
+    >>> plot.line([(0, 4), (1, 1)], "ours")
+    >>> svg = plot.svg()
+    >>> svg.startswith("<svg"), "labels a set" in svg, "ours" in svg
+    (True, True, True)
+    """
+
+    title: str
+    x: Point
+    y: Point
+    x_label: str
+    y_label: str
+    width: float = WIDTH
+    height: float = HEIGHT
+    log_x: bool = False
+    x_names: Sequence[str] | None = None
+    """Words in place of numbers, at 0, 1, 2, ..."""
+    x_text: Callable[[float], str] = "{:.6g}".format
+    y_text: Callable[[float], str] = "{:.6g}".format
+    _parts: list[str] = field(default_factory=list)
+    _series: dict[str, int] = field(default_factory=dict)
+    _keys: list[tuple[str, str]] = field(default_factory=list)
+
+    def at(self, x: float, y: float) -> Point:
+        """Place a point on the page."""
+        (left, right), value = self.x, x
+        if self.log_x:
+            left, right, value = math.log10(left), math.log10(right), math.log10(max(x, left))
+        across = (value - left) / ((right - left) or 1)
+        up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
+        return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
+
+    def line(self, points: Iterable[Point], name: str, *, step: bool = False, markers: bool = False) -> None:
+        """Draw a line through points, or a step function."""
+        i = self._number(name)
+        placed = [self.at(*point) for point in points]
+        if not placed:
+            return
+        path = f"M{placed[0][0]:.1f},{placed[0][1]:.1f}"
+        path += "".join(f"H{x:.1f}V{y:.1f}" if step else f"L{x:.1f},{y:.1f}" for x, y in placed[1:])
+        self._parts.append(f'<path class="s{i}" d="{path}"/>')
+        key = f'<path class="s{i}" d="M0,0H22"/>'
+        if markers:
+            self._parts += [_marker(i, *point) for point in placed]
+            key += _marker(i, 11, 0)
+        self._key(name, key)
+
+    def dots(self, points: Iterable[Point], name: str) -> None:
+        """Draw markers."""
+        i = self._number(name)
+        self._parts += [_marker(i, *self.at(*point)) for point in points]
+        self._key(name, _marker(i, 11, 0))
+
+    def bars(self, boxes: Iterable[tuple[float, float, float]], name: str) -> None:
+        """Draw bars from zero, each as (left, right, height)."""
+        i = self._number(name)
+        for left, right, top in boxes:
+            (x0, y0), (x1, y1) = self.at(left, max(0.0, self.y[0])), self.at(right, top)
+            self._parts.append(
+                f'<rect class="f{i}" x="{x0:.1f}" y="{min(y0, y1):.1f}" width="{max(0.5, x1 - x0 - 0.8):.1f}" '
+                f'height="{abs(y0 - y1):.1f}"/>'
+            )
+        self._key(name, f'<rect class="f{i}" x="4" y="-5" width="14" height="10"/>')
+
+    def band(self, lows: Sequence[Point], highs: Sequence[Point], name: str) -> None:
+        """Shade between two lines, in the colour of the series of this name."""
+        i = self._number(name)
+        placed = [self.at(*point) for point in [*lows, *reversed(highs)]]
+        path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in placed) + "Z"
+        self._parts.append(f'<path class="band f{i}" style="fill: var(--s{i})" d="{path}"/>')
+
+    def interval(self, at: float, low: float, high: float, name: str) -> None:
+        """Draw a vertical interval in the colour of a series."""
+        (x, y0), (_, y1) = self.at(at, low), self.at(at, high)
+        line = f'class="interval s{self._number(name)}" x1="{x:.1f}" x2="{x:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"'
+        self._parts.append(f"<line {line}/>")
+
+    def target(self, y: float, name: str) -> None:
+        """Draw a dashed level."""
+        (x0, height), (x1, _) = self.at(self.x[0], y), self.at(self.x[1], y)
+        self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{height:.1f}" y2="{height:.1f}"/>')
+        self._key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
+
+    def diagonal(self, name: str) -> None:
+        """Draw the line on which both axes agree."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        (x0, y0), (x1, y1) = self.at(low, low), self.at(high, high)
+        self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
+        self._key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
+
+    def raw(self, part: str) -> None:
+        """Add SVG that was made elsewhere."""
+        self._parts.append(part)
+
+    def svg(self, *, alone: bool = False) -> str:
+        """Write the chart; `alone` for a file of its own, with its style inside."""
+        legend, _ = self._legend()
+        style = f"<style>{CHART_STYLE}{ALONE}</style>" if alone else ""
+        inside = "".join([*self._frame(), *self._parts, legend])
+        return svg(inside, self.width, self.full_height, self.title, head=style)
+
+    @property
+    def full_height(self) -> float:
+        """The height with the legend below."""
+        rows = self._legend()[1]
+        return self.height + LEGEND_ROW * rows + (6 if rows else 0)
+
+    def _frame(self) -> Iterable[str]:
+        bottom, right = self.height - BOTTOM, self.width - RIGHT
+        for value, text in self._x_ticks():
+            x, _ = self.at(value, self.y[0])
+            if self.x_names is None:
+                yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
+            yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{escape(text)}</text>'
+        for value in round_numbers(*self.y):
+            _, y = self.at(self.x[0], value)
+            yield f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(self.y_text(value))}</text>'
+        yield f'<text x="{(LEFT + right) / 2}" y="{self.height - 8}" text-anchor="middle">{escape(self.x_label)}</text>'
+        turned = f"translate(13 {(TOP + bottom) / 2:.0f}) rotate(-90)"
+        yield f'<text transform="{turned}" text-anchor="middle">{escape(self.y_label)}</text>'
+
+    def _x_ticks(self) -> list[tuple[float, str]]:
+        if self.x_names is not None:
+            return list(enumerate(self.x_names))
+        if self.log_x:
+            low, high = math.ceil(math.log10(self.x[0]) - 1e-9), math.floor(math.log10(self.x[1]) + 1e-9)
+            return [(10.0**power, f"{10.0**power:g}") for power in range(low, high + 1)]
+        return [(value, self.x_text(value)) for value in round_numbers(*self.x)]
+
+    def _number(self, name: str) -> int:
+        return self._series.setdefault(name, len(self._series) % MOST_SERIES)
+
+    def _key(self, name: str, drawing: str) -> None:
+        if name and name not in dict(self._keys):
+            self._keys.append((name, drawing))
+
+    def _legend(self) -> tuple[str, int]:
+        """Set the keys in rows below the chart."""
+        parts, x, row = [], float(LEFT), 0
+        for name, drawing in self._keys:
+            length = 30 + 6.4 * len(name) + 14
+            if x > LEFT and x + length > self.width:
+                x, row = float(LEFT), row + 1
+            y = self.height + LEGEND_ROW * row + 9
+            parts.append(f'<g transform="translate({x:.0f} {y})">{drawing}<text x="28" y="4">{escape(name)}</text></g>')
+            x += length
+        return "".join(parts), (row + 1 if parts else 0)
+
+
+def svg(inside: str, width: float, height: float, title: str, *, head: str = "") -> str:
+    """Put the parts of a chart together; the title is for those who cannot see it, the head for a file of its own."""
+    size = f'viewBox="0 0 {width:g} {height:g}"'
+    if head:
+        size += f' xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
+    name = escape(title)
+    start = f'<svg class="chart" {size} role="img" aria-label="{name}">'
+    return f"{start}{head}<title>{name}</title>{inside}</svg>"
+
+
+def beside(charts: Sequence[Plot], titles: Sequence[str], name: str) -> str:
+    """Set charts side by side in one file, each under its title."""
+    drawn = [chart.svg() for chart in charts]
+    tallest = max(chart.full_height for chart in charts)
+    parts, x = [], 0.0
+    for chart, text, title in zip(charts, drawn, titles, strict=True):
+        inside = text[text.index("</title>") + len("</title>") : -len("</svg>")]
+        heading = f'<text x="{LEFT}" y="-8" style="font-weight: bold">{escape(title)}</text>'
+        parts.append(f'<g transform="translate({x:g} 28)">{heading}{inside}</g>')
+        x += chart.width
+    return svg("".join(parts), x, tallest + 28, name, head=f"<style>{CHART_STYLE}{ALONE}</style>")
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """List about five round numbers between low and high.
+
+    >>> round_numbers(0.433, 0.945)
+    [0.5, 0.6, 0.7, 0.8, 0.9]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(power * m for m in (1, 2, 5, 10) if (high - low) / (power * m) <= 6)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def percent(value: float) -> str:
+    """Write a share as a percentage.
+
+    >>> percent(0.125), percent(0.9)
+    ('12.5%', '90%')
+    """
+    return f"{100 * value:.4g}%"
+
+
+def _marker(i: int, x: float, y: float) -> str:
+    shape = MARKERS[i]
+    if shape == "dot":
+        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    if shape == "square":
+        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
+    outline = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}[shape]
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in outline)
+    return f'<polygon class="f{i}" points="{points}"/>'
