@@ -116,12 +116,15 @@ CHANGES: dict[str, Any] = {
     "guarantee": {"name": "exchangeable"},
     "alpha": 0.2000000000000001,
     "summaries": [],
+    "classes": [],
+    "privacy": {"epsilon": 1.0},
 }
 
 
 def test_every_field_is_checked() -> None:
     fields = set(fc.Certificate.__struct_fields__)
-    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score"}
+    # Signatures are checked against trusted keys, in tests/privacy/test_signatures.py.
+    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score", "signatures"}
 
 
 def test_another_score_than_the_certified_one_is_refused() -> None:
