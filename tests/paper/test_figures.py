@@ -74,6 +74,30 @@ def test_the_sweep_needs_clients(setup: Setup) -> None:
     assert "--partition overlap --classes-per-client 3" in command
 
 
+def as_run(folder: Path, name: str, classes: int) -> None:
+    """Turn logits into a training run, which has clients."""
+    write_logits(folder, name, classes=classes)
+    arrays = dict(np.load(folder / f"{name}.npz"))
+    (folder / f"{name}.npz").unlink()
+    for part in ("val", "test"):
+        arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 5
+    (folder / name).mkdir()
+    np.savez(folder / name / "logits.npz", **arrays)
+
+
+def test_sweep_and_losses_are_drawn_once_the_runs_are_there(tmp_path: Path) -> None:
+    for variant in ("", "_overlap3", "_overlap4", "_iid"):
+        as_run(tmp_path, f"cifar10_tct{variant}", 10)
+    for name in ("fitz17k-disease_tct_iid", "fitz17k-disease_tct-squared_iid"):
+        as_run(tmp_path, name, 114)
+    setup = Setup(source=Source(directory=tmp_path), count=2)
+    sweep = FIGURES["tct-vs-fedavg"].make(setup)
+    assert all(f"{k} classes" in sweep for k in ("2", "3", "4", "all"))
+    losses = FIGURES["loss-comparison-fitzpatrick"].make(setup)
+    assert losses.count("after: ECE") == 2
+    assert "squared loss" in losses
+
+
 def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) -> None:
     np.savez(tmp_path / "dermamnist.npz", test_labels=np.zeros((3, 1)), test_source=np.array(["a", "b", "c"]))
     with pytest.raises(InputError, match="not those of the logits"):
