@@ -1,5 +1,6 @@
 """Every figure is sound SVG with its axes named, and shows what it says."""
 
+import math
 import os
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -138,3 +139,19 @@ def test_mid_bucket_is_within_its_relative_accuracy(setup: Setup) -> None:
     read = quantiles.mid_bucket(trial, 0.3)
     assert read != exact
     assert abs(read / exact - 1) <= quantiles.ACCURACY + 1e-9
+
+
+def test_mid_bucket_is_what_the_papers_package_says(setup: Setup) -> None:
+    package = pytest.importorskip("ddsketch", reason="the paper's ddsketch is not installed")
+    (trial,) = trials(setup.need("cifar100", "tct"), count=1)
+    scores, owners = trial.calibration.scores(LAC()), trial.calibration.clients
+    merged = package.DDSketch(quantiles.ACCURACY)
+    for client in np.unique(owners):
+        sketch = package.DDSketch(quantiles.ACCURACY)
+        for score in scores[owners == client]:
+            sketch.add(float(score))
+        merged.merge(sketch)
+    for alpha in (0.5, 0.3, 0.1):
+        rank = math.ceil(round((1 - alpha) * (len(scores) + len(np.unique(owners))), 9))
+        read = merged.get_quantile_value(rank / len(scores))
+        assert quantiles.mid_bucket(trial, alpha) == pytest.approx(read, rel=1e-9)

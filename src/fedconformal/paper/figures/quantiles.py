@@ -2,7 +2,8 @@
 
 The paper's two baselines are written out here: the mean of the clients' own quantiles, and DDSketch read at the middle
 of a bucket (Masson, Rim and Lee, "DDSketch", 2019), whose error is relative in *value*: one per cent of a score near
-one is far in rank. The paper draws Fitzpatrick17k; CIFAR-100 with TCT stands in where its logits are absent.
+one is far in rank. It reads what the package that the paper uses reads (a test compares them). The paper draws
+Fitzpatrick17k; CIFAR-100 with TCT stands in where its logits are absent.
 """
 
 from __future__ import annotations
