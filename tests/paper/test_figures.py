@@ -1,5 +1,6 @@
 """Every figure is sound SVG with its axes named, and shows what it says."""
 
+import math
 import os
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -74,6 +75,30 @@ def test_the_sweep_needs_clients(setup: Setup) -> None:
     assert "--partition overlap --classes-per-client 3" in command
 
 
+def as_run(folder: Path, name: str, classes: int) -> None:
+    """Turn logits into a training run, which has clients."""
+    write_logits(folder, name, classes=classes)
+    arrays = dict(np.load(folder / f"{name}.npz"))
+    (folder / f"{name}.npz").unlink()
+    for part in ("val", "test"):
+        arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 5
+    (folder / name).mkdir()
+    np.savez(folder / name / "logits.npz", **arrays)
+
+
+def test_sweep_and_losses_are_drawn_once_the_runs_are_there(tmp_path: Path) -> None:
+    for variant in ("", "_overlap3", "_overlap4", "_iid"):
+        as_run(tmp_path, f"cifar10_tct{variant}", 10)
+    for name in ("fitz17k-disease_tct_iid", "fitz17k-disease_tct-squared_iid"):
+        as_run(tmp_path, name, 114)
+    setup = Setup(source=Source(directory=tmp_path), count=2)
+    sweep = FIGURES["tct-vs-fedavg"].make(setup)
+    assert all(f"{k} classes" in sweep for k in ("2", "3", "4", "all"))
+    losses = FIGURES["loss-comparison-fitzpatrick"].make(setup)
+    assert losses.count("after: ECE") == 2
+    assert "squared loss" in losses
+
+
 def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) -> None:
     np.savez(tmp_path / "dermamnist.npz", test_labels=np.zeros((3, 1)), test_source=np.array(["a", "b", "c"]))
     with pytest.raises(InputError, match="not those of the logits"):
@@ -114,3 +139,19 @@ def test_mid_bucket_is_within_its_relative_accuracy(setup: Setup) -> None:
     read = quantiles.mid_bucket(trial, 0.3)
     assert read != exact
     assert abs(read / exact - 1) <= quantiles.ACCURACY + 1e-9
+
+
+def test_mid_bucket_is_what_the_papers_package_says(setup: Setup) -> None:
+    package = pytest.importorskip("ddsketch", reason="the paper's ddsketch is not installed")
+    (trial,) = trials(setup.need("cifar100", "tct"), count=1)
+    scores, owners = trial.calibration.scores(LAC()), trial.calibration.clients
+    merged = package.DDSketch(quantiles.ACCURACY)
+    for client in np.unique(owners):
+        sketch = package.DDSketch(quantiles.ACCURACY)
+        for score in scores[owners == client]:
+            sketch.add(float(score))
+        merged.merge(sketch)
+    for alpha in (0.5, 0.3, 0.1):
+        rank = math.ceil(round((1 - alpha) * (len(scores) + len(np.unique(owners))), 9))
+        read = merged.get_quantile_value(rank / len(scores))
+        assert quantiles.mid_bucket(trial, alpha) == pytest.approx(read, rel=1e-9)

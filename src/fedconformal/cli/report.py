@@ -87,11 +87,15 @@ def _calibrated(path: Path, alpha: str, score: str) -> tuple[Predictor, dict[str
     ids = np.unique(run[2])
     about: dict[str, Any] = {"alpha": alpha, "score": function, "temperature": temperature}
     made = [
-        summarize(function.evaluate(rows[mine], truth[mine]), site=f"client-{client}", **about)
+        summarize(function.evaluate(rows[mine], truth[mine]), site=_site(client), **about)
         for client in progress(ids, "summarising", len(ids))
         for mine in [run[2] == client]
     ]
     return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
+
+
+def _site(client: Any) -> str:
+    return str(client) if isinstance(client, str) else f"client-{client}"
 
 
 def _temperature(path: Path) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from fedconformal.errors import InputError
 from fedconformal.paper.clients import GROUPS
 from fedconformal.paper.logits import Answers, Source
 from fedconformal.paper.numbers import FULL_RESULTS
-from fedconformal.paper.trials import TRIALS
+from fedconformal.paper.trials import TRIALS, Trial, trials
 
 DATASETS = tuple(FULL_RESULTS)
 """The paper's own, in its order."""
@@ -47,6 +47,11 @@ class Setup:
         if not path.exists():
             raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
         return path
+
+    def trials(self, answers: Answers) -> Iterator[Trial]:
+        """Cut the rows in two as often as wanted, and show how far it is."""
+        for _, trial in zip(self.track(range(self.count)), trials(answers, count=self.count), strict=True):
+            yield trial
 
     def need(self, dataset: str, method: str, *, variant: str = "") -> Answers:
         """Read logits without which there is nothing to show, or say the command that would make them."""

@@ -73,7 +73,7 @@ def selective(setup: Setup) -> str:
         score = RAPS(randomized=True, penalty=1e-5 if dataset != "cifar100" else 1e-3)
         grid = np.linspace(0.05, 1, 39)
         found, first = [], 0.0
-        for trial in trials(answers, count=setup.count):
+        for trial in setup.trials(answers):
             (threshold,) = trial.thresholds(score, [0.1])
             limits = selective_classification(trial.sets(score, threshold), trial.test.probs, trial.test.labels).limits
             found.append(np.interp(grid, [one.kept for one in limits], [one.accuracy for one in limits]))

@@ -7,7 +7,6 @@ import numpy as np
 from fedconformal.guarantees import OneClient
 from fedconformal.paper.figures.histogram import shares_of, size_plot
 from fedconformal.paper.setup import Setup
-from fedconformal.paper.trials import trials
 from fedconformal.report.plot import Plot, percent
 from fedconformal.scores import LAC
 from fedconformal.validation import Floats
@@ -25,7 +24,7 @@ def challenge_exchangeability(setup: Setup) -> str:
     clients = np.flatnonzero(np.bincount(answers.clients))
     here, everywhere = np.empty((2, setup.count, len(clients), len(LEVELS)))
     alphas = [round(1 - level, 9) for level in LEVELS]
-    for t, trial in enumerate(trials(answers, count=setup.count)):
+    for t, trial in enumerate(setup.trials(answers)):
         tested = trial.test.scores(LAC())
         for k, client in enumerate(clients):
             guarantee = OneClient(client=f"client-{client}")
@@ -60,7 +59,7 @@ def challenge_efficiency(setup: Setup) -> str:
     means: dict[str, list[float]] = {}
     for name, variant in (("like clients", "iid"), ("unlike clients", "")):
         found = []
-        for trial in trials(setup.need("cifar100", "fedavg", variant=variant), count=setup.count):
+        for trial in setup.trials(setup.need("cifar100", "fedavg", variant=variant)):
             (threshold,) = trial.thresholds(LAC(), [0.1])
             sets = trial.sets(LAC(), threshold)
             found.append(shares_of(sets, MOST))

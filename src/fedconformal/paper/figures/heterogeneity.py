@@ -19,7 +19,7 @@ def heterogeneity(setup: Setup, method: str) -> str:
     panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
     found = {
         name: measure(setup.need("cifar10", method, variant=variant), LEVELS, count=setup.count)
-        for name, variant in VARIANTS.items()
+        for name, variant in setup.track(list(VARIANTS.items()))
     }
     largest = max(float(sizes.mean(axis=0).max()) for _, sizes in found.values())
     coverage = panel(title="Coverage", y=(0.6, 1.0), y_label="coverage", y_text=percent)

@@ -2,7 +2,8 @@
 
 The paper's two baselines are written out here: the mean of the clients' own quantiles, and DDSketch read at the middle
 of a bucket (Masson, Rim and Lee, "DDSketch", 2019), whose error is relative in *value*: one per cent of a score near
-one is far in rank. The paper draws Fitzpatrick17k; CIFAR-100 with TCT stands in where its logits are absent.
+one is far in rank. It reads what the package that the paper uses reads (a test compares them). The paper draws
+Fitzpatrick17k; CIFAR-100 with TCT stands in where its logits are absent.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from fedconformal.paper.setup import Setup
-from fedconformal.paper.trials import Trial, trials
+from fedconformal.paper.trials import Trial
 from fedconformal.report.plot import Plot, beside, percent
 from fedconformal.scores import LAC
 from fedconformal.validation import Floats
@@ -43,7 +44,7 @@ def coverage_of_each(setup: Setup) -> dict[str, Floats]:
     answers = setup.source.read("fitz17k-disease", "tct") or setup.need("cifar100", "tct")
     alphas = [round(1 - level, 9) for level in LEVELS]
     found: dict[str, list[Floats]] = {name: [] for name in METHODS}
-    for trial in trials(answers, count=setup.count):
+    for trial in setup.trials(answers):
         tested = np.sort(trial.test.scores(LAC()))
         thresholds = {kind: trial.thresholds(LAC(), alphas, kind=kind) for kind in ("exact", "tdigest", "ranks")}
         thresholds["DDSketch, mid-bucket"] = [mid_bucket(trial, alpha) for alpha in alphas]

@@ -8,7 +8,6 @@ from fedconformal.paper.numbers import SIZE_CONDITIONAL
 from fedconformal.paper.score_functions import SCORES
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.size_conditional import QUARTERS, quarters
-from fedconformal.paper.trials import trials
 from fedconformal.report.plot import Plot, beside, percent
 
 LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -18,7 +17,7 @@ DATASET = "cifar100"
 def by_size(setup: Setup) -> str:
     """fig:conformal-score-compare: coverage in each quarter of set sizes, ours as lines and the paper's as squares."""
     plots = []
-    for name in SCORES:
+    for name in setup.track(list(SCORES)):
         plot = Plot(
             title=f"Coverage by set size, {name}",
             x=(-0.3, 3.3),
@@ -43,7 +42,7 @@ def by_level(setup: Setup) -> str:
     answers = setup.need(DATASET, "tct")
     alphas = [round(1 - level, 9) for level in LEVELS]
     found = {name: np.empty((setup.count, len(LEVELS), 2)) for name in SCORES}
-    for t, trial in enumerate(trials(answers, count=setup.count)):
+    for t, trial in enumerate(setup.trials(answers)):
         for name, score in SCORES.items():
             for i, threshold in enumerate(trial.thresholds(score, alphas)):
                 sets = trial.sets(score, threshold)

@@ -9,7 +9,6 @@ from fedconformal.paper.numbers import METHODS, SCORE_COMPARE
 from fedconformal.paper.score_compare import all_right
 from fedconformal.paper.score_functions import SCORES
 from fedconformal.paper.setup import Setup
-from fedconformal.paper.trials import trials
 from fedconformal.report.plot import beside
 from fedconformal.scores import LAC
 
@@ -25,7 +24,7 @@ def same_subset(setup: Setup) -> str:
     drawn = {}
     for method, answers in models.items():
         found = []
-        for trial in trials(answers, count=setup.count):
+        for trial in setup.trials(answers):
             (threshold,) = trial.thresholds(LAC(), [0.1])
             found.append(shares_of(trial.sets(LAC(), threshold)[right[trial.test.index]], MOST))
         drawn[method] = np.mean(found, axis=0)
@@ -40,7 +39,7 @@ def score_dist(setup: Setup) -> str:
     """fig:cifar-score-dist: sizes with each score on CIFAR-100 with TCT, at several alphas."""
     answers = setup.need("cifar100", "tct")
     found: dict[tuple[str, float], list[np.ndarray[tuple[int], np.dtype[np.float64]]]] = {}
-    for trial in trials(answers, count=setup.count):
+    for trial in setup.trials(answers):
         for name, score in SCORES.items():
             for alpha, threshold in zip(ALPHAS, trial.thresholds(score, ALPHAS), strict=True):
                 found.setdefault((name, alpha), []).append(shares_of(trial.sets(score, threshold), FEWER))

@@ -78,7 +78,7 @@ def _by_site(answers: Answers, names: list[str] | None, title: str) -> str:
 def worst_site(setup: Setup) -> str:
     """Draw the worst client's coverage and the mean size under each guarantee, CIFAR-100 with TCT."""
     worst, sizes = np.empty((setup.count, len(GUARANTEES))), np.empty((setup.count, len(GUARANTEES)))
-    for t, trial in enumerate(trials(setup.need("cifar100", "tct"), count=setup.count)):
+    for t, trial in enumerate(setup.trials(setup.need("cifar100", "tct"))):
         for i, guarantee in enumerate(GUARANTEES.values()):
             (threshold,) = trial.thresholds(LAC(), [ALPHA], kind="exact", guarantee=guarantee)
             sets = trial.sets(LAC(), threshold)
