@@ -116,7 +116,6 @@ CHANGES: dict[str, Any] = {
     "guarantee": {"name": "exchangeable"},
     "alpha": 0.2000000000000001,
     "summaries": [],
-    "classes": [],
     "privacy": {"epsilon": 1.0},
 }
 

@@ -7,13 +7,12 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from fedconformal import registry
 from fedconformal.calibration import calibrate
-from fedconformal.cli.console import progress, say
+from fedconformal.cli.console import say
 from fedconformal.cli.inputs import (
     From,
     Source,
@@ -23,14 +22,15 @@ from fedconformal.cli.inputs import (
     read_run,
     warn_of_temperature,
 )
+from fedconformal.cli.summarize import summarize_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.files import naming, read_array, read_bytes, read_npz, write_bytes
+from fedconformal.files import read_array, read_bytes, read_npz, write_bytes
 from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import Score
-from fedconformal.summaries import Summary, summarize
-from fedconformal.validation import Probabilities, as_clients, as_labels, as_temperature
+from fedconformal.summaries import Summary
+from fedconformal.validation import Probabilities, as_clients, as_labels
 
 
 def report(
@@ -80,27 +80,9 @@ def report(
 
 def _calibrated(path: Path, alpha: str, score: str) -> tuple[Predictor, dict[str, int]]:
     """Calibrate a run on its validation rows, and tell the bytes of each client's summary."""
-    run = read_run(path, "val")
-    function, temperature = registry.find(score, Score)(), _temperature(path)
-    rows = checked_probabilities(run[0], str(path), Source.logits, temperature)
-    truth = as_labels(run[1], rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
-    ids = np.unique(run[2])
-    about: dict[str, Any] = {"alpha": alpha, "score": function, "temperature": temperature}
-    made = [
-        summarize(function.evaluate(rows[mine], truth[mine]), site=_site(client), **about)
-        for client in progress(ids, "summarising", len(ids))
-        for mine in [run[2] == client]
-    ]
+    function = registry.find(score, Score)()
+    made = list(summarize_run(path, None, {"alpha": alpha, "score": function}).values())
     return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
-
-
-def _site(client: Any) -> str:
-    return str(client) if isinstance(client, str) else f"client-{client}"
-
-
-def _temperature(path: Path) -> float:
-    with naming(path):
-        return as_temperature(float(read_npz(path).get("temperature", np.array(1.0))))
 
 
 def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:

@@ -83,7 +83,8 @@ def summarize(
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
-        written = _of_run(files[0], temperature, about, output)
+        summaries = summarize_run(files[0], temperature, about)
+        written = {output / f"{name}.fcs": summary for name, summary in summaries.items()}
         output.mkdir(parents=True, exist_ok=True)
     for path, summary in written.items():
         write_bytes(path, summary.to_bytes())
@@ -100,7 +101,7 @@ def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, 
     if not len(rows):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
     scores = about["score"].evaluate(rows, labels)
-    return summarize_scores(scores, site=site, labels=labels if about["by_class"] else None, **about)
+    return summarize_scores(scores, site=site, labels=labels if about.get("by_class") else None, **about)
 
 
 def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:
@@ -119,9 +120,10 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
     return summarize_stream(read, alpha=about["alpha"], sites=(site,), origin=origin)
 
 
-def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output: Path) -> dict[Path, Summary]:
+def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
+    """Summarise the validation rows of a training run, each client's by its name; at the run's temperature if None."""
     run = read_run(path, "val")
-    about["temperature"] = next(t for t in (temperature, run.temperature, 1.0) if t is not None)
+    about = {**about, "temperature": next(t for t in (temperature, run.temperature, 1.0) if t is not None)}
     rows = checked_probabilities(run.logits, str(path), Source.logits, about["temperature"])
     truth = as_labels(run.labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
     ids = np.unique(run.clients)
@@ -131,7 +133,7 @@ def _of_run(path: Path, temperature: float | None, about: dict[str, Any], output
         name = str(client) if ids.dtype.kind == "U" else f"client-{client}"
         if Path(name).name != name:
             raise InputError(f"{path}: the client {client!r} cannot be a file name")
-        written[output / f"{name}.fcs"] = _of_site(rows[mine], truth[mine], str(path), about, name)
+        written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)
     return written
 
 
