@@ -33,13 +33,14 @@ def test_it_is_the_mean_of_each_clients_best() -> None:
     find = Temperatures.of(logits, labels, clients)
     half = np.arange(0, 800, 2)
     wanted = (best(first[::2], some[::2]) + best(second[::2], others[::2])) / 2
-    assert find.mean(half) == pytest.approx(wanted, rel=1e-3)
+    assert find.mean(logits[half], half) == pytest.approx(wanted, rel=1e-3)
 
 
 def test_a_client_that_is_always_right_is_held() -> None:
     logits = shifted(np.array([[3, 0], [2, 0]], dtype=np.float32))
-    assert Temperatures.of(logits, np.array([0, 0]), np.array([0, 0])).mean(np.array([0, 1])) == LEAST
-    assert Temperatures.of(logits, np.array([1, 1]), np.array([0, 0])).mean(np.array([0, 1])) == MOST
+    both = np.array([0, 1])
+    assert Temperatures.of(logits, np.array([0, 0]), np.array([0, 0])).mean(logits, both) == LEAST
+    assert Temperatures.of(logits, np.array([1, 1]), np.array([0, 0])).mean(logits, both) == MOST
 
 
 def test_probabilities_are_the_softmax() -> None:

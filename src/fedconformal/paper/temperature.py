@@ -34,36 +34,35 @@ def probabilities(logits: Logits, temperature: float) -> Logits:
     """Turn shifted logits into probabilities in their own precision, which is five times faster than in float64."""
     probs = logits * np.float32(1 / temperature)
     np.exp(probs, out=probs)
-    probs /= probs.sum(axis=1, keepdims=True)
+    probs /= np.einsum("ij,j->i", probs, np.ones(probs.shape[1], dtype=np.float32))[:, None]
     return probs
 
 
 @dataclass(frozen=True, eq=False)
 class Temperatures:
-    """Finds temperatures for many choices of the same rows; `start` is every client's 1/T from all of them.
+    """Finds temperatures for many choices of the same rows; `start` is close to every client's 1/T.
 
     >>> logits = np.array([[0, -4], [0, -4], [0, -4], [0, -2]], dtype=np.float32)
     >>> find = Temperatures.of(logits, np.array([0, 1, 0, 0]), np.array([0, 0, 0, 1]))
-    >>> round(find.mean(np.array([0, 1, 2])), 2), round(find.mean(np.array([0, 1, 2, 3])), 2)
+    >>> round(find.mean(logits[:3], np.array([0, 1, 2])), 2), round(find.mean(logits, np.array([0, 1, 2, 3])), 2)
     (5.77, 2.91)
     """
 
-    logits: Logits
     own: Logits
     clients: Integers
     start: Floats
 
     @classmethod
     def of(cls, logits: Logits, labels: Integers, clients: Integers) -> Temperatures:
-        """Fit every client on all its rows of shifted logits."""
+        """Prepare for shifted logits; every fourth row is enough to know where to start."""
         own = logits[np.arange(len(logits)), labels]
-        start = _minimised(logits, own, clients, np.ones(int(clients.max()) + 1))
-        return cls(logits, own, clients, start)
+        start = _minimised(logits[::4], own[::4], clients[::4], np.ones(int(clients.max()) + 1))
+        return cls(own, clients, start)
 
-    def mean(self, rows: Integers) -> float:
-        """Return the plain mean of the temperatures of the clients that have some of these rows."""
+    def mean(self, logits: Logits, rows: Integers) -> float:
+        """Return the plain mean of the temperatures of the clients that have some of these rows, with their logits."""
         owners = self.clients[rows]
-        found = _minimised(self.logits[rows], self.own[rows], owners, self.start)
+        found = _minimised(logits, self.own[rows], owners, self.start)
         return float(np.mean(1 / found[np.bincount(owners, minlength=len(found)) > 0]))
 
 
@@ -86,11 +85,10 @@ def _slopes(logits: Logits, own: Logits, clients: Integers, b: Floats) -> tuple[
     """Return slope and curvature of each client's negative log-likelihood in b."""
     weights = logits * b.astype(np.float32)[clients][:, None]
     np.exp(weights, out=weights)
-    total = weights.sum(axis=1)
+    total = np.einsum("ij,j->i", weights, np.ones(weights.shape[1], dtype=np.float32))  # faster than sum
+    mean = np.einsum("ij,ij->i", weights, logits) / total
     weights *= logits
-    mean = weights.sum(axis=1) / total
-    weights *= logits
-    spread = weights.sum(axis=1) / total - mean**2
+    spread = np.einsum("ij,ij->i", weights, logits) / total - mean**2
     slope: Floats = np.bincount(clients, mean - own, len(b)).astype(np.float64)
     curvature: Floats = np.bincount(clients, spread, len(b)).astype(np.float64)
     return slope, curvature

@@ -89,10 +89,10 @@ def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[
     for _ in range(count):
         order = rng.permutation(len(labels))
         calibration, test = np.sort(order[:half]), np.sort(order[half:])
-        temperature = temperatures.mean(calibration)
-
-        def rows(index: Integers, temperature: float = temperature) -> Rows:
-            probs = probabilities(logits[index], temperature)
-            return Rows(index=index, probs=probs, labels=labels[index], clients=clients[index])
-
-        yield Trial(calibration=rows(calibration), test=rows(test), temperature=temperature)
+        held = logits[calibration]
+        temperature = temperatures.mean(held, calibration)
+        first, second = (
+            Rows(index=index, probs=probabilities(part, temperature), labels=labels[index], clients=clients[index])
+            for index, part in ((calibration, held), (test, logits[test]))
+        )
+        yield Trial(calibration=first, test=second, temperature=temperature)
