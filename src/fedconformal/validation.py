@@ -232,4 +232,4 @@ def as_name(text: Any, what: str) -> str:
     """Check a site's name or a model's fingerprint: printable, one line, at most 64 characters."""
     if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
         raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
-    return text
+    return str(text)  # numpy has strings of its own

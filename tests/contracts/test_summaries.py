@@ -271,3 +271,9 @@ def test_bad_growth_is_refused(kind: str) -> None:
 def test_a_count_at_nan_is_refused(kind: str) -> None:
     with refused("NaN"):
         fc.summarize([0.1, 0.2], kind=kind).count_at_most(float("nan"))
+
+
+def test_names_may_be_numpy_strings() -> None:
+    site, model = np.array(["clinic-a", "m-1"])
+    summary = fc.summarize([0.1], site=site, model=model)
+    assert fc.Summary.from_bytes(summary.to_bytes()).sites == ("clinic-a",)

@@ -11,7 +11,7 @@ from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.base import Origin, Summary, pool
 from fedconformal.summaries.by_class import ClassSummary
-from fedconformal.validation import as_scores
+from fedconformal.validation import as_name, as_scores
 
 __all__ = ["ClassSummary", "Origin", "Summary", "pool", "summarize"]
 
@@ -41,7 +41,7 @@ def summarize(  # noqa: PLR0913
     """
     cls = registry.find(kind, Summary)
     about: dict[str, Any] = {
-        "sites": () if site is None else (site,),
+        "sites": () if site is None else (as_name(site, "site"),),
         "origin": Origin(score=score, model=model, temperature=temperature),
     }
     if by_class != (labels is not None):

@@ -45,7 +45,7 @@ class Origin:
         if self.score is not None and not isinstance(self.score, Score):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.model is not None:
-            as_name(self.model, "model fingerprint")
+            object.__setattr__(self, "model", as_name(self.model, "model fingerprint"))
         if self.temperature is not None:
             object.__setattr__(self, "temperature", as_temperature(self.temperature))
 
