@@ -85,11 +85,12 @@ def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
 
 
 INTERRUPTED = """
-import torch, multiprocessing
+import torch, multiprocessing, signal
 from fedconformal.training.workers import Crew
 from tests.training.tasks import Doubles
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
     with Crew(Doubles(), ["a", "b", "c", "d"], vector=1, out=1, workers=2) as team:
         for done in team.round(torch.zeros(1), {2: 60.0, 3: 60.0}):
             if done.client == 1:

@@ -71,6 +71,9 @@ def run(arguments: Sequence[str]) -> int:
         except (KeyboardInterrupt, typer.Abort):
             stderr.print("stopped")
             return 130
+        finally:  # leave the logger as a program that calls this found it
+            logger.handlers = []
+            logger.setLevel(logging.NOTSET)
     return code if isinstance(code, int) else 0
 
 
