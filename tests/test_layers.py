@@ -29,6 +29,7 @@ LAYERS = (
     ("predictor",),
     ("classifier", "pilot", "verification"),
     ("planning",),
+    ("flower",),
     ("report",),
     ("cli",),
     ("__main__",),

@@ -44,6 +44,13 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site that is known of but not in the calibration, and why; the promise does not cover it."""
+
+    site: str
+    reason: str
+
+
 class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is promised; it states the target and the theorem's band, never the count that came out."""
 
@@ -72,6 +79,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     versions: dict[str, str]
     classes: list[ClassRecord] | None = None
     """For a promise given the class."""
+    left_out: list[LeftOut] | None = None
+    """Sites that dropped out or were refused, where an engine knows of them."""
 
     @property
     def limit(self) -> float | Floats:
@@ -83,8 +92,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        if self.classes is None:
-            del built["classes"]
+        for optional in ("classes", "left_out"):
+            if built[optional] is None:
+                del built[optional]
         return built
 
     def sentence(self) -> str:

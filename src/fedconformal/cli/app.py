@@ -12,6 +12,7 @@ import typer
 from fedconformal._version import __version__
 from fedconformal.cli import calibrate, demo, evaluate, plan, predict, summarize, train, verify
 from fedconformal.cli.console import logger, stderr
+from fedconformal.cli.flower import flower
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 for command in (summarize, calibrate, predict, evaluate, verify, plan, train, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+app.add_typer(flower)
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
