@@ -11,8 +11,8 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-# Flower's upper bounds, so that the pins still fit when it is installed beside; typer 0.20 goes with click 8.3.
-FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4" "protobuf<7"
+# typer 0.20, which Flower holds us to, goes with click 8.3.
+CLICK := "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,7 +47,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,images,parquet,tensorboard]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,images,parquet,simulation,tensorboard]" editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -81,7 +81,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[dev,demo,images,parquet,tensorboard]"
+	$(PIP_INSTALL) -e ".[dev,demo,images,parquet,simulation,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

@@ -268,6 +268,10 @@ def bomb(reply: Message) -> None:
     reply.content.array_records["arrays"]["w"] = Array(dtype="float32", shape=(2, 3), stype=was.stype, data=data)
 
 
+def more_arrays(reply: Message) -> None:
+    reply.content.array_records["arrays"]["more"] = Array(np.zeros(1))
+
+
 TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "raises": (fail, "failed: RuntimeError: out of memory"),
     "NaN": (weights(np.full((2, 3), np.nan, np.float32)), "w holds a value that is not finite"),
@@ -276,7 +280,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
     "too large to be true": (bomb, "an array is shorter or longer than it says"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
-    "an extra key": (lambda r: r.content["arrays"].update(more=Array(np.zeros(1))), "weights: are"),
+    "an extra key": (more_arrays, "weights: are"),
     "extra metric": (metrics(accuracy=1.0), "metrics: are"),
     "NaN metric": (metrics(train_loss=float("nan")), "train-loss is nan"),
     "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),

@@ -43,7 +43,7 @@ class Faulty:
         self._faults = faults
 
     def __call__(self, message: Message, context: Context) -> Message:
-        reply = self._app(message, context)
+        reply: Message = self._app(message, context)
         fault = self._faults.get(site_of(context).partition)
         if fault is not None:
             fault(reply)

@@ -24,6 +24,8 @@ class Engine(StrEnum):
     """Where the apps run."""
 
     in_process = "in-process"
+    simulation = "simulation"
+    deployment = "deployment"
 
 
 @flower.command()
@@ -47,6 +49,10 @@ def run(
     from_stage: Annotated[
         str | None, typer.Option(help="Begin at linear, temperature, calibrate, evaluate or broadcast.")
     ] = None,
+    superlink: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="deployment: where it is.")] = None,
+    root_certificates: Annotated[
+        Path | None, typer.Option(help="deployment: the CA's certificate; without it nothing is encrypted.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="The model.npz of an earlier run, to begin with.")] = None,
     more: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the app's run config.")
@@ -55,29 +61,32 @@ def run(
 ) -> None:
     """Run an app: train, calibrate, evaluate; and say what is promised, who took part, and what crossed the wire."""
     from fedconformal.flower.app import App
+    from fedconformal.flower.engines import deploy, simulate
+    from fedconformal.flower.in_process import run_in_process
 
     overrides: dict[str, Any] = dict(map(setting, more or ()))
     if from_stage is not None:
         overrides["from-stage"] = from_stage
     if model is not None:
         overrides["saved-model"] = str(model.resolve())
-    app = App.read(folder, overrides)
-    app.config["output"] = str((output or folder / str(app.config.get("output", "fedconformal-run"))).resolve())
-    logging.getLogger("flwr").setLevel(logging.ERROR)
+    where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
+    app = App.read(folder, {**overrides, "output": str(where.resolve())})
+    if (engine is Engine.deployment) != (superlink is not None):
+        raise InputError("--engine deployment and --superlink HOST:PORT go together; give both or neither")
     with tracking("running") as progress:
-        _run(app, engine, nodes, progress)
-    found = _result(Path(app.config["output"]))
+        if superlink is not None:
+            deploy(app, superlink, root_certificates, progress)
+        elif engine is Engine.simulation:
+            simulate(app, nodes, progress)
+        else:
+            logging.getLogger("flwr").setLevel(logging.ERROR)
+            client, server = app.load()
+            run_in_process(server, client, nodes, run_config=app.config, progress=progress)
+    found = _result(where)
     if json:
         print_json(found)
         return
     _show(found)
-
-
-def _run(app: Any, engine: Engine, nodes: int, progress: Any) -> None:
-    from fedconformal.flower.in_process import run_in_process
-
-    client, server = app.load()
-    run_in_process(server, client, nodes, run_config=app.config, progress=progress)
 
 
 def _result(output: Path) -> dict[str, Any]:

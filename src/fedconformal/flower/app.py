@@ -49,6 +49,7 @@ class App:
     client: str
     server: str
     config: dict[str, Any]
+    overrides: dict[str, Any]
 
     @classmethod
     def read(cls, folder: Path, overrides: Mapping[str, Any] | None = None) -> App:
@@ -68,7 +69,8 @@ class App:
         for key in overrides or {}:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
-        return cls(folder=folder, client=client, server=server, config=config | dict(overrides or {}))
+        changes = dict(overrides or {})
+        return cls(folder=folder, client=client, server=server, config=config | changes, overrides=changes)
 
     def load(self) -> tuple[Any, Any]:
         """Import the client app and the server app."""
