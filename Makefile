@@ -16,10 +16,13 @@ CLICK := "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format docs bench constraints clean help
+.PHONY: demo deployment test lint format docs bench constraints clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
+
+deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on this machine (about four minutes)
+	$(BIN)/python scripts/deployment.py
 
 test: lint ## lint, check types, run all tests and show coverage
 	$(BIN)/pytest --cov

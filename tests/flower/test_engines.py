@@ -1,6 +1,7 @@
 """The same app on Flower's simulation engine, and what is left running: nothing."""
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -53,6 +54,21 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert there["temperature"] == here["temperature"]
     assert there["participants"] == here["participants"]
     assert left_running(str(tmp_path)) == []
+
+
+def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None:
+    done = command.ok("flower", "init", tmp_path / "my-app")
+    assert done.out.endswith("$ fedconformal flower run\n")
+    assert (tmp_path / "my-app" / "my_app" / "client_app.py").is_file()
+    own = [line for path in (tmp_path / "my-app" / "my_app").glob("*_app.py") for line in path.read_text().splitlines()]
+    assert sum(bool(line.strip()) for line in own) < 60
+    command.ok("flower", "certs", tmp_path / "keys", "--nodes", "2", "--host", "link.example")
+    names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
+    assert {path.name for path in (tmp_path / "keys").iterdir()} == names
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
+    again = command("flower", "certs", tmp_path / "keys")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "is there already" in again.err
 
 
 def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:

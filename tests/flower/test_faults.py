@@ -116,7 +116,7 @@ CALIBRATION_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
         summary(data=b"FCS1" + bytes(50_000_000)),
         "50000004 bytes",
     ),
-    "not bytes": (summary(data="FCS1"), "of type str, expected bytes"),
+    "not bytes": (summary(data="FCS1"), "no summary in the format fcs1, as bytes"),
     "another format": (summary(format="fcs9"), "no summary in the format fcs1"),
     "one more record": (records(arrays=ArrayRecord()), "holds the records"),
     "no name": (records(site=ConfigRecord({"partition-id": 2})), "does not say properly whose answer it is"),

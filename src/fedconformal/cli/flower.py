@@ -39,6 +39,21 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's d
 
 
 @flower.command()
+def certs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put them; not there yet.")],
+    nodes: Annotated[int, typer.Option(help="How many node keys.", min=1)] = 3,
+    host: Annotated[
+        list[str] | None, typer.Option(help="A name or address of the SuperLink.", show_default="loopback")
+    ] = None,
+) -> None:
+    """Make an authority, a server certificate and node keys, for trying a deployment."""
+    from fedconformal.flower.certs import make_certs
+
+    for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost")):
+        say(str(path))
+
+
+@flower.command()
 def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory.")] = Path(),
     engine: Annotated[Engine, typer.Option(help="Where the apps run.")] = Engine.in_process,

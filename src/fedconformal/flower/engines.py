@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,6 +31,8 @@ PATIENCE = 10.0
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 Progress = Callable[[int, int, str], None]
 
@@ -89,7 +92,7 @@ def run_app(app: App, address: str, settings: Mapping[str, Any], home: Path, pro
     )
     try:
         for line in process.stdout or ():
-            said.append(line.strip())
+            said.append(COLOUR.sub("", line).strip())
             if progress is not None and said[-1]:
                 progress(0, 1, said[-1][:60])
         process.wait()

@@ -38,7 +38,7 @@ def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
         classes, count = arrays["theta"].shape
         model = linearised(model, classes=classes, coordinates=count, seed=0)
     found = read_arrays(arrays, arrays_of(model))
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in found.items()})
+    model.load_state_dict({name: torch.tensor(array) for name, array in found.items()})
     return model.eval()
 
 
@@ -107,4 +107,4 @@ def alone(rows: ClientData, place: int) -> PackedClients:
 
 def tensor_of(array: NDArray[Any]) -> Tensor:
     """Return an array as a tensor of float32."""
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    return torch.from_numpy(np.array(array, dtype=np.float32))

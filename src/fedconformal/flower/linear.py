@@ -111,7 +111,7 @@ def _residuals(context: Context, classes: int, rows: int) -> Tensor:
     kept = context.state.array_records.get(RESIDUALS)
     if kept is None:
         return torch.zeros(classes, rows)
-    return tensor_of(kept[RESIDUALS].numpy()).clone()
+    return tensor_of(kept[RESIDUALS].numpy())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class LinearStage:
         vector, matrix = Array(np.zeros(shape[1], np.float32)), Array(np.zeros(shape, np.float32))
         found = self._ask("measure", {}, {"mean": vector, "variance": vector})
         moments = merge(
-            Moments(examples, *(torch.from_numpy(arrays[name]) for name in ("mean", "variance")))
+            Moments(examples, *(tensor_of(arrays[name]) for name in ("mean", "variance")))
             for arrays, examples, _ in (answer.value for answer in found)
         )
         model.mean, model.scale = moments.mean.float(), scale_of(moments)
@@ -146,7 +146,7 @@ class LinearStage:
             answers = self._ask("round", sent, {"control": matrix}, "train-loss", step=step)
             total = torch.zeros(shape, dtype=torch.float64)
             for answer in answers:
-                total += torch.from_numpy(answer.value[0]["control"])
+                total += tensor_of(answer.value[0]["control"])
             control = (total / len(answers)).float()
             theta = theta - step * settings.steps * control
         model.theta = theta

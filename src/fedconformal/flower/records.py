@@ -23,6 +23,7 @@ from fedconformal.validation import as_name, shown
 ARRAYS, ASK, METRICS, SITE, SUMMARY = "arrays", "ask", "metrics", "site", "summary"
 EXAMPLES = "num-examples"
 NUMBER_BYTES = 8
+C_ORDER = b"'fortran_order': False"
 
 
 class Site(NamedTuple):
@@ -54,8 +55,10 @@ def read_site(content: RecordDict, node: int) -> Site:
     """Read whose answer it is; an app of somebody else's may not say so."""
     if SITE not in content:
         return Site(node, f"node-{node}")
-    record = content.config_records.get(SITE, ConfigRecord())
-    partition, name = record.get("partition-id"), record.get("name")
+    record = content[SITE]
+    if not isinstance(record, ConfigRecord) or set(record) != {"partition-id", "name"}:
+        raise InputError("does not say properly whose answer it is")
+    partition, name = record["partition-id"], record["name"]
     if type(partition) is not int or not isinstance(name, str):
         raise InputError("does not say properly whose answer it is")
     return Site(partition, as_name(name, "the site's name"))
@@ -80,14 +83,23 @@ def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -
         raise InputError(f"{what}: are {shown(names)}, expected {shown(sorted(like))}")
     found = {}
     for name, expected in like.items():
-        shape, dtype = tuple(expected.shape), np.dtype(expected.dtype)
-        said = _header(record[name])
-        if said != (shape, dtype):
-            raise InputError(f"{what}: {shown(name)} is {said[1]} {said[0]}, expected {dtype} {shape}")
-        array = record[name].numpy()
+        array = _numbers(record[name], expected, f"{what}: {shown(name)}")
         if not np.isfinite(array).all():
             raise InputError(f"{what}: {name} holds a value that is not finite (NaN or inf)")
         found[name] = array
+    return found
+
+
+def _numbers(array: Array, like: Array, what: str) -> NDArray[Any]:
+    """Read an array that has to have this shape and type; where it begins like the other, no header is parsed."""
+    shape, dtype = tuple(like.shape), np.dtype(like.dtype)
+    start = len(like.data) - math.prod(shape) * dtype.itemsize
+    if len(array.data) == len(like.data) and array.data[:start] == like.data[:start] and C_ORDER in like.data[:start]:
+        return np.frombuffer(array.data, dtype, offset=start).reshape(shape)
+    said = _header(array)
+    if said != (shape, dtype):
+        raise InputError(f"{what} is {said[1]} {said[0]}, expected {dtype} {shape}")
+    found: NDArray[Any] = array.numpy()
     return found
 
 

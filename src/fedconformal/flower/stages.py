@@ -11,7 +11,6 @@ goes on from any stage with the saved model:
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from collections.abc import Mapping
@@ -47,6 +46,7 @@ from fedconformal.predictor import Predictor, load
 from fedconformal.scores import Score
 from fedconformal.training.base import Trainer
 from fedconformal.training.fedprox import FedProx
+from fedconformal.training.logits import npz
 from fedconformal.training.tct import TCT
 from fedconformal.training.temperature import LEAST, MOST, minimise
 from fedconformal.validation import as_temperature
@@ -295,10 +295,8 @@ class _Run:
 
 def model_bytes(arrays: ArrayRecord, temperature: float) -> bytes:
     """Return the bytes of an .npz file with a model and its temperature."""
-    file = io.BytesIO()
     found: dict[str, NDArray[Any]] = {name: array.numpy() for name, array in arrays.items()}
-    np.savez(file, **found | {TEMPERATURE: np.array(temperature)})  # type: ignore[arg-type]
-    return file.getvalue()
+    return npz(found | {TEMPERATURE: np.array(temperature)})
 
 
 def read_model(path: Path) -> tuple[ArrayRecord, float]:
