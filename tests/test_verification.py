@@ -121,7 +121,7 @@ CHANGES: dict[str, Any] = {
 
 def test_every_field_is_checked() -> None:
     fields = set(fc.Certificate.__struct_fields__)
-    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score"}
+    assert fields - set(CHANGES) == {"format", "left_out", "threshold", "versions", "score"}
 
 
 def test_another_score_than_the_certified_one_is_refused() -> None:

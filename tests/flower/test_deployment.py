@@ -99,7 +99,7 @@ def test_strangers_are_refused(trial: Trial, tmp_path: Path) -> None:
         "unregistered": [*ca, "--auth-supernode-private-key", str(tmp_path / "other" / "node-0")],
         "no key": ca,
         "wrong authority": [*other_ca, *own],
-        "plaintext": ["--insecure"],
+        "plaintext": ["--insecure", "--max-retries", "1"],
     }
     processes = {name: trial.start_node(0, name=name, credentials=options) for name, options in strangers.items()}
     try:
