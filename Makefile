@@ -11,15 +11,18 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-# Flower's upper bounds, so that the pins still fit when it is installed beside; typer 0.20 goes with click 8.3.
-FLOWER_BOUNDS := "typer<0.21" "rich<15" "packaging<26" "click<8.4" "protobuf<7"
+# typer 0.20, which Flower holds us to, goes with click 8.3.
+CLICK := "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format docs results bench constraints clean help
+.PHONY: demo deployment test lint format docs results bench constraints clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
+
+deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on this machine (about four minutes)
+	$(BIN)/python scripts/deployment.py
 
 test: lint ## lint, check types, run all tests and show coverage
 	$(BIN)/pytest --cov
@@ -53,7 +56,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,parquet,secure,tensorboard]" editables $(FLOWER_BOUNDS); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]" editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -87,7 +90,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[dev,demo,dp,images,parquet,secure,tensorboard]"
+	$(PIP_INSTALL) -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

@@ -1,6 +1,16 @@
-"""Without torch, what needs it is left out of the doctests; its tests skip themselves."""
+"""Without torch or Flower, what needs them is left out of the doctests; its tests skip themselves."""
 
 import importlib.util
 
-NEEDS_TORCH = ["src/fedconformal/models/*", "src/fedconformal/training/*", "tests/training/tasks.py"]
-collect_ignore_glob = NEEDS_TORCH if importlib.util.find_spec("torch") is None else []
+NEEDS = {
+    "torch": [
+        "src/fedconformal/flower/*",
+        "src/fedconformal/models/*",
+        "src/fedconformal/training/*",
+        "tests/training/tasks.py",
+    ],
+    "flwr": ["src/fedconformal/flower/*", "tests/flower/tools.py"],
+}
+collect_ignore_glob = [
+    path for name, paths in NEEDS.items() if importlib.util.find_spec(name) is None for path in paths
+]

@@ -30,6 +30,7 @@ LAYERS = (
     ("classifier", "pilot", "verification"),
     ("privacy",),
     ("planning",),
+    ("flower",),
     ("report",),
     ("paper",),
     ("cli",),

@@ -123,7 +123,7 @@ CHANGES: dict[str, Any] = {
 def test_every_field_is_checked() -> None:
     fields = set(fc.Certificate.__struct_fields__)
     # Signatures are checked against trusted keys, in tests/privacy/test_signatures.py.
-    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score", "signatures"}
+    assert fields - set(CHANGES) == {"format", "left_out", "threshold", "versions", "score", "signatures"}
 
 
 def test_another_score_than_the_certified_one_is_refused() -> None:

@@ -62,9 +62,11 @@ def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(context.bin_path)
 
 
-def test_types_and_licence_are_in_the_wheel(wheel: Path) -> None:
+def test_types_licence_and_template_are_in_the_wheel(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "fedconformal/py.typed" in names
+    template = ("pyproject.template", "README.template", "client_app.py", "server_app.py", "task.py")
+    assert {f"fedconformal/flower/template/{name}" for name in template} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"fedconformal"}
 

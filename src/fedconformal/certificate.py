@@ -52,6 +52,13 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site that is known of but not in the calibration, and why; the promise does not cover it."""
+
+    site: str
+    reason: str
+
+
 class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is promised; it states the target and the theorem's band, never the count that came out."""
 
@@ -84,6 +91,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """For a release with differential privacy: what is claimed, and what is outside the claim."""
     signatures: list[SignatureRecord] | None = None
     """Who sent the summaries, where they were signed."""
+    left_out: list[LeftOut] | None = None
+    """Sites that dropped out or were refused, where an engine knows of them."""
 
     @property
     def limit(self) -> float | Floats:
@@ -95,7 +104,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        for field in ("classes", "privacy", "signatures"):
+        for field in ("classes", "privacy", "signatures", "left_out"):
             if built[field] is None:
                 del built[field]
         return built

@@ -12,6 +12,7 @@ import typer
 from fedconformal._version import __version__
 from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, sign, summarize, sums, train, verify
 from fedconformal.cli.console import logger, stderr
+from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
 
@@ -27,6 +28,7 @@ for command in (summarize, sign, calibrate, predict, evaluate, verify, plan, rep
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
 app.add_typer(sums.sums, name="sums")
 app.add_typer(paper, name="paper")
+app.add_typer(flower)
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]

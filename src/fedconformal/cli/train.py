@@ -78,7 +78,7 @@ def train(
         "workers": workers,
     }
     given = {} if config is None else read_config(config)
-    given |= {key: value for key, value in options.items() if value is not None} | dict(map(_setting, more or ()))
+    given |= {key: value for key, value in options.items() if value is not None} | dict(map(setting, more or ()))
     if preset is not None:
         given = read_preset(preset.value, given) | given
     settings = (read_settings(output) or {}) | given if resume else given
@@ -96,7 +96,7 @@ def train(
     say(f"The run lies in {output}. Next:\n$ {following}")
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def setting(text: str) -> tuple[str, Any]:
     """Read KEY=VALUE; a value that is not TOML is a plain word."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

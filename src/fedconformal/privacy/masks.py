@@ -108,11 +108,11 @@ def split(seed: bytes, holders: int) -> list[bytes]:
     """Make a share for every holder."""
     with needing("secure"):
         from Crypto.Protocol.SecretSharing import Shamir
-    return [share for _, share in Shamir.split(needed(holders), holders, seed)]
+    return [share for _, share in Shamir.split(needed(holders), holders, seed, ssss=False)]
 
 
 def combine(shares: dict[int, bytes]) -> bytes:
     """Put a seed together from shares, each with its holder's place."""
     from Crypto.Protocol.SecretSharing import Shamir
 
-    return bytes(Shamir.combine([(place + 1, share) for place, share in sorted(shares.items())]))
+    return bytes(Shamir.combine([(place + 1, share) for place, share in sorted(shares.items())], ssss=False))

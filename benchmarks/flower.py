@@ -1,0 +1,127 @@
+"""What the in-process engine costs: rounds of trivial training, and one calibration message to very many sites.
+
+    python benchmarks/flower.py [--clients 10000] [--turns 5]
+
+The first table has 10 clients and 20 rounds; the plain loop does the same arithmetic without messages. The second has
+clients that answer with a summary made beforehand: Flower's own message handling alone (make a message, hand it to the
+client app, make the reply) against the whole calibration (the same, and every summary read, checked and used).
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+
+import numpy as np
+from common import best, in_a_fresh_process, interleaved, memory, save, table
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+import fedconformal as fc
+from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
+from fedconformal.flower.calibration import ask_for
+from fedconformal.flower.client import summary_reply
+from fedconformal.flower.records import fingerprint
+
+CLIENTS, ROUNDS = 10, 20
+SHAPES = ((64, 128), (128,), (128, 10), (10,))
+MODEL = ArrayRecord({f"w{i}": Array(np.zeros(shape, np.float32)) for i, shape in enumerate(SHAPES)})
+TINY = ArrayRecord({"w": Array(np.zeros(1, np.float32))})
+
+logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def plain_rounds() -> None:
+    """Move all weights by one at every client and average."""
+    weights = [np.zeros(shape, np.float32) for shape in SHAPES]
+    for _ in range(ROUNDS):
+        totals = [np.zeros(shape) for shape in SHAPES]
+        for _ in range(CLIENTS):
+            for total, weight in zip(totals, weights, strict=True):
+                np.add(total, weight + 1, out=total)
+        weights = [(total / CLIENTS).astype(np.float32) for total in totals]
+
+
+def flower_rounds() -> None:
+    """Do the same with messages."""
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:  # noqa: ARG001
+        arrays = {name: Array(array.numpy() + 1) for name, array in msg.content.array_records["arrays"].items()}
+        metrics = MetricRecord({"num-examples": 1, "train-loss": 0.0})
+        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=msg)
+
+    grid = InProcessGrid(app, CLIENTS)
+    CheckedFedAvg(Federation(grid)).start(grid, MODEL, num_rounds=ROUNDS)
+
+
+def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
+    """Make sites that have their summary at hand."""
+    rng = np.random.default_rng(0)
+    summaries = [
+        fc.summarize(rng.random(50), score=fc.RAPS(), model=fingerprint(TINY), temperature=1.0, site=f"site-{k}")
+        for k in range(clients)
+    ]
+    for summary in summaries:
+        summary.to_bytes()
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def answer(msg: Message, context: Context) -> Message:
+        return summary_reply(msg, context, summaries[int(context.node_config["partition-id"])])
+
+    return InProcessGrid(app, clients), summaries
+
+
+def handling(grid: InProcessGrid) -> None:
+    """Send one message to every site and take the replies as they are."""
+    content = ask_for(TINY, alpha=0.1)
+    messages = [Message(content, node, "query.calibrate", ttl=60) for node in grid.get_node_ids()]
+    list(grid.send_and_receive(messages))
+
+
+def peak(clients: int) -> None:
+    """Print how much memory a calibration takes, beyond what is there before it."""
+    grid, _ = many(clients)
+    before = memory("VmRSS")
+    calibrate(Federation(grid), TINY)
+    print(memory("VmHWM") - before)
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=10_000)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--peak", type=int)
+    options = parser.parse_args()
+    if options.peak:
+        peak(options.peak)
+        return
+    rounds = best(interleaved({"plain loop": plain_rounds, "in process": flower_rounds}, options.turns))
+    limit = 3 * rounds["plain loop"] + 0.2
+    print(f"\n{CLIENTS} clients x {ROUNDS} trivial rounds; at most {limit:.3f} s")
+    table(["engine", "seconds"], [[name, seconds] for name, seconds in rounds.items()])
+    grid, _ = many(options.clients)
+    contenders = {
+        "Flower's message handling alone": lambda: handling(grid),
+        "calibration": lambda: calibrate(Federation(grid), TINY),
+    }
+    messages = best(interleaved(contenders, options.turns))
+    ratio = messages["calibration"] / messages["Flower's message handling alone"]
+    print(f"\none message to each of {options.clients} sites; ratio {ratio:.2f}")
+    table(["work", "seconds"], [[name, seconds] for name, seconds in messages.items()])
+    peaks = {n: in_a_fresh_process("flower.py", "--peak", str(n)) for n in (options.clients // 4, options.clients)}
+    print()
+    table(["sites", "MB of a calibration"], [[str(n), float(megabytes)] for n, megabytes in peaks.items()])
+    save("flower", {"rounds": rounds, "messages": messages, "ratio": ratio, "peaks": peaks})
+
+
+if __name__ == "__main__":
+    main()

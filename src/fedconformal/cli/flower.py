@@ -1,0 +1,141 @@
+"""fedconformal flower: make a Flower app, and run one in this process, in simulation or on a deployment."""
+
+from __future__ import annotations
+
+import json as json_module
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedconformal.cli.console import print_json, say, table, tracking
+from fedconformal.cli.inputs import Json
+from fedconformal.cli.train import setting
+from fedconformal.errors import InputError
+
+flower = typer.Typer(
+    name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
+)
+
+
+class Engine(StrEnum):
+    """Where the apps run."""
+
+    in_process = "in-process"
+    simulation = "simulation"
+    deployment = "deployment"
+
+
+@flower.command()
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, not there yet.")]) -> None:
+    """Make a Flower app that trains and calibrates on handwritten digits; its task.py is yours to change."""
+    from fedconformal.flower.app import make_app
+
+    for path in make_app(folder):
+        say(str(path))
+    say(f"Next:\n$ cd {folder}\n$ fedconformal flower run")
+
+
+@flower.command()
+def certs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put them; not there yet.")],
+    nodes: Annotated[int, typer.Option(help="How many node keys.", min=1)] = 3,
+    host: Annotated[
+        list[str] | None, typer.Option(help="A name or address of the SuperLink.", show_default="loopback")
+    ] = None,
+) -> None:
+    """Make an authority, a server certificate and node keys, for trying a deployment."""
+    from fedconformal.flower.certs import make_certs
+
+    for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost")):
+        say(str(path))
+
+
+@flower.command()
+def run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory.")] = Path(),
+    engine: Annotated[Engine, typer.Option(help="Where the apps run.")] = Engine.in_process,
+    nodes: Annotated[int, typer.Option(help="in-process, simulation: how many sites.", min=1)] = 5,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to put what comes out.", show_default="the app's")
+    ] = None,
+    from_stage: Annotated[
+        str | None, typer.Option(help="Begin at linear, temperature, calibrate, evaluate or broadcast.")
+    ] = None,
+    superlink: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="deployment: where it is.")] = None,
+    root_certificates: Annotated[
+        Path | None, typer.Option(help="deployment: the CA's certificate; without it nothing is encrypted.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="The model.npz of an earlier run, to begin with.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the app's run config.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run an app: train, calibrate, evaluate; and say what is promised, who took part, and what crossed the wire."""
+    from fedconformal.flower.app import App
+    from fedconformal.flower.engines import deploy, simulate
+    from fedconformal.flower.in_process import run_in_process
+
+    overrides: dict[str, Any] = dict(map(setting, more or ()))
+    if from_stage is not None:
+        overrides["from-stage"] = from_stage
+    if model is not None:
+        overrides["saved-model"] = str(model.resolve())
+    where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
+    app = App.read(folder, {**overrides, "output": str(where.resolve())})
+    if (engine is Engine.deployment) != (superlink is not None):
+        raise InputError("--engine deployment and --superlink HOST:PORT go together; give both or neither")
+    with tracking("running") as progress:
+        if superlink is not None:
+            deploy(app, superlink, root_certificates, progress)
+        elif engine is Engine.simulation:
+            simulate(app, nodes, progress)
+        else:
+            logging.getLogger("flwr").setLevel(logging.ERROR)
+            client, server = app.load()
+            run_in_process(server, client, nodes, run_config=app.config, progress=progress)
+    found = _result(where)
+    if json:
+        print_json(found)
+        return
+    _show(found)
+
+
+def _result(output: Path) -> dict[str, Any]:
+    """Read what the run has written."""
+    try:
+        found: dict[str, Any] = json_module.loads((output / "result.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{output}: the run wrote no result.json ({error}); does its server app use it?") from None
+    return found
+
+
+def _show(found: dict[str, Any]) -> None:
+    certificate, overall = found["certificate"], found["evaluation"]["overall"]
+    say(f"Sets hold the truth with probability at least {1 - found['alpha']:.10g} {certificate['promise']}.")
+    say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
+    for one in certificate.get("left_out", []):
+        say(f"The promise does not cover {one['site']}: {one['reason']}")
+    if overall:
+        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows\n")
+    table(
+        ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"),
+        [
+            (
+                one["stage"],
+                str(len(one["took_part"])),
+                str(len(one["refused"])),
+                str(one["exchanges"]),
+                f"{one['bytes']['per_site_sent']:,}",
+                f"{one['bytes']['per_site_received']:,}",
+            )
+            for one in found["participants"]
+        ],
+    )
+    for stage in found["participants"]:
+        for one in stage["refused"]:
+            say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")
+    say(f"\nEverything lies in {found['output']}")

@@ -1,0 +1,220 @@
+"""The sites of a run, as the server sees them: it asks, waits no longer than it said, and refuses a site, not the run.
+
+Who took part in each stage, who was refused and why, and how many bytes crossed the wire is all kept here. Answers are
+handed on in the order of the sites' partition numbers, whoever was fastest, so that sums come out the same every time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedconformal.certificate import LeftOut
+from fedconformal.errors import InputError
+from fedconformal.flower.records import Site, read_site, size_of
+from fedconformal.validation import shown
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.2
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, EOFError, MemoryError)
+"""What reading an answer from outside can raise; all of it is the site's fault."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Generic[T]):
+    """What was read from the reply of one site."""
+
+    node: int
+    site: Site
+    value: T
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Who took part in a stage, who was refused and why, and what crossed the wire."""
+
+    name: str
+    exchanges: int = 0
+    took_part: dict[str, int] = field(default_factory=dict)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {
+            "stage": self.name,
+            "exchanges": self.exchanges,
+            "took_part": self.took_part,
+            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
+            "bytes": {
+                "sent": self.sent,
+                "received": self.received,
+                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
+                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
+            },
+        }
+
+
+class Federation:
+    """The sites that a grid reaches.
+
+    Args:
+        grid: Flower's.
+        min_sites: with fewer that answer properly a stage ends in an error.
+        timeout: seconds that sites have for an answer; their messages live as long.
+    """
+
+    def __init__(self, grid: Grid, *, min_sites: int = 2, timeout: float = 600.0) -> None:
+        if min_sites < 1 or not timeout > 0:
+            raise InputError(f"min_sites is {min_sites} and timeout {timeout:g}, expected at least 1 and more than 0")
+        self.grid = grid
+        self.min_sites = min_sites
+        self.timeout = timeout
+        self.stages: list[Stage] = []
+        self._known: dict[int, str | None] = {}
+        self._why: dict[int, str] = {}
+
+    def wait(self, seconds: float) -> None:
+        """Wait until as many nodes are connected as are needed, but no longer than this."""
+        end = time.monotonic() + seconds
+        while len(nodes := list(self.grid.get_node_ids())) < self.min_sites:
+            if time.monotonic() >= end:
+                raise InputError(
+                    f"{len(nodes)} nodes are connected after {seconds:g} s, at least {self.min_sites} are needed; "
+                    "start more, or lower min-sites"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def ask(
+        self,
+        stage: str,
+        content: RecordDict,
+        message_type: str,
+        check: Callable[[RecordDict], T],
+        *,
+        look_ahead: Callable[[list[RecordDict]], object] | None = None,
+    ) -> list[Answer[T]]:
+        """Send this to every node and return what `check` reads from the replies, in the order of the sites.
+
+        `look_ahead` sees all replies first, for what is faster done for many at once; it must refuse nothing.
+        """
+        messages = self.messages(content, message_type)
+        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
+        if look_ahead is not None:
+            look_ahead([reply.content for reply in replies if reply.has_content()])
+        return self.sort_out(stage, messages, replies, check)
+
+    def messages(self, content: RecordDict, message_type: str) -> list[Message]:
+        """Address the content to every node that is connected."""
+        nodes = sorted(self.grid.get_node_ids())
+        self._known |= {node: None for node in nodes if node not in self._known}
+        return [Message(content, node, message_type, ttl=self.timeout) for node in nodes]
+
+    def sort_out(
+        self,
+        stage: str,
+        messages: Sequence[Message],
+        replies: Iterable[Message],
+        check: Callable[[RecordDict], T],
+    ) -> list[Answer[T]]:
+        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on."""
+        record = self._stage(stage, messages)
+        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        waiting, answers = set(asked.values()), []
+        # A node that is gone is reported by the link, so what was asked says who it is.
+        for reply in replies:
+            node = asked.get(reply.metadata.reply_to_message_id)
+            if node is None:
+                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
+                continue
+            try:
+                if node not in waiting:
+                    raise InputError("answered twice; its first answer counts")
+                waiting.discard(node)
+                answers.append(self._read(record, node, reply, check))
+            except MALFORMED as error:
+                self._refuse(record, node, _reason(error))
+        for node in sorted(waiting):
+            self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
+        for node in sorted(set(self._known) - set(asked.values())):
+            self._refuse(record, node, "is not connected any more")
+        kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
+        for answer in kept:
+            record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
+        if len(kept) < self.min_sites:
+            whys = "; ".join(f"{site}: {reason}" for site, reason in record.refused[-3:])
+            raise InputError(
+                f"{stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys or 'none'})"
+            )
+        return kept
+
+    def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
+        """Name the nodes that are known of and not among these, with the reason."""
+        inside = {answer.node for answer in covered}
+        outside = sorted((self._name(node), node) for node in self._known if node not in inside)
+        return [LeftOut(site=name, reason=self._why.get(node, "was not asked")) for name, node in outside]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Describe the stages for JSON."""
+        return [stage.to_dict() for stage in self.stages]
+
+    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
+        if reply.has_error():
+            raise InputError(f"failed: {_last_line(reply.error.reason)}")
+        stage.received += size_of(reply.content)
+        site = read_site(reply.content, node)
+        before = self._known[node]
+        if before is not None and before != site.name:
+            raise InputError(f"calls itself {site.name} now and was {before} before")
+        value = check(reply.content)
+        self._known[node] = site.name
+        return Answer(node=node, site=site, value=value)
+
+    def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
+        kept: dict[str, Answer[T]] = {}
+        for answer in answers:
+            if answer.site.name in kept:
+                self._refuse(stage, answer.node, f"{answer.site.name} has answered from another node")
+            else:
+                kept[answer.site.name] = answer
+        return list(kept.values())
+
+    def _stage(self, name: str, messages: Sequence[Message]) -> Stage:
+        if not self.stages or self.stages[-1].name != name:
+            self.stages.append(Stage(name=name))
+        stage = self.stages[-1]
+        stage.exchanges += 1
+        stage.messages += len(messages)
+        if messages:  # one content for all
+            stage.sent += size_of(messages[0].content) * len(messages)
+        return stage
+
+    def _refuse(self, stage: Stage, node: int, reason: str) -> None:
+        self._why[node] = reason
+        entry = (self._name(node), reason)
+        if entry not in stage.refused:
+            stage.refused.append(entry)
+            logger.warning("%s: %s %s", stage.name, *entry)
+
+    def _name(self, node: int) -> str:
+        return self._known.get(node) or f"node-{node}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
+
+
+def _last_line(reason: str | None) -> str:
+    lines = [line.strip() for line in (reason or "").splitlines() if line.strip()]
+    return shown(lines[-1]) if lines else "no reason given"

@@ -1,0 +1,141 @@
+"""Flower apps in one process: no Ray, no sockets, no waiting; for tests, and to see at once what an app does.
+
+A grid that hands each message to the client app itself. Two things of Flower are not public and needed all the same:
+messages take the run's number from `TaskIdentity`, and a message's number has to be set by whoever delivers it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import flwr
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from fedconformal.errors import InputError
+
+Progress = Callable[[int, int, str], None]
+
+RUN = 1
+SERVER = 1
+RAISED = 2
+"""Flower's code for a client app that raised."""
+
+
+class InProcessGrid(Grid):
+    """A grid of nodes that live in this process, each with a context of its own.
+
+    Args:
+        client_app: what every node runs.
+        nodes: how many there are, or the node config of each.
+        run_config: what every node gets to see of the run.
+        progress: told how many nodes have answered, of how many, and what.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        nodes: int | Sequence[Mapping[str, Any]],
+        *,
+        run_config: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        count = nodes if isinstance(nodes, int) else len(nodes)
+        configs: Sequence[Mapping[str, Any]] = [{}] * count if isinstance(nodes, int) else nodes
+        self._client_app = client_app
+        self._contexts = {
+            SERVER + 1 + k: Context(
+                run_id=RUN,
+                node_id=SERVER + 1 + k,
+                node_config={"partition-id": k, "num-partitions": count, **config},
+                state=RecordDict(),
+                run_config=dict(run_config or {}),
+            )
+            for k, config in enumerate(configs)
+        }
+        self._waiting: dict[str, Message] = {}
+        self._count = 0
+        self._progress = progress
+        _identify()
+
+    def set_run(self, run: Any) -> None:
+        """There is one run only."""
+
+    @property
+    def run(self) -> Any:
+        """Flower's record of the run, empty."""
+        from flwr.supercore.run import Run
+
+        return Run.create_empty(RUN)
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Make a message."""
+        return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the numbers of all nodes."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Take messages; they are delivered when their replies are asked for."""
+        numbers = []
+        for message in messages:
+            self._count += 1
+            numbers.append(f"message-{self._count}")
+            message.metadata.__dict__["_message_id"] = numbers[-1]
+            self._waiting[numbers[-1]] = message
+        return numbers
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Deliver these messages and return the replies."""
+        numbers, replies = [number for number in message_ids if number in self._waiting], []
+        for done, number in enumerate(numbers, 1):
+            message = self._waiting.pop(number)
+            replies.append(self.deliver(message))
+            if self._progress is not None:
+                self._progress(done, len(numbers), message.metadata.message_type)
+        return replies
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Deliver messages and return the replies; what runs in this process cannot be left behind in time."""
+        return self.pull_messages(self.push_messages(messages))
+
+    def deliver(self, message: Message) -> Message:
+        """Run the client app on one message; if it raises, the reply says so, as Flower's does."""
+        try:
+            return self._client_app(message, self._contexts[message.metadata.dst_node_id])
+        except Exception:  # noqa: BLE001
+            return Message(Error(RAISED, traceback.format_exc()), reply_to=message)
+
+
+def run_in_process(
+    server_app: ServerApp,
+    client_app: ClientApp,
+    nodes: int | Sequence[Mapping[str, Any]],
+    *,
+    run_config: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Run both apps to the end."""
+    grid = InProcessGrid(client_app, nodes, run_config=run_config, progress=progress)
+    context = Context(run_id=RUN, node_id=SERVER, node_config={}, state=RecordDict(), run_config=dict(run_config or {}))
+    server_app(grid=grid, context=context)
+
+
+def _identify() -> None:
+    """Say which run messages belong to, unless Flower has said so."""
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+
+        if TaskIdentity._run_id is None:
+            TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, SERVER, 0
+        Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
+    except (ImportError, AttributeError, KeyError, RuntimeError) as error:
+        raise InputError(
+            f"flwr {flwr.__version__} has changed inside ({error}); take flwr>=1.41,<1.43, or --engine simulation"
+        ) from None

@@ -1,0 +1,16 @@
+"""What the server does: train, calibrate, evaluate, and send the predictor out."""
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedconformal.flower.stages import run_stages
+
+from .task import build_model
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run all stages; what comes out lies in the directory that `output` in the run config names."""
+    run_stages(grid, context.run_config, build_model())

@@ -1,0 +1,151 @@
+"""The same app on Flower's simulation engine, and what is left running: nothing."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+
+from fedconformal.errors import InputError
+from fedconformal.flower.app import App, make_app
+from fedconformal.flower.engines import end, free_port, program, running, wait_for_port
+from tests.cli.command import Command
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new app, and a directory that every program we start has for its temporary files."""
+    pytest.importorskip("torch", reason="training needs torch")
+    pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    make_app(tmp_path / "app")
+    return tmp_path / "app"
+
+
+def left_running(mark: str) -> list[str]:
+    """Return the programs that were started with this mark in their environment, other than this one."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                if f"FEDCONFORMAL_TEST={mark}".encode() in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text())
+            except OSError:  # it is gone, or not ours
+                continue
+    return found
+
+
+def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    options = ("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--json")
+    here = command.ok(*options, "-o", tmp_path / "here").json
+    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation").json
+    assert there["certificate"] == here["certificate"]
+    assert there["temperature"] == here["temperature"]
+    assert there["participants"] == here["participants"]
+    assert left_running(str(tmp_path)) == []
+
+
+def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None:
+    done = command.ok("flower", "init", tmp_path / "my-app")
+    assert done.out.endswith("$ fedconformal flower run\n")
+    assert (tmp_path / "my-app" / "my_app" / "client_app.py").is_file()
+    own = [line for path in (tmp_path / "my-app" / "my_app").glob("*_app.py") for line in path.read_text().splitlines()]
+    assert sum(bool(line.strip()) for line in own) < 60
+    command.ok("flower", "certs", tmp_path / "keys", "--nodes", "2", "--host", "link.example")
+    names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
+    assert {path.name for path in (tmp_path / "keys").iterdir()} == names
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
+    again = command("flower", "certs", tmp_path / "keys")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "is there already" in again.err
+
+
+def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:
+    done = command("flower", "run", app, "--nodes", "2", "--set", "min-sites=3", "--set", "wait=0.2", "--json")
+    assert done.code == 2
+    assert "2 nodes are connected after 0.2 s, at least 3 are needed" in done.err
+    assert done.out == ""
+
+
+def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
+    for options, message in (
+        (("--engine", "deployment"), "--engine deployment and --superlink HOST:PORT go together"),
+        (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
+        (("--from-stage", "calibrate"), "from-stage calibrate needs a model"),
+        (("--engine", "deployment", "--superlink", "127.0.0.1:1", "--root-certificates", "x.crt"), "x.crt: is no file"),
+    ):
+        done = command("flower", "run", app, *options)
+        assert done.code == 2
+        assert message in done.err
+    done = command("flower", "run", tmp_path)
+    assert "pyproject.toml: cannot be read" in done.err
+
+
+def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path: Path) -> None:
+    done = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
+    assert "Sets hold the truth with probability at least 0.9" in done.out
+    assert "bytes from a site" in done.out
+    model = tmp_path / "run" / "model.npz"
+    again = command.ok("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--json")
+    assert again.json["participants"][0]["stage"] == "calibrate"
+    summaries = sorted((tmp_path / "run" / "sites").iterdir())
+    command.ok("verify", tmp_path / "run" / "predictor.json", *summaries)
+
+
+CHILD = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+
+
+def test_ending_a_program_ends_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    with running([sys.executable, "-c", CHILD], tmp_path, tmp_path / "log"):
+        for _ in range(600):
+            if len(left_running(str(tmp_path))) == 2:
+                break
+            time.sleep(0.1)
+        assert len(left_running(str(tmp_path))) == 2
+    assert left_running(str(tmp_path)) == []
+
+
+def test_a_program_that_does_not_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no more room')"]
+    expected = pytest.raises(InputError, match="did not start: no more room")
+    with running(command, tmp_path, tmp_path / "log") as process, expected:
+        wait_for_port(free_port(), process, tmp_path / "log")
+    with pytest.raises(InputError, match="flower-nothing is not installed"):
+        program("flower-nothing")
+
+
+def test_ending_what_has_ended() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    end(process)
+
+
+def test_an_app_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    with pytest.raises(InputError, match="with clientapp and serverapp"):
+        App.read(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[project")
+    with pytest.raises(InputError, match="is not TOML"):
+        App.read(tmp_path)
+    parts = "clientapp = 'nowhere:app'\nserverapp = 'nowhere:app'"
+    (tmp_path / "pyproject.toml").write_text(f"[tool.flwr.app.components]\n{parts}\n[tool.flwr.app.config]\na.b = 1\n")
+    app = App.read(tmp_path)
+    assert app.config == {"a.b": 1}
+    with pytest.raises(InputError, match="nowhere:app: cannot be imported"):
+        app.load()
