@@ -90,23 +90,26 @@ def run(name: str, runs: Path) -> None:
             last[0] = done * 20 // total
             print(f"{name}: {done}/{total} {text}", flush=True)
 
-    result = train(config, runs / name, resume=True, progress=progress)
+    done = runs / name / "result.json"
+    if not done.exists():
+        train(config, runs / name, resume=True, progress=progress)
+    result = json.loads(done.read_text())
     lines = (runs / name / "metrics.jsonl").read_text().splitlines()
     with np.load(runs / name / "logits.npz") as logits:
-        sets = _sets(logits, result.temperature)
+        sets = _sets(logits, result["temperature"])
     found = {
         "name": name,
         "settings": RUNS[name],
         "defaults": {key: value for key, value in config.to_dict().items() if key not in RUNS[name] | {"weights": 0}},
         "rounds": len(lines),
         "seconds": round(sum(json.loads(line)["seconds"] for line in lines), 1),
-        **{key: value for key, value in result.to_dict().items() if key != "seconds"},
+        **{key: value for key, value in result.items() if key != "seconds"},
         "sets": sets,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{name}: accuracy {result.accuracy:.4f} in {found['seconds']} s, {sets}", flush=True)
+    print(f"{name}: accuracy {result['accuracy']:.4f} in {found['seconds']} s, {sets}", flush=True)
 
 
 def _sets(logits: Any, temperature: float) -> dict[str, dict[str, float]]:
