@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.paper.numbers import FULL_RESULTS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -126,18 +127,11 @@ def _sets(logits: Any, temperature: float) -> dict[str, dict[str, float]]:
     return found
 
 
-# Sizes at 0.9, 0.8 and 0.7 in the paper's table of full results.
-PAPER = {
-    "fashionmnist-fedavg": (3.2, 2.2, 1.3),
-    "fashionmnist-fedprox": (2.2, 1.5, 1.2),
-    "fashionmnist-tct": (1.2, 1.1, 1.0),
-    "fashionmnist-central": (1.1, 1.0, 1.0),
-    "cifar10-2-fedavg": (3.8, 2.5, 1.8),
-    "cifar100-tct": (5.6, 2.8, 1.6),
-    "dermamnist-fedavg": (3.1, 2.1, 1.5),
-    "dermamnist-tct": (2.4, 1.3, 1.0),
-    "dermamnist-central": (1.7, 1.2, 1.0),
-}
+def _in_the_paper(settings: Settings) -> str:
+    """Return the paper's sizes at 0.9, 0.8 and 0.7 where it has this partition, method and data set."""
+    same = settings.get("partition", "classes") == "classes" or settings.get("classes_per_client") == 2
+    cells = FULL_RESULTS.get(settings["dataset"], {}).get(settings["method"])
+    return " / ".join(str(cell.size) for cell in cells) if same and cells else "not in the paper"
 
 
 def page() -> str:
@@ -152,17 +146,16 @@ def page() -> str:
         "| run | clients | rounds | seconds | accuracy | T | size (coverage) at .9 | at .8 | at .7 | in the paper |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in RUNS:
+    for name, settings in RUNS.items():
         path = RESULTS / f"{name}.json"
         if not path.exists():
             lines.append(f"| {name} | | | | | | | | | not run: `python scripts/results.py {name}` |")
             continue
         found = json.loads(path.read_text())
         sizes = " | ".join(f"{one['size']:.2f} ({one['coverage']:.3f})" for one in found["sets"].values())
-        paper = " / ".join(map(str, PAPER[name])) if name in PAPER else "not in the paper"
         lines.append(
             f"| {name} | {found['clients']} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
-            f"{found['temperature']:.2f} | {sizes} | {paper} |"
+            f"{found['temperature']:.2f} | {sizes} | {_in_the_paper(settings)} |"
         )
     machines = sorted({json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")})
     return "\n".join([*lines, "", f"Machine: {'; '.join(machines)}.", ""])
