@@ -89,7 +89,7 @@ def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
         assert done.code == 2
         assert message in done.err
     done = command("flower", "run", tmp_path)
-    assert "pyproject.toml: cannot be read" in done.err
+    assert "holds no pyproject.toml; go to the app" in done.err
 
 
 def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path: Path) -> None:

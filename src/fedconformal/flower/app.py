@@ -55,6 +55,8 @@ class App:
     def read(cls, folder: Path, overrides: Mapping[str, Any] | None = None) -> App:
         """Read an app; overrides have to be keys that its config has."""
         path = folder / "pyproject.toml"
+        if not path.exists():
+            raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one: flower init")
         try:
             about = tomllib.loads(read_bytes(path).decode())["tool"]["flwr"]["app"]
             parts, config = about["components"], _flat(about.get("config", {}))

@@ -45,7 +45,7 @@ class Sums:
     @property
     def threshold(self) -> float:
         """The threshold; +inf if alpha cannot be promised."""
-        return float(self.calibration.certificate.threshold)  # type: ignore[arg-type]
+        return float(self.calibration.threshold)
 
 
 def calibrate_by_sums(
