@@ -12,11 +12,12 @@ from fedconformal import chunks
 from tests.contracts.tools import refused
 
 MATRIX = np.zeros((1000, 7))
+SIZE = 7 * 10
 
 
 @pytest.fixture(params=[1, 2, 3], ids=lambda number: f"{number} cores")
 def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(chunks, "CHUNK", 7 * 10)
+    monkeypatch.setattr(fc.LAC, "chunk", SIZE)
     monkeypatch.setattr(chunks, "cores", lambda: request.param)
     return int(request.param)
 
@@ -29,7 +30,7 @@ def test_every_row_is_worked_on_once(small_chunks: int, rows: int) -> None:
         assert part.stop - part.start <= 10
         seen[part] += 1
 
-    chunks.for_each_chunk(MATRIX[:rows], work)
+    chunks.for_each_chunk(MATRIX[:rows], work, size=SIZE)
     assert (seen == 1).all()
     assert small_chunks >= 1
 
@@ -44,13 +45,13 @@ def test_as_many_threads_as_cores(small_chunks: int) -> None:
             names.add(threading.current_thread().name)
 
     before = threading.active_count()
-    chunks.for_each_chunk(MATRIX, work)
+    chunks.for_each_chunk(MATRIX, work, size=SIZE)
     assert len(names) == small_chunks
     assert threading.active_count() == before
 
 
 def test_a_wide_row_is_a_chunk(small_chunks: int) -> None:
-    assert [*chunks.chunks(np.zeros((3, 1000)))] == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert [*chunks.chunks(np.zeros((3, 1000)), SIZE)] == [slice(0, 1), slice(1, 2), slice(2, 3)]
     assert small_chunks >= 1
 
 
@@ -69,7 +70,7 @@ def test_the_first_fault_is_raised_and_the_rest_is_left(small_chunks: int) -> No
 
     before = threading.active_count()
     with pytest.raises(ValueError, match="first"):
-        chunks.for_each_chunk(MATRIX, work)
+        chunks.for_each_chunk(MATRIX, work, size=SIZE)
     assert {0, 10, 20} <= set(done)
     assert small_chunks > 1 or len(done) == 3
     assert threading.active_count() == before
@@ -86,7 +87,7 @@ def test_an_interrupt_ends_all_threads(small_chunks: int) -> None:
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        chunks.for_each_chunk(MATRIX, work)
+        chunks.for_each_chunk(MATRIX, work, size=SIZE)
     assert threading.active_count() == before
     assert small_chunks >= 1
 
@@ -103,11 +104,11 @@ def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(50, 0.1), size=2000).astype(np.float32)
     labels = rng.integers(0, 50, 2000)
-    monkeypatch.setattr(chunks, "CHUNK", 50 * 20)
     found = []
     for number in (1, 4):
         monkeypatch.setattr(chunks, "cores", lambda number=number: number)
         for score in (fc.LAC(), fc.APS(), fc.RAPS(randomized=True)):
+            monkeypatch.setattr(type(score), "chunk", 50 * 20)
             own = score.evaluate(probs, labels)
             sets = score.predict_set(probs, float(np.median(own)))
             found.append(own.tobytes() + sets.tobytes())

@@ -15,27 +15,26 @@ from numpy.typing import NDArray
 CHUNK = 2**18
 """Entries worked on at a time."""
 
+QUICK = 2**20
+"""The same for work that passes over them a few times only, where to begin a chunk costs more than the cache saves."""
+
+SHARE = 4
+"""How many chunks are work enough for a thread."""
+
 MOST_THREADS = 4
 """Every thread has its own work space, and more of them would mostly wait for memory."""
 
 
-QUICK = 32
-"""How many chunks are work enough for a thread, if each is passed over a few times only."""
-
-
-def chunks(array: NDArray[Any]) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices of about CHUNK entries."""
-    step = max(1, CHUNK // array.shape[1])
+def chunks(array: NDArray[Any], size: int) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices of about so many entries."""
+    step = max(1, size // array.shape[1])
     for start in range(0, len(array), step):
         yield slice(start, min(start + step, len(array)))
 
 
-def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, share: int = QUICK) -> None:
-    """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised.
-
-    A thread is started for every `share` chunks; for fewer it does not pay.
-    """
-    pending = deque(chunks(array))
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = QUICK) -> None:
+    """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
+    pending = deque(chunks(array, size))
     failed: list[tuple[int, Exception]] = []
 
     def run() -> None:
@@ -50,7 +49,7 @@ def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, share:
                 failed.append((rows.start, error))
                 pending.clear()
 
-    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // share) - 1)
+    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // SHARE) - 1)
     try:
         run()
     finally:

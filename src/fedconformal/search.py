@@ -7,7 +7,7 @@ q, asks the summaries for lower counts and the guarantee for what they promise, 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,10 +70,22 @@ class Search:
         stretch = self._stack.everything
         most = self._promised(self._stack.counts(stretch.last)[:, None])[0]
         wanted = sorted({1 - alpha for alpha in alphas if 1 - alpha <= most})
-        low = _Edge(-math.inf, Fraction(0), stretch.first)
-        high = _Edge(float(self._stack.values[stretch.last - 1].max()), most, stretch.last)
-        found = dict(self._narrowed(wanted, low, high, guess=True)) if wanted else {}
+        if len(self._stack) == 1:
+            found = {coverage: self._bisected(coverage) for coverage in wanted}
+        else:
+            low = _Edge(-math.inf, Fraction(0), stretch.first)
+            high = _Edge(float(self._stack.values[stretch.last - 1].max()), most, stretch.last)
+            found = dict(self._narrowed(wanted, low, high, guess=True)) if wanted else {}
         return [found.get(1 - alpha, math.inf) for alpha in alphas]
+
+    def _bisected(self, wanted: Fraction) -> float:
+        """Find the first point that promises as much as wanted, where there is but one summary: they are in order."""
+        first = bisect_left(
+            range(len(self._stack.values)),
+            wanted,
+            key=lambda place: self._promised(self._stack.counts(np.array([place + 1]))[:, None])[0],
+        )
+        return float(self._stack.values[first])
 
     def _narrowed(
         self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal.chunks import for_each_chunk
+from fedconformal.chunks import CHUNK, for_each_chunk
 from fedconformal.errors import InputError
 from fedconformal.validation import (
     Booleans,
@@ -23,6 +24,9 @@ from fedconformal.validation import (
 )
 
 NAME = "probabilities"
+
+MOST_WORDS = 255
+"""The sum of so many words of flags is zero only if all are: no byte of it overflows."""
 
 Rule = Callable[[Probabilities, Booleans], None]
 """Writes the sets of a chunk of checked rows into its second argument."""
@@ -40,8 +44,8 @@ class Score(ABC):
     top_first: ClassVar[bool] = False
     """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
-    share: ClassVar[int] = 4
-    """How many chunks are work enough for a thread."""
+    chunk: ClassVar[int] = CHUNK
+    """How many probabilities to work on at a time."""
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
@@ -72,7 +76,7 @@ class Score(ABC):
         def work(rows: slice) -> None:
             out[rows] = self.of_labels(checked(matrix, rows), wanted[rows])
 
-        for_each_chunk(matrix, work, share=self.share)
+        for_each_chunk(matrix, work, size=self.chunk)
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
@@ -83,7 +87,7 @@ class Score(ABC):
         def work(rows: slice) -> None:
             out[rows] = self.of_all(checked(matrix, rows))
 
-        for_each_chunk(matrix, work, share=self.share)
+        for_each_chunk(matrix, work, size=self.chunk)
         return out
 
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
@@ -110,7 +114,7 @@ class Score(ABC):
                 lacking = np.flatnonzero(~any_true(found)) if sure else np.arange(len(found))
                 found[lacking, chunk[lacking].argmax(axis=1)] = True
 
-        for_each_chunk(matrix, work, share=self.share)
+        for_each_chunk(matrix, work, size=self.chunk)
         return sets
 
 
@@ -128,7 +132,8 @@ def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
 
 
 def any_true(flags: Booleans) -> Booleans:
-    """Say which rows of a contiguous matrix hold a True: four flags at a time, several times faster than `any`."""
-    words = flags.view(np.int32 if flags.shape[1] % 4 == 0 else np.int8)
-    found: Booleans = words.astype(np.float32) @ np.ones(words.shape[1], dtype=np.float32) > 0
+    """Say which rows of a contiguous matrix hold a True: by sums of words of flags, several times faster than `any`."""
+    words = flags.view(f"i{math.gcd(flags.shape[1], 8)}")
+    few = words.shape[1] <= MOST_WORDS
+    found: Booleans = np.einsum("ij->i", words) != 0 if few else np.any(flags, axis=1)
     return found

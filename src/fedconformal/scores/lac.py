@@ -28,7 +28,7 @@ class LAC(Score):
 
     name = "lac"
     top_first = True
-    share = QUICK
+    chunk = QUICK
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row."""
