@@ -26,7 +26,7 @@ import fedconformal as fc
 
 ALPHA = 0.1
 ROUNDS = 5
-DISTINCT = 10_000
+DISTINCT = 100_000
 """Beyond so many sites, their scores repeat under new names."""
 
 PATIENCE = 60
