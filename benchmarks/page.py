@@ -1,0 +1,151 @@
+"""Write docs/speed.md from the results of the last runs: what was measured, beside what was wanted.
+
+python benchmarks/page.py
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "speed.md"
+
+Rows = Iterator[tuple[str, str, str]]
+
+HEAD = """# Speed
+
+Written by `python benchmarks/page.py` from `benchmarks/results`; `make bench` measures anew. Every figure is a ratio of
+two things timed in turn in one run on the same machine, so that its speed cancels out. Where a figure misses what was
+wanted, it stands here all the same.
+"""
+
+
+def scores(found: Any) -> Rows:
+    """Calibrate and predict beside a lower bound and the peers."""
+    for row in found["times"]:
+        what = f"{row['score'].upper()}, {row['classes']} classes"
+        wanted = {
+            "lac": ("one unchecked pass", 2.5),
+            "aps": ("sorting all rows", 1.2),
+            "raps": ("sorting all rows", 1.2),
+        }
+        bound, most = wanted[row["score"]]
+        yield (
+            f"{what}: calibrate and predict, against {bound}",
+            times(row["ratio_to_bound"]["fedconformal"]),
+            at_most(most),
+        )
+        for peer, ratio in row["ratio_to_ours"].items():
+            if peer not in ("bound", "fedconformal"):
+                yield f"{what}: {peer}, against us", times(ratio), at_least(1.5 if row["score"] == "lac" else 5)
+    extra = found["extra_memory_mb"]
+    for name in ("lac", "aps", "raps"):
+        yield (
+            f"{name.upper()}, {extra['classes']} classes: extra memory",
+            f"{extra[name]['fedconformal']:.0f} MB",
+            "at most 150 MB",
+        )
+
+
+def sites(found: Any) -> Rows:
+    """From the messages of K sites to a threshold."""
+    for row in found["rows"]:
+        bar = row["sites"] == 100_000
+        what = f"{row['sites']:,} sites: decode and calibrate, against np.partition of the raw scores"
+        yield f"{what}, memory at hand", times(row["ratio"]), at_most(1.5) if bar else ""
+        yield f"{what}, once in a fresh process", times(row["ratio_once"]), at_most(1.5) if bar else ""
+        yield f"{row['sites']:,} sites: memory", f"{row['memory_mb']['ours']:.0f} MB", "at most 500 MB" if bar else ""
+
+
+def stream(found: Any) -> Rows:
+    """Scores that come in chunks."""
+    count = found["chunks"] * found["rows"]
+    for way, most in (("stream", 2.5), ("extend", 1.5)):
+        yield f"{count:,} scores in chunks, `{way}`, against np.sort of each", times(found["ratio"][way]), at_most(most)
+        yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
+
+
+def training(found: Any) -> Rows:
+    """A round of FedAvg."""
+    yield (
+        "A FedAvg round of 10 LeNet clients, images a second against the plain loop",
+        times(found["plain_loop"]["ratio"]),
+        at_least(1.6),
+    )
+    for clients, ratio in found["clients"]["against_10"].items():
+        yield f"The same rows cut into {clients} clients: seconds against 10", times(ratio), "near 1"
+
+
+def tct_features(found: Any) -> Rows:
+    """Per-row gradients."""
+    for row in found["rows"]:
+        yield (
+            f"Gradient features of {row['network']}, against one backward pass a row",
+            times(row["speedup"]),
+            at_least(row["wanted"]),
+        )
+
+
+def tct_linear(found: Any) -> Rows:
+    """Local descent in sample space."""
+    for row in found["rows"]:
+        yield (
+            f"TCT's linear stage, {row['rows']} rows, against the plain loop",
+            times(row["speedup"]),
+            at_least(row["wanted"]),
+        )
+
+
+def paper(found: Any) -> Rows:
+    """The table over all logits."""
+    seconds = found["seconds"]
+    whole, least = seconds["full-results"], seconds["read, sort every label's score once per trial"]
+    yield "The full-results table, against reading the files and one sort a trial", times(whole / least), at_most(2)
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Any], Rows]]] = {
+    "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
+    "sites": ("Very many sites", sites),
+    "stream": ("Streams", stream),
+    "training": ("Training", training),
+    "tct_features": ("TCT: features", tct_features),
+    "tct_linear": ("TCT: the linear stage", tct_linear),
+    "paper": ("The paper's tables", paper),
+}
+
+
+def times(ratio: float) -> str:
+    """Write a ratio."""
+    return f"{ratio:.2f}x"
+
+
+def at_most(ratio: float) -> str:
+    """Write an upper bar."""
+    return f"at most {ratio:g}x"
+
+
+def at_least(ratio: float) -> str:
+    """Write a lower bar."""
+    return f"at least {ratio:g}x"
+
+
+def page() -> str:
+    """Put the tables of all results together."""
+    parts = [HEAD]
+    for name, (title, rows) in SECTIONS.items():
+        file = json.loads((HERE / "results" / f"{name}.json").read_text())
+        machine = file["machine"]
+        parts.append(f"## {title}\n\nMeasured on {file['date']}: {machine['processor']}, {machine['cores']} cores.\n")
+        table = [("", "measured", "wanted"), ("---", "---", "---"), *rows(file["results"])]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in table) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"written: {PAGE.relative_to(HERE.parent)}")
