@@ -53,10 +53,11 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
     "fashionmnist-fedavg": {**FASHION, **FEDAVG},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 20, "linear_rounds": 12, "coordinates": 10_000},
+    "fashionmnist-tct": {**FASHION, **TCT, "linear_rounds": 60, "coordinates": 20_000, "steps": 50},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
     "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, "rounds": 20},
+    "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
     "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, "rounds": 20},
     "cifar100-tct": {
