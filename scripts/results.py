@@ -67,7 +67,7 @@ RUNS: dict[str, Settings] = {
         "weights": "checkpoints/cifar100_fedavg_resnet14_round100.pth",
         **TCT,
         "rounds": 0,
-        "linear_rounds": 12,
+        "linear_rounds": 18,
         "coordinates": 10_000,
         "steps": 200,
     },
