@@ -67,32 +67,47 @@ def test_without_a_temperature_all_rows_calibrate(tmp_path: Path) -> None:
 
 
 KILLED = """
-import sys
+import json, sys
 from pathlib import Path
 from fedconformal.training.config import Config
 from fedconformal.training.run import train
 
 if __name__ == "__main__":
-    train(Config.from_dict({"dataset": "digits", "rounds": 60, "workers": 1, "method": sys.argv[1]}), Path(sys.argv[2]))
+    train(Config.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]))
 """
+SMALL_TCT = {"method": "tct", "rounds": 10, "linear_rounds": 50, "coordinates": 200, "steps": 20}
 
 
-def test_killed_and_resumed_is_the_same_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "stage", "after"),
+    [
+        ({"method": "fedavg", "rounds": 60}, "fedavg", 3),
+        ({"method": "fedprox", "rounds": 60}, "fedprox", 3),
+        ({"method": "central", "rounds": 60}, "central", 3),
+        (SMALL_TCT | {"rounds": 50, "linear_rounds": 10}, "fedavg", 3),
+        (SMALL_TCT, "tct", 13),
+    ],
+)
+def test_killed_and_resumed_is_the_same_bit_for_bit(
+    more: dict[str, Any], stage: str, after: int, tmp_path: Path
+) -> None:
+    settings = config(**more)
     program, run, whole = tmp_path / "program.py", tmp_path / "killed", tmp_path / "whole"
     program.write_text(KILLED)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    started = subprocess.Popen([sys.executable, str(program), "fedprox", str(run)], env=environment)
+    given = json.dumps({"dataset": "digits", "workers": 1, **more})
+    started = subprocess.Popen([sys.executable, str(program), given, str(run)], env=environment)
     while started.poll() is None:
-        if (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") >= 3:
+        if (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") >= after:
             started.kill()
             break
         time.sleep(0.01)
     started.wait()
     stopped = read_checkpoint(run / "checkpoint.npz")
     assert stopped is not None
-    assert 2 <= stopped.round < 60
+    assert stopped.stage == stage
+    assert after - 1 <= stopped.round < 60
     assert not (run / "logits.npz").exists()
-    settings = config(method="fedprox", rounds=60)
     train(settings, run, resume=True)
     train(settings, whole)
     assert same(run, whole)

@@ -11,6 +11,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from fedconformal import models  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.training import tct, workers  # noqa: E402
 from fedconformal.training.base import RoundState  # noqa: E402
 from fedconformal.training.fedavg import FedAvg  # noqa: E402
 from fedconformal.training.local import weights_of  # noqa: E402
@@ -96,9 +97,15 @@ def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
     assert [state.round for state in again] == list(range(after + 1, 5))
 
 
-def test_two_workers_give_the_same() -> None:
-    one, two = (TCT(**QUICK | {"rounds": 0, "workers": n}).fit(network(), clients()) for n in (1, 2))
-    assert same(one, two)
+@pytest.mark.parametrize("number", [2, None])
+def test_workers_from_the_start_or_the_middle_give_the_same(
+    number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
+    monkeypatch.setattr(workers, "available_workers", lambda asked, _clients: asked or 2)
+    monkeypatch.setattr(tct, "available_workers", workers.available_workers)
+    one, more = (TCT(**QUICK | {"workers": n}).fit(network(), clients()) for n in (1, number))
+    assert same(one, more)
 
 
 def test_no_first_round_takes_the_weights_as_they_are() -> None:

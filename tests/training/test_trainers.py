@@ -11,7 +11,16 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from torch.nn import functional  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import Central, ClientData, FedAvg, FedProx, Preprocess, RoundState, Trainer  # noqa: E402
+from fedconformal.training import (  # noqa: E402
+    Central,
+    ClientData,
+    FedAvg,
+    FedProx,
+    Preprocess,
+    RoundState,
+    Trainer,
+    workers,
+)
 from fedconformal.training.local import batches, client_seed, weights_of, with_weights  # noqa: E402
 from fedconformal.training.workers import one_thread  # noqa: E402
 from tests.training.tasks import SmallNet, images  # noqa: E402
@@ -65,8 +74,15 @@ class TestEveryTrainer:
 def test_any_number_of_workers_gives_the_same_bits(augment: Any) -> None:
     preprocess = Preprocess(mean=(0.5,), std=(0.3,), augment=augment)
     clients = [ClientData(name=c.name, x=c.x, y=c.y, preprocess=preprocess) for c in images()]
-    here, two = (FedProx(rounds=2, workers=workers).fit(SmallNet(), clients) for workers in (1, 2))
+    here, two = (FedProx(rounds=2, workers=number).fit(SmallNet(), clients) for number in (1, 2))
     assert same(here, two)
+
+
+def test_workers_that_start_in_the_middle_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)  # by default they start once a client was trained here
+    monkeypatch.setattr(workers, "available_workers", lambda asked, _clients: asked or 2)
+    here, middle = (FedProx(rounds=2, workers=number).fit(SmallNet(), images()) for number in (1, None))
+    assert same(here, middle)
 
 
 def test_one_client_is_plain_sgd() -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
+from fedconformal.training.clients import ClientData, as_clients
 
 Progress = Callable[[int, int, str], object]
 """Told how much is done, of how much, and what is being done."""
@@ -35,6 +36,32 @@ class RoundState:
 
 
 OnRound = Callable[[RoundState], object]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Course:
+    """Who follows the training, and the state that it goes on from.
+
+    Attributes:
+        progress: told how far the training is.
+        on_round: gets the state after every round.
+        resume: such a state; None to start.
+    """
+
+    progress: Progress | None = None
+    on_round: OnRound | None = None
+    resume: RoundState | None = None
+
+    def tell(self, done: int, total: int, text: str) -> None:
+        """Say how far the training is."""
+        if self.progress is not None:
+            self.progress(done, total, text)
+
+    def hand_out(self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]) -> None:
+        """Give out the state after a round, in tensors that later rounds do not write to."""
+        if self.on_round is not None:
+            kept = {name: tensor.clone() for name, tensor in tensors.items()}
+            self.on_round(RoundState(round=number, stage=stage, tensors=kept, metrics=metrics))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +112,6 @@ class Trainer(ABC):
         """How many rounds there are in all stages."""
         return self.rounds
 
-    @abstractmethod
     def fit(
         self,
         model: nn.Module,
@@ -104,6 +130,11 @@ class Trainer(ABC):
             on_round: gets the state after every round.
             resume: such a state; training goes on from it, to the same result bit for bit.
         """
+        return self._train(model, as_clients(clients), Course(progress=progress, on_round=on_round, resume=resume))
+
+    @abstractmethod
+    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
+        """Do what `fit` says, for clients that have been read and checked."""
 
 
 def find_device(name: str) -> torch.device:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.training.base import OnRound, Progress, RoundState, Trainer, find_device
-from fedconformal.training.clients import ClientData, as_clients, pack
+from fedconformal.training.base import Course, RoundState, Trainer, find_device
+from fedconformal.training.clients import ClientData, pack
 from fedconformal.training.local import LocalTraining, weights_of, with_weights
 from fedconformal.training.workers import Crew, one_thread
 
@@ -35,20 +35,11 @@ class FedAvg(Trainer):
 
     name: ClassVar[str] = "fedavg"
 
-    def fit(
-        self,
-        model: nn.Module,
-        clients: Sequence[Any],
-        *,
-        progress: Progress | None = None,
-        on_round: OnRound | None = None,
-        resume: RoundState | None = None,
-    ) -> nn.Module:
-        """Train a copy of the model and return it in eval mode."""
-        sites = self._sites(as_clients(clients))
+    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
+        sites = self._sites(sites)
         weights, start = weights_of(model), 0
-        if resume is not None:
-            weights, start = _resumed(resume, weights), resume.round
+        if course.resume is not None:
+            weights, start = _resumed(course.resume, weights), course.resume.round
         shares = [float(site.n) if self.weighting == "examples" else 1.0 for site in sites]
         with one_thread(), self._crew(model, sites, len(weights)) as crew:
             for number in range(start, self.rounds):
@@ -59,14 +50,11 @@ class FedAvg(Trainer):
                         mean.add(done.out, shares[done.client], loss)
                     else:
                         _refuse(sites[done.client].name, number)
-                    if progress is not None:
-                        text = f"{self.name}: round {number + 1} of {self.rounds}"
-                        progress(number * len(sites) + done.client + 1, self.rounds * len(sites), text)
+                    text = f"{self.name}: round {number + 1} of {self.rounds}"
+                    course.tell(number * len(sites) + done.client + 1, self.rounds * len(sites), text)
                 weights, metrics = mean.result(number)
                 metrics["refused"] = float(len(sites) - mean.count)
-                if on_round is not None:
-                    state = {"weights": weights.clone()}
-                    on_round(RoundState(round=number + 1, stage=self.name, tensors=state, metrics=metrics))
+                course.hand_out(number + 1, self.name, {"weights": weights}, metrics)
         return with_weights(model, weights)
 
     @property

@@ -92,6 +92,10 @@ class LocalTraining:
     device: torch.device
     _model: FlatModel | None = field(default=None, init=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        # A worker makes a model of its own: in a copy, weights and gradients would no longer be views of one vector.
+        return {**vars(self), "_model": None}
+
     def __call__(self, client: int, vector: Tensor, out: Tensor, message: int) -> tuple[float, bool]:
         """Train one client; the message is the number of the round."""
         if self._model is None:

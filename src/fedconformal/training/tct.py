@@ -10,17 +10,17 @@ import contextlib
 import logging
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.training.base import OnRound, Progress, RoundState, Trainer, find_device
-from fedconformal.training.clients import ClientData, as_clients, pack
+from fedconformal.training.base import Course, RoundState, Trainer, find_device
+from fedconformal.training.clients import ClientData, pack
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.linear_stage import CURVATURE, LinearTask, Loss, Moments, merge, scale_of
@@ -112,52 +112,31 @@ class TCT(Trainer):
         """How many rounds there are in both stages."""
         return self.rounds + self.linear_rounds
 
-    def fit(
-        self,
-        model: nn.Module,
-        clients: Sequence[Any],
-        *,
-        progress: Progress | None = None,
-        on_round: OnRound | None = None,
-        resume: RoundState | None = None,
-    ) -> nn.Module:
+    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
         """Train both stages and return the linear model as a module that takes the same inputs."""
-        sites = as_clients(clients)
+        resume = course.resume
         if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
             network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
         else:
-            network = self._first_stage(model, sites, progress, on_round, resume)
-            resume = None
-        return self._second_stage(network, sites, _Told(self, len(sites), progress), on_round, resume)
+            network = self._first_stage(model, sites, course)
+            course = replace(course, resume=None)
+        return self._second_stage(network, sites, course)
 
-    def _first_stage(
-        self,
-        model: nn.Module,
-        sites: list[ClientData],
-        progress: Progress | None,
-        on_round: OnRound | None,
-        resume: RoundState | None,
-    ) -> nn.Module:
+    def _first_stage(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
         if self.rounds == 0:
             return with_weights(model, weights_of(model))
         first = FedAvg(**{field.name: getattr(self, field.name) for field in fields(FedAvg)})
-        told = _Told(self, len(sites), progress)
-        return first.fit(model, sites, progress=told.first_stage, on_round=on_round, resume=resume)
+        told = _Told(self, len(sites), course)
+        return first.fit(model, sites, progress=told.first_stage, on_round=course.on_round, resume=course.resume)
 
-    def _second_stage(
-        self,
-        network: nn.Module,
-        sites: list[ClientData],
-        told: _Told,
-        on_round: OnRound | None,
-        resume: RoundState | None,
-    ) -> nn.Module:
+    def _second_stage(self, network: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
         classes = _classes(network, sites)
         output = one_output(network, self.seed)
         features = GradientFeatures(output, draw_coordinates(output, self.coordinates, self.seed))
         result = LinearisedModel(features, classes)
         theta, control = torch.zeros_like(result.theta), torch.zeros_like(result.theta)
         residuals, start = torch.zeros(classes, sum(site.n for site in sites)), 0
+        resume, told = course.resume, _Told(self, len(sites), course)
         if resume is not None:
             theta, control = (_found(resume, name, theta.shape) for name in ("theta", "control"))
             residuals, start = _found(resume, "residuals", residuals.shape), resume.round - self.rounds
@@ -168,11 +147,8 @@ class TCT(Trainer):
                 control, metrics = self._round(crew, sites, told, torch.cat([theta, control]), (number, step))
                 control = control.view_as(theta)
                 theta = theta - step * self.steps * control
-                if on_round is not None:
-                    tensors = {"weights": weights_of(network), "theta": theta, "control": control.clone()}
-                    tensors["residuals"] = residuals.clone()
-                    done = self.rounds + number + 1
-                    on_round(RoundState(round=done, stage=STAGE, tensors=tensors, metrics=metrics))
+                state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
+                course.hand_out(self.rounds + number + 1, STAGE, state, metrics)
         result.theta = theta
         return result.cpu().eval()
 
@@ -260,18 +236,16 @@ class TCT(Trainer):
 class _Told:
     """Progress over both stages, counted in clients; features and inner products count as a round each."""
 
-    def __init__(self, tct: TCT, clients: int, progress: Progress | None) -> None:
-        self._progress = progress
+    def __init__(self, tct: TCT, clients: int, course: Course) -> None:
+        self._tell = course.tell
         self._before = tct.rounds * clients
         self._total = (tct.total_rounds + 2) * clients
 
     def first_stage(self, done: int, total: int, text: str) -> None:
-        if self._progress is not None:
-            self._progress(done, self._total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
+        self._tell(done, self._total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
 
     def second_stage(self, place: int, text: str) -> None:
-        if self._progress is not None:
-            self._progress(self._before + place + 1, self._total, f"{STAGE}, second stage: {text}")
+        self._tell(self._before + place + 1, self._total, f"{STAGE}, second stage: {text}")
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:
