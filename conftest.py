@@ -10,7 +10,7 @@ NEEDS = {
         "tests/training/tasks.py",
     ],
     "flwr": ["src/fedconformal/flower/*", "tests/flower/tools.py"],
-    "nvflare": ["src/fedconformal/nvflare.py"],
+    "nvflare": ["src/fedconformal/nvflare.py", "tests/nvflare/faulty_job.py"],
 }
 collect_ignore_glob = [
     path for name, paths in NEEDS.items() if importlib.util.find_spec(name) is None for path in paths

@@ -106,6 +106,7 @@ class Reader:
 
     def __init__(self, question: Question) -> None:
         self._expected = Origin(score=question.score, model=question.model, temperature=question.temperature)
+        self._found = self._expected
         self._kind = question.kind + (" by class" if question.by_class else "")
         self._seen: set[str] = set()
         self._decoded: dict[bytes, Summary] = {}
@@ -116,21 +117,23 @@ class Reader:
         with contextlib.suppress(InputError):
             self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
 
-    def read(self, data: Any, form: Any, *, rows: Any, site: str) -> Summary:
-        """Read the summary of a site that says how many rows it has."""
+    def read(self, data: Any, form: Any, *, rows: Any, site: str | None) -> Summary:
+        """Read the summary of a site that says how many rows it has, and perhaps who it is."""
         summary = self._summary(data, form)
-        difference = None if summary.origin is self._expected else self._expected.difference(summary.origin)
-        if difference:
-            raise InputError(f"sent scores of something else: {difference}")
+        if summary.origin is not self._found:  # summaries that were decoded together share one
+            difference = self._expected.difference(summary.origin)
+            if difference:
+                raise InputError(f"sent scores of something else: {difference}")
+            self._found = summary.origin
         if summary.name != self._kind:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
         if summary.n != rows:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
         if not summary.sites or (len(summary.sites) == 1 and summary.sites != (site,)):
-            raise InputError(f"is {site} and sent a summary of {summary.label}")
-        twice = [one for one in summary.sites if one in self._seen]
-        if twice:
-            raise InputError(f"sent a summary of {shown(twice[0])}, which has been sent before")
+            raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
+        if not self._seen.isdisjoint(summary.sites):
+            twice = next(one for one in summary.sites if one in self._seen)
+            raise InputError(f"sent a summary of {shown(twice)}, which has been sent before")
         self._seen.update(summary.sites)
         return summary
 

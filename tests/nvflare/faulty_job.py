@@ -100,4 +100,5 @@ class Server:
 
 
 if __name__ == "__main__":
-    CollabRecipe("faulty", server=Server(), client=Site()).run(SimEnv(clients=SITES))
+    recipe = CollabRecipe("faulty", server=Server(), client=Site(), sync_task_timeout=300)
+    recipe.run(SimEnv(clients=SITES))

@@ -19,12 +19,12 @@ from fedconformal.flower.records import (
     ASK,
     EXAMPLES,
     METRICS,
+    SITE,
     SUMMARY,
     check_keys,
     fingerprint,
     read_examples,
     read_metrics,
-    read_site,
 )
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import RAPS, Score
@@ -122,11 +122,12 @@ class _Reader:
         check_keys(content, METRICS, SUMMARY)
         examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
         record = content[SUMMARY]
-        if not isinstance(record, ConfigRecord) or set(record) - {"left-out"} != {"data", "format"}:
+        said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
+        left_out = _read_left_out(said.pop("left-out")) if "left-out" in said else []
+        if said.keys() != {"data", "format"}:
             raise InputError("sent no summary")
-        left_out = _read_left_out(record.get("left-out", []))
-        site = read_site(content, 0).name
-        return self._reader.read(record["data"], record["format"], rows=examples, site=site), left_out
+        site: Any = content[SITE]["name"] if SITE in content else None
+        return self._reader.read(said["data"], said["format"], rows=examples, site=site), left_out
 
 
 def _read_left_out(found: Any) -> list[LeftOut]:
