@@ -56,7 +56,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]" editables $(CLICK); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard]" editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -90,7 +90,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]"
+	$(PIP_INSTALL) -e ".[dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""Without torch or Flower, what needs them is left out of the doctests; its tests skip themselves."""
+"""Without torch, Flower or NVFlare, what needs them is left out of the doctests; its tests skip themselves."""
 
 import importlib.util
 
@@ -10,6 +10,7 @@ NEEDS = {
         "tests/training/tasks.py",
     ],
     "flwr": ["src/fedconformal/flower/*", "tests/flower/tools.py"],
+    "nvflare": ["src/fedconformal/nvflare.py", "tests/nvflare/faulty_job.py"],
 }
 collect_ignore_glob = [
     path for name, paths in NEEDS.items() if importlib.util.find_spec(name) is None for path in paths

@@ -30,7 +30,8 @@ LAYERS = (
     ("classifier", "pilot", "verification"),
     ("privacy",),
     ("planning",),
-    ("flower",),
+    ("exchange",),
+    ("flower", "nvflare"),
     ("report",),
     ("paper",),
     ("cli",),
@@ -40,6 +41,7 @@ LAYERS = (
 # Who may import these at all; everybody else stays free of them.
 RESERVED = {
     "flwr": {"flower"},
+    "nvflare": {"nvflare"},
     "torch": {"data", "flower", "models", "paper", "training"},
     "torchvision": {"data", "models"},
     "rich": {"cli"},

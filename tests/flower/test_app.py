@@ -237,6 +237,15 @@ def test_sites_keep_the_predictor_and_may_have_rows_of_their_own(tmp_path: Path)
         assert kept.certificate.to_dict() == found["certificate"]
 
 
+def test_rows_of_its_own_that_lack_a_part_are_said_to(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", train_x=np.zeros((2, 1, 8, 8), np.uint8), train_y=np.arange(2))
+    alone = context(0)
+    alone.node_config["data"] = str(tmp_path)
+    assert load_rows(alone, "train").n == 2
+    with pytest.raises(InputError, match="holds no calibrate_x; it needs x and y of train, temperature,"):
+        load_rows(alone, "calibrate")
+
+
 def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
     files = make_app(tmp_path / "My App")
     assert {path.name for path in files} == {

@@ -29,6 +29,7 @@ SLOW = """
 
 def slow(context: Context) -> None:
     import time
+    from pathlib import Path
 
     marked = Path(str(context.node_config["data"])) / "slow"
     if marked.exists():

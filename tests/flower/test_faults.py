@@ -16,8 +16,8 @@ from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.errors import InputError
+from fedconformal.exchange import MAX_BYTES
 from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
-from fedconformal.flower.calibration import MAX_BYTES
 from fedconformal.summaries import wire
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
 from tests.flower.tools import MODEL, calibrating_app, changed, grid

@@ -13,7 +13,8 @@ except ImportError:
 
     raise InputError("running on Flower needs flwr: pip install 'fedconformal[flower]'") from None
 
-from fedconformal.flower.calibration import Calibrated, calibrate, gather
+from fedconformal.exchange import Calibrated
+from fedconformal.flower.calibration import calibrate, gather
 from fedconformal.flower.client import calibrate_reply, evaluate_reply, keep_predictor, pooled_reply, temperature_reply
 from fedconformal.flower.federation import Federation
 from fedconformal.flower.in_process import InProcessGrid, run_in_process

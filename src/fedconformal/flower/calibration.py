@@ -5,55 +5,33 @@ Scores stay at the sites. The certificate names the sites that are known of and 
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fedconformal import registry
-from fedconformal.calibration import calibrate as calibrate_summaries
-from fedconformal.certificate import Certificate, LeftOut
+from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
-from fedconformal.flower.client import FORMAT
+from fedconformal.exchange import Calibrated, Question, Reader, conclude
 from fedconformal.flower.federation import Answer, Federation
 from fedconformal.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
     METRICS,
+    SITE,
     SUMMARY,
     check_keys,
     fingerprint,
     read_examples,
     read_metrics,
-    read_site,
 )
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.predictor import Predictor
 from fedconformal.scores import RAPS, Score
-from fedconformal.summaries import Origin, Summary
-from fedconformal.validation import as_alpha, as_name, shown
+from fedconformal.summaries import Summary
+from fedconformal.validation import as_name, shown
 
 STAGE = "calibrate"
-MAX_BYTES = 2**22
-"""A summary of ranks has about a kilobyte a site."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Calibrated:
-    """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
-
-    predictor: Predictor
-    summaries: tuple[Summary, ...]
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is promised, and to whom it is not."""
-        return self.predictor.certificate
 
 
 def calibrate(
@@ -89,13 +67,7 @@ def calibrate(
     )
     answers, left_out = gather(federation, question)
     summaries = [answer.value[0] for answer in answers]
-    scores = sum(summary.n for summary in summaries)
-    if scores < min_scores:
-        raise InputError(f"{STAGE}: the sites sent {scores} scores, at least {min_scores} are needed")
-    result = calibrate_summaries(summaries, alpha=as_alpha(alpha), guarantee=guarantee)
-    if left_out:
-        result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=left_out))
-    return Calibrated(predictor=Predictor.of(result), summaries=tuple(summaries))
+    return conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
 def ask_for(
@@ -108,15 +80,15 @@ def ask_for(
     by_class: bool = False,
 ) -> RecordDict:
     """Write the question that `calibrate_reply` answers."""
-    config: dict[str, Any] = {
-        "alpha": float(as_alpha(alpha)),
-        "score": json.dumps((RAPS() if score is None else score).to_dict()),
-        "temperature": float(temperature),
-        "kind": kind,
-        "model": fingerprint(arrays),
-        "by-class": by_class,
-    }
-    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(config)})
+    question = Question(
+        model=fingerprint(arrays),
+        alpha=alpha,
+        score=RAPS() if score is None else score,
+        temperature=temperature,
+        kind=kind,
+        by_class=by_class,
+    )
+    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
 
 
 def gather(
@@ -135,53 +107,27 @@ def gather(
 
 
 class _Reader:
-    """Reads summaries, and refuses one unless it is what was asked for."""
+    """Takes summaries out of their records, and has them read."""
 
     def __init__(self, asked: ConfigRecord) -> None:
-        score: Score = registry.build(json.loads(str(asked["score"])), Score)
-        self._expected = Origin(score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"])))
-        self._kind = str(asked["kind"]) + (" by class" if asked["by-class"] else "")
-        self._seen: set[str] = set()
-        self._decoded: dict[bytes, Summary] = {}
+        self._reader = Reader(Question.from_dict(asked))
 
     def look_ahead(self, contents: list[RecordDict]) -> None:
-        """Decode all at once, several times faster than one by one; if one of them is bad, each by itself later."""
-        found = [content[SUMMARY].get("data") for content in contents if isinstance(content.get(SUMMARY), ConfigRecord)]
-        messages = [data for data in found if isinstance(data, bytes) and len(data) <= MAX_BYTES]
-        with contextlib.suppress(InputError):
-            self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
+        """Decode all at once."""
+        records = [content.get(SUMMARY) for content in contents]
+        self._reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
 
     def read(self, content: RecordDict) -> tuple[Summary, list[LeftOut]]:
         """Read one summary."""
         check_keys(content, METRICS, SUMMARY)
         examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
         record = content[SUMMARY]
-        if not isinstance(record, ConfigRecord) or set(record) - {"left-out"} != {"data", "format"}:
+        said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
+        left_out = _read_left_out(said.pop("left-out")) if "left-out" in said else []
+        if said.keys() != {"data", "format"}:
             raise InputError("sent no summary")
-        summary = self._summary(record["data"], record["format"])
-        difference = None if summary.origin is self._expected else self._expected.difference(summary.origin)
-        if difference:
-            raise InputError(f"sent scores of something else: {difference}")
-        if summary.name != self._kind:
-            raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
-        if summary.n != examples:
-            raise InputError(f"sent a summary of {summary.n} scores and says that it has {examples} rows")
-        name = read_site(content, 0).name
-        if not summary.sites or (len(summary.sites) == 1 and summary.sites != (name,)):
-            raise InputError(f"is {name} and sent a summary of {summary.label}")
-        twice = [site for site in summary.sites if site in self._seen]
-        if twice:
-            raise InputError(f"sent a summary of {shown(twice[0])}, which has been sent before")
-        left_out = _read_left_out(record.get("left-out", []))
-        self._seen.update(summary.sites)
-        return summary, left_out
-
-    def _summary(self, data: Any, form: Any) -> Summary:
-        if form != FORMAT or not isinstance(data, bytes):
-            raise InputError(f"sent no summary in the format {FORMAT}, as bytes")
-        if len(data) > MAX_BYTES:
-            raise InputError(f"sent a summary of {len(data)} bytes, more than {MAX_BYTES}")
-        return self._decoded.get(data) or Summary.from_bytes(data)
+        site: Any = content[SITE]["name"] if SITE in content else None
+        return self._reader.read(said["data"], said["format"], rows=examples, site=site), left_out
 
 
 def _read_left_out(found: Any) -> list[LeftOut]:

@@ -5,7 +5,6 @@ They take logits, so any model will do; one that gives probabilities passes thei
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,15 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import ArrayLike
 
-from fedconformal import registry
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
+from fedconformal.exchange import FORMAT, Question
 from fedconformal.files import write_bytes
 from fedconformal.flower.records import ARRAYS, ASK, EXAMPLES, METRICS, SITE, SUMMARY, fingerprint, site_of, site_record
 from fedconformal.predictor import Predictor
-from fedconformal.scores import Score
-from fedconformal.summaries import Summary, pool, summarize
-from fedconformal.validation import Floats, as_labels, as_temperature, softmax
+from fedconformal.summaries import Summary, pool
+from fedconformal.validation import as_labels, softmax
 
-FORMAT = "fcs1"
 KEPT = "predictor"
 
 
@@ -37,22 +34,10 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
         logits: of the model in the message, (n, J).
         labels: (n,) class indices.
     """
-    asked = dict(msg.content.config_records[ASK])
-    if fingerprint(msg.content.array_records[ARRAYS]) != asked["model"]:
+    question = Question.from_dict(msg.content.config_records[ASK])
+    if fingerprint(msg.content.array_records[ARRAYS]) != question.model:
         raise InputError("the model in the message is not the one that is asked about")
-    score: Score = registry.build(json.loads(str(asked["score"])), Score)
-    scores = score.evaluate(_probabilities(logits, asked), labels)
-    by_class: dict[str, Any] = {"labels": labels, "by_class": True} if asked["by-class"] else {}
-    summary = summarize(
-        scores,
-        str(asked["kind"]),
-        alpha=asked["alpha"],
-        score=score,
-        model=str(asked["model"]),
-        temperature=as_temperature(asked["temperature"]),
-        site=site_of(context).name,
-        **by_class,
-    )
+    summary = question.answer(logits, labels, site=site_of(context).name)
     return summary_reply(msg, context, summary)
 
 
@@ -89,7 +74,7 @@ def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: Ar
     """Answer `evaluate`: how often the sets of the predictor hold the label of the site's own test rows."""
     asked = msg.content.config_records[ASK]
     predictor = _predictor(asked)
-    probs = _probabilities(logits, {"temperature": predictor.certificate.temperature or 1.0})
+    probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
     truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
     sets = predictor.predict_set(probs)
     counts = {
@@ -117,10 +102,6 @@ def keep_predictor(msg: Message, context: Context) -> Message:
 
 def _predictor(asked: Any) -> Predictor:
     return Predictor.from_bytes(asked["predictor"])
-
-
-def _probabilities(logits: ArrayLike, asked: dict[str, Any]) -> Floats:
-    return softmax(np.asarray(logits, dtype=np.float64), temperature=as_temperature(asked["temperature"]))
 
 
 def _reply(msg: Message, context: Context, metrics: dict[str, Any], more: dict[str, Any] | None = None) -> Message:

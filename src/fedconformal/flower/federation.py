@@ -15,18 +15,16 @@ from typing import Any, Generic, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedconformal import exchange
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.flower.records import Site, read_site, size_of
-from fedconformal.validation import shown
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 POLL_SECONDS = 0.2
-MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, EOFError, MemoryError)
-"""What reading an answer from outside can raise; all of it is the site's fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +141,8 @@ class Federation:
                     raise InputError("answered twice; its first answer counts")
                 waiting.discard(node)
                 answers.append(self._read(record, node, reply, check))
-            except MALFORMED as error:
-                self._refuse(record, node, _reason(error))
+            except exchange.MALFORMED as error:
+                self._refuse(record, node, exchange.reason(error))
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
         for node in sorted(set(self._known) - set(asked.values())):
@@ -171,7 +169,7 @@ class Federation:
 
     def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
         if reply.has_error():
-            raise InputError(f"failed: {_last_line(reply.error.reason)}")
+            raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
         stage.received += size_of(reply.content)
         site = read_site(reply.content, node)
         before = self._known[node]
@@ -209,12 +207,3 @@ class Federation:
 
     def _name(self, node: int) -> str:
         return self._known.get(node) or f"node-{node}"
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
-
-
-def _last_line(reason: str | None) -> str:
-    lines = [line.strip() for line in (reason or "").splitlines() if line.strip()]
-    return shown(lines[-1]) if lines else "no reason given"

@@ -5,7 +5,6 @@ A reply holds `arrays` and `metrics` as Flower's own strategies have them, and `
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Mapping
 from io import BytesIO
@@ -16,6 +15,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, MetricRecord, Re
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from fedconformal import exchange
 from fedconformal.errors import InputError
 from fedconformal.summaries.wire import MAX_SIZE
 from fedconformal.validation import as_name, shown
@@ -145,11 +145,7 @@ def read_examples(values: Mapping[str, float], most: int = MAX_SIZE) -> int:
 
 def fingerprint(arrays: ArrayRecord) -> str:
     """Return a SHA-256 of names, types, shapes and numbers: what says which model scores are from."""
-    found = hashlib.sha256()
-    for name, array in arrays.items():
-        found.update(repr((name, array.dtype, tuple(array.shape), len(array.data))).encode())
-        found.update(array.data)
-    return found.hexdigest()
+    return exchange.fingerprint((name, array.dtype, tuple(array.shape), array.data) for name, array in arrays.items())
 
 
 def size_of(content: RecordDict) -> int:

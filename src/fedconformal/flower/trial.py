@@ -27,10 +27,9 @@ from fedconformal.flower.engines import (
     wait_for_port,
     write_connection,
 )
+from fedconformal.flower.rows import PARTS
 from fedconformal.flower.template.task import load_rows
 from fedconformal.training.logits import npz
-
-PARTS = ("train", "temperature", "calibrate", "test")
 
 
 class Trial:
