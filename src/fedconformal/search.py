@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from operator import ge
 
 import numpy as np
 
@@ -118,8 +119,8 @@ class Search:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
         order = np.argsort(self._stack.values)
         values = self._stack.values[order]
-        owner = self._stack.owners()[order]
-        rise = self._stack.rises(order, owner)
+        owner = self._stack.owners()
+        rise = self._stack.rises(np.arange(len(owner)), owner)[order]
         # Where a run of equal values ends: at that point all of them count.
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
         points = values[ends - 1]
@@ -134,7 +135,7 @@ class Search:
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))
             chosen = chosen[chosen < count]
-        found = self._swept(owner, rise, ends[chosen]) if apart else self._promised(totals[None, chosen])
+        found = self._swept(owner[order], rise, ends[chosen]) if apart else self._promised(totals[None, chosen])
         promised = np.array([in_units(coverage) for coverage in found], dtype=np.int64)
         # Of several points that promise the same, the first is the one to use.
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
@@ -146,10 +147,11 @@ class Search:
         Far quicker than `smallest` once all points are sorted, which the curve needs anyhow.
         """
         first, last = np.zeros(len(alphas), dtype=np.int64), np.full(len(alphas), len(totals))
+        wanted = [1 - alpha for alpha in alphas]
         while (first < last).any():
             middle = (first + last) // 2
             promised = self._promised(totals[None, np.minimum(middle, len(totals) - 1)])
-            enough = np.array([found >= 1 - alpha for found, alpha in zip(promised, alphas, strict=True)])
+            enough = np.array(list(map(ge, promised, wanted)))
             last = np.where(enough, np.minimum(middle, last), last)
             first = np.where(enough, first, np.minimum(middle + 1, last))
         return first

@@ -25,12 +25,12 @@ from fedconformal.flower.records import (
     ASK,
     EXAMPLES,
     METRICS,
+    SITE,
     SUMMARY,
     check_keys,
     fingerprint,
     read_examples,
     read_metrics,
-    read_site,
 )
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
@@ -139,14 +139,15 @@ class _Reader:
 
     def __init__(self, asked: ConfigRecord) -> None:
         score: Score = registry.build(json.loads(str(asked["score"])), Score)
-        self._expected = Origin(score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"])))
+        self._expected = self._found = Origin(score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"])))
         self._kind = str(asked["kind"]) + (" by class" if asked["by-class"] else "")
         self._seen: set[str] = set()
         self._decoded: dict[bytes, Summary] = {}
 
     def look_ahead(self, contents: list[RecordDict]) -> None:
         """Decode all at once, several times faster than one by one; if one of them is bad, each by itself later."""
-        found = [content[SUMMARY].get("data") for content in contents if isinstance(content.get(SUMMARY), ConfigRecord)]
+        records = [content.get(SUMMARY) for content in contents]
+        found = [record.get("data") for record in records if isinstance(record, ConfigRecord)]
         messages = [data for data in found if isinstance(data, bytes) and len(data) <= MAX_BYTES]
         with contextlib.suppress(InputError):
             self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
@@ -156,23 +157,26 @@ class _Reader:
         check_keys(content, METRICS, SUMMARY)
         examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
         record = content[SUMMARY]
-        if not isinstance(record, ConfigRecord) or set(record) - {"left-out"} != {"data", "format"}:
+        said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
+        left_out = _read_left_out(said.pop("left-out")) if "left-out" in said else []
+        if said.keys() != {"data", "format"}:
             raise InputError("sent no summary")
-        summary = self._summary(record["data"], record["format"])
-        difference = None if summary.origin is self._expected else self._expected.difference(summary.origin)
-        if difference:
-            raise InputError(f"sent scores of something else: {difference}")
+        summary = self._summary(said["data"], said["format"])
+        if summary.origin is not self._found:  # summaries that were decoded together share one
+            difference = self._expected.difference(summary.origin)
+            if difference:
+                raise InputError(f"sent scores of something else: {difference}")
+            self._found = summary.origin
         if summary.name != self._kind:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
         if summary.n != examples:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {examples} rows")
-        name = read_site(content, 0).name
+        name = content[SITE]["name"] if SITE in content else None
         if not summary.sites or (len(summary.sites) == 1 and summary.sites != (name,)):
-            raise InputError(f"is {name} and sent a summary of {summary.label}")
-        twice = [site for site in summary.sites if site in self._seen]
-        if twice:
-            raise InputError(f"sent a summary of {shown(twice[0])}, which has been sent before")
-        left_out = _read_left_out(record.get("left-out", []))
+            raise InputError(f"is {name or 'nobody'} and sent a summary of {summary.label}")
+        if not self._seen.isdisjoint(summary.sites):
+            twice = next(site for site in summary.sites if site in self._seen)
+            raise InputError(f"sent a summary of {shown(twice)}, which has been sent before")
         self._seen.update(summary.sites)
         return summary, left_out
 
