@@ -10,6 +10,7 @@ from pathlib import Path
 from fedconformal.cli.app import run
 from fedconformal.cli.console import stderr
 from fedconformal.flower.app import make_app
+from fedconformal.flower.engines import exit_on_signals
 from fedconformal.flower.trial import Trial
 
 
@@ -19,7 +20,7 @@ def main() -> int:
     parser.add_argument("--sites", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
+    with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         app = Path(folder) / "app"
         make_app(app)
         stderr.print(f"starting a SuperLink and {options.sites} SuperNodes ...")

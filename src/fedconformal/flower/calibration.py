@@ -139,7 +139,9 @@ class _Reader:
 
     def __init__(self, asked: ConfigRecord) -> None:
         score: Score = registry.build(json.loads(str(asked["score"])), Score)
-        self._expected = self._found = Origin(score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"])))
+        self._expected = self._found = Origin(
+            score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"]))
+        )
         self._kind = str(asked["kind"]) + (" by class" if asked["by-class"] else "")
         self._seen: set[str] = set()
         self._decoded: dict[bytes, Summary] = {}
