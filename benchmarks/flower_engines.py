@@ -7,7 +7,6 @@ else: messages, polling, processes. The deployment has TLS, node keys, and a new
 The table goes into docs/flower.md; `--page` writes it there again from the saved results, without measuring.
 """
 
-
 from __future__ import annotations
 
 import argparse

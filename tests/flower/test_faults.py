@@ -278,7 +278,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "infinite": (weights(np.full((2, 3), np.inf, np.float32)), "w holds a value that is not finite"),
     "wrong shape": (weights(np.zeros((3, 2), np.float32)), "w is float32 (3, 2), expected float32 (2, 3)"),
     "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
-    "too large to be true": (bomb, "an array is shorter or longer than it says"),
+    "too large to be true": (bomb, "w is shorter or longer than it says"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
     "an extra key": (more_arrays, "weights: are"),
     "extra metric": (metrics(accuracy=1.0), "metrics: are"),

@@ -18,13 +18,14 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedconformal.errors import InputError
 from fedconformal.flower.app import App
+from fedconformal.flower.in_process import Progress
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 90.0
@@ -36,8 +37,6 @@ NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-Progress = Callable[[int, int, str], None]
 
 
 def simulate(app: App, nodes: int, progress: Progress | None = None) -> None:

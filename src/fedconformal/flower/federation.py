@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, EOFError, MemoryError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 

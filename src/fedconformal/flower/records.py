@@ -96,23 +96,23 @@ def _numbers(array: Array, like: Array, what: str) -> NDArray[Any]:
     start = len(like.data) - math.prod(shape) * dtype.itemsize
     if len(array.data) == len(like.data) and array.data[:start] == like.data[:start] and C_ORDER in like.data[:start]:
         return np.frombuffer(array.data, dtype, offset=start).reshape(shape)
-    said = _header(array)
+    said = _header(array, what)
     if said != (shape, dtype):
         raise InputError(f"{what} is {said[1]} {said[0]}, expected {dtype} {shape}")
     found: NDArray[Any] = array.numpy()
     return found
 
 
-def _header(array: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _header(array: Array, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Read what an array says it is, before memory is taken for it."""
     try:
         stream = BytesIO(array.data)
         npy.read_magic(stream)  # a later version of the format has a longer header, which then cannot be read
         shape, _, dtype = npy.read_array_header_1_0(stream)
     except ValueError:
-        raise InputError("weights: an array cannot be read") from None
+        raise InputError(f"{what} cannot be read") from None
     if math.prod(shape) * dtype.itemsize != len(array.data) - stream.tell():
-        raise InputError("weights: an array is shorter or longer than it says")
+        raise InputError(f"{what} is shorter or longer than it says")
     return tuple(shape), dtype
 
 
@@ -166,4 +166,4 @@ def size_of(content: RecordDict) -> int:
 
 def _size(value: Any) -> int:
     data = value.data if isinstance(value, Array) else value
-    return len(data) if isinstance(data, bytes) or isinstance(data, str) else NUMBER_BYTES  # noqa: SIM101, a union is slow
+    return len(data) if isinstance(data, (bytes, str)) else NUMBER_BYTES
