@@ -57,7 +57,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
 
 
 def app_of(trial: Trial, output: str, **more: Any) -> App:
-    settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 90.0}
+    settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 200.0}
     return App.read(trial.folder / "app", settings | {"output": str(trial.folder / output)} | more)
 
 
@@ -81,17 +81,23 @@ class Background:
         except InputError as error:
             self.errors.append(error)
 
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
+
     def wait(self) -> None:
-        self._thread.join(3 * PATIENCE)
-        assert not self._thread.is_alive()
+        self._thread.join(PATIENCE)
+        assert not self.goes_on
 
 
 def calibrating(trial: Trial, output: str, **more: Any) -> Background:
     """Start a run, and wait until site 1 is asleep in the middle of calibrating."""
     (trial.data(1) / "slow").touch()
     run = Background(trial, app_of(trial, output, **more))
-    wait_until((trial.data(1) / "begun").exists)
-    (trial.data(1) / "begun").unlink()
+    begun = trial.data(1) / "begun"
+    wait_until(lambda: begun.exists() or not run.goes_on)
+    assert run.goes_on, run.errors
+    begun.unlink()
     return run
 
 

@@ -18,7 +18,7 @@ from fedconformal.flower.app import App, make_app
 from fedconformal.flower.engines import end, free_port, program, running, wait_for_port
 from tests.cli.command import Command
 
-PATIENCE = 120
+PATIENCE = 300
 
 
 @pytest.fixture

@@ -173,9 +173,9 @@ class _Reader:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
         if summary.n != examples:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {examples} rows")
-        name = content[SITE]["name"] if SITE in content else None
+        name = str(content[SITE]["name"]) if SITE in content else "nobody"
         if not summary.sites or (len(summary.sites) == 1 and summary.sites != (name,)):
-            raise InputError(f"is {name or 'nobody'} and sent a summary of {summary.label}")
+            raise InputError(f"is {name} and sent a summary of {summary.label}")
         if not self._seen.isdisjoint(summary.sites):
             twice = next(site for site in summary.sites if site in self._seen)
             raise InputError(f"sent a summary of {shown(twice)}, which has been sent before")
