@@ -63,7 +63,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	echo "constraints.txt is renewed: see git diff, then make test"
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) $(PEERS) fedconformal-demo build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) fedconformal-demo fedconformal-deployment build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list

@@ -10,21 +10,23 @@ from pathlib import Path
 from fedconformal.cli.app import run
 from fedconformal.cli.console import stderr
 from fedconformal.flower.app import make_app
+from fedconformal.flower.engines import exit_on_signals
 from fedconformal.flower.trial import Trial
 
 
 def main() -> int:
-    """Run it all in a temporary directory."""
+    """Run it all in a temporary directory, except for what comes out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path("fedconformal-deployment"))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
+    with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         app = Path(folder) / "app"
         make_app(app)
         stderr.print(f"starting a SuperLink and {options.sites} SuperNodes ...")
         with Trial(Path(folder), options.sites) as trial:
-            where = ("--superlink", trial.address, "--root-certificates", str(trial.ca))
+            where = ("--superlink", trial.address, "--root-certificates", str(trial.ca), "-o", str(options.output))
             settings = ("--set", f"rounds={options.rounds}", "--set", f"min-sites={options.sites}")
             return run(["flower", "run", str(app), "--engine", "deployment", *where, *settings])
 

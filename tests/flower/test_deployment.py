@@ -3,7 +3,6 @@
 import json
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,27 +20,36 @@ from fedconformal.flower.app import App, make_app
 from fedconformal.flower.certs import make_certs
 from fedconformal.flower.engines import deploy
 from fedconformal.flower.trial import Trial
-from tests.flower.test_engines import left_running
+from tests.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
 
 SITES = 3
-PATIENCE = 120
 SLOW = """
 
 def slow(context: Context) -> None:
     import time
     from pathlib import Path
 
-    marked = Path(str(context.node_config["data"])) / "slow"
+    marked = Path(str(context.node_config.get("data", "nowhere"))) / "slow"
     if marked.exists():
         marked.rename(marked.with_name("begun"))
         time.sleep(600)
 """
 
 
+def make_slow(package: Path) -> None:
+    """Let a site that is told so take its time when it is asked to calibrate."""
+    task, client = package / "task.py", package / "client_app.py"
+    task.write_text(task.read_text() + SLOW)
+    text = client.read_text().replace("import build_model, load_rows", "import build_model, load_rows, slow")
+    client.write_text(text.replace("    return calibrate_reply", "    slow(context)\n    return calibrate_reply"))
+
+
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     folder = tmp_path_factory.mktemp("trial")
     make_app(folder / "app")
+    use_tct(folder / "app")
+    make_slow(folder / "app" / "app")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDCONFORMAL_TEST", str(folder))
         with Trial(folder, SITES) as running:
@@ -50,7 +58,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
 
 
 def app_of(trial: Trial, output: str, **more: Any) -> App:
-    settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 90.0}
+    settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 200.0}
     return App.read(trial.folder / "app", settings | {"output": str(trial.folder / output)} | more)
 
 
@@ -59,39 +67,94 @@ def result_of(app: App) -> dict[str, Any]:
     return found
 
 
-def run(trial: Trial, output: str, **more: Any) -> dict[str, Any]:
-    app = app_of(trial, output, **more)
+class Background:
+    """A run that goes on while the test does something to it."""
+
+    def __init__(self, trial: Trial, app: App) -> None:
+        self.app = app
+        self.errors: list[InputError] = []
+        self._thread = threading.Thread(target=self._go, args=(trial,))
+        self._thread.start()
+
+    def _go(self, trial: Trial) -> None:
+        try:
+            deploy(self.app, trial.address, trial.ca)
+        except InputError as error:
+            self.errors.append(error)
+
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        self._thread.join(PATIENCE)
+        assert not self.goes_on
+
+
+def calibrating(trial: Trial, output: str, **more: Any) -> Background:
+    """Start a run, and wait until site 1 is asleep in the middle of calibrating."""
+    (trial.data(1) / "slow").touch()
+    run = Background(trial, app_of(trial, output, **more))
+    begun = trial.data(1) / "begun"
+    wait_until(lambda: begun.exists() or not run.goes_on)
+    assert run.goes_on, run.errors
+    begun.unlink()
+    return run
+
+
+@pytest.fixture(scope="module")
+def broken(trial: Trial) -> Background:
+    """A run of TCT whose SuperLink is killed while it calibrates; then all is started again."""
+    run = calibrating(trial, "broken")
+    trial.stop("link")
+    run.wait()
+    trial.start_link()
+    for site in range(SITES):  # one is still asleep in what nobody waits for any more
+        trial.stop(f"node-{site}")
+        trial.start_node(site)
+    return run
+
+
+@pytest.fixture(scope="module")
+def again(trial: Trial, broken: Background) -> dict[str, Any]:
+    """The same run, from the stage in which it broke and the model that it left."""
+    saved = str(Path(broken.app.config["output"]) / "model.npz")
+    app = app_of(trial, "again", **{"from-stage": "calibrate", "saved-model": saved, "min-sites": SITES})
     deploy(app, trial.address, trial.ca)
     return result_of(app)
 
 
-def wait_until(condition: Any) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
-def first(trial: Trial) -> dict[str, Any]:
-    return run(trial, "first", **{"min-sites": SITES})
+def killed(trial: Trial, again: dict[str, Any]) -> Background:  # after all else
+    """A run of FedAvg in which a node is killed while it calibrates; it takes Flower most of a minute to notice."""
+    run = calibrating(trial, "killed", method="fedavg")
+    trial.stop("node-1")
+    return run
 
 
-def test_the_same_threshold_to_the_last_bit(trial: Trial, first: dict[str, Any]) -> None:
+def test_a_run_whose_link_is_killed_gives_no_certificate(broken: Background) -> None:
+    (error,) = broken.errors
+    assert "the run ended without a result" in str(error)
+    assert not (Path(broken.app.config["output"]) / "predictor.json").exists()
+
+
+def test_calibrated_again_it_has_the_same_threshold_to_the_last_bit(trial: Trial, again: dict[str, Any]) -> None:
     app = app_of(trial, "here")
     client, server = app.load()
     run_in_process(server, client, SITES, run_config=app.config)
     here = result_of(app)
-    assert first["certificate"] == here["certificate"]
-    assert first["participants"] == here["participants"]
+    assert again["certificate"] == here["certificate"]
+    assert [stage["stage"] for stage in here["participants"]][:2] == ["train", "linear"]
+    assert again["participants"] == here["participants"][2:]
 
 
-def test_every_site_has_its_own_rows_and_keeps_the_predictor(trial: Trial, first: dict[str, Any]) -> None:
+def test_every_site_has_its_own_rows_and_keeps_the_predictor(trial: Trial, again: dict[str, Any]) -> None:
     for site in range(SITES):
         assert stat.S_IMODE(trial.data(site).stat().st_mode) == 0o700
-        assert fc.load(trial.data(site) / "predictor.json").certificate.to_dict() == first["certificate"]
+        assert fc.load(trial.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
 
 
+@pytest.mark.usefixtures("killed")  # which goes on meanwhile
 def test_strangers_are_refused(trial: Trial, tmp_path: Path) -> None:
     make_certs(tmp_path / "other", 1)
     ca, other_ca = ["--root-certificates", str(trial.ca)], ["--root-certificates", str(tmp_path / "other" / "ca.crt")]
@@ -116,61 +179,10 @@ def test_strangers_are_refused(trial: Trial, tmp_path: Path) -> None:
     assert not list((trial.folder).glob("stranger/*.json"))
 
 
-def in_the_background(trial: Trial, app: App) -> tuple[threading.Thread, list[InputError]]:
-    errors: list[InputError] = []
-
-    def go() -> None:
-        try:
-            deploy(app, trial.address, trial.ca)
-        except InputError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    return thread, errors
-
-
-def make_slow(trial: Trial) -> None:
-    """Let a site that is told so take its time when it is asked to calibrate."""
-    package = trial.folder / "app" / "app"
-    task, client = package / "task.py", package / "client_app.py"
-    if "def slow" not in task.read_text():
-        task.write_text(task.read_text() + SLOW)
-        text = client.read_text().replace("import build_model, load_rows", "import build_model, load_rows, slow")
-        client.write_text(text.replace("    return calibrate_reply", "    slow(context)\n    return calibrate_reply"))
-
-
-def test_the_link_is_killed_and_calibration_run_again(trial: Trial, first: dict[str, Any]) -> None:
-    make_slow(trial)
-    (trial.data(1) / "slow").touch()
-    thread, errors = in_the_background(trial, app_of(trial, "broken"))
-    wait_until((trial.data(1) / "begun").exists)
-    trial.stop("link")
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-    assert "the run ended without a result" in str(errors[0])
-    assert not (trial.folder / "broken" / "predictor.json").exists()
-    (trial.data(1) / "begun").unlink()
-    trial.start_link()
-    for site in range(SITES):  # one is still asleep in what nobody waits for any more
-        trial.stop(f"node-{site}")
-        trial.start_node(site)
-    saved = str(trial.folder / "broken" / "model.npz")
-    again = run(trial, "again", **{"from-stage": "calibrate", "saved-model": saved, "min-sites": SITES})
-    assert again["certificate"] == first["certificate"]
-
-
-def test_a_node_killed_while_it_calibrates_is_named(trial: Trial, first: dict[str, Any]) -> None:
-    make_slow(trial)
-    (trial.data(1) / "slow").touch()
-    app = app_of(trial, "killed")
-    thread, errors = in_the_background(trial, app)
-    wait_until((trial.data(1) / "begun").exists)
-    trial.stop("node-1")
-    thread.join(3 * PATIENCE)
-    assert not thread.is_alive()
-    assert errors == []
-    certificate = result_of(app)["certificate"]
+def test_a_node_killed_while_it_calibrates_is_named(killed: Background) -> None:
+    killed.wait()
+    assert killed.errors == []
+    certificate = result_of(killed.app)["certificate"]
     (left_out,) = certificate["left_out"]
     assert left_out["site"] == "site-1"
     assert left_out["reason"].startswith(("failed:", "gave no answer"))

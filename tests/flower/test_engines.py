@@ -1,10 +1,12 @@
 """The same app on Flower's simulation engine, and what is left running: nothing."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from fedconformal.errors import InputError
 from fedconformal.flower.app import App, make_app
 from fedconformal.flower.engines import end, free_port, program, running, wait_for_port
 from tests.cli.command import Command
+
+PATIENCE = 300
 
 
 @pytest.fixture
@@ -32,6 +36,14 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "app"
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what has to come true, but not for ever."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def left_running(mark: str) -> list[str]:
     """Return the programs that were started with this mark in their environment, other than this one."""
     found = []
@@ -45,14 +57,23 @@ def left_running(mark: str) -> list[str]:
     return found
 
 
+def use_tct(app: Path) -> None:
+    """Train with TCT, which has a stage of FedAvg and one of its own, both as short as can be."""
+    path = app / "pyproject.toml"
+    settings = 'method = "tct"\nlinear-rounds = 2\ncoordinates = 200\nsteps = 5\n#'
+    path.write_text(path.read_text().replace('method = "fedavg"', settings))
+
+
 def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    use_tct(app)
     options = ("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--json")
     here = command.ok(*options, "-o", tmp_path / "here").json
     there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation").json
     assert there["certificate"] == here["certificate"]
     assert there["temperature"] == here["temperature"]
     assert there["participants"] == here["participants"]
+    assert [stage["stage"] for stage in there["participants"]][:2] == ["train", "linear"]
     assert left_running(str(tmp_path)) == []
 
 
@@ -113,11 +134,29 @@ time.sleep(600)
 def test_ending_a_program_ends_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
     with running([sys.executable, "-c", CHILD], tmp_path, tmp_path / "log"):
-        for _ in range(600):
-            if len(left_running(str(tmp_path))) == 2:
-                break
-            time.sleep(0.1)
-        assert len(left_running(str(tmp_path))) == 2
+        wait_until(lambda: len(left_running(str(tmp_path))) == 2)
+    assert left_running(str(tmp_path)) == []
+
+
+TOLD_TO_END = """
+import sys, time
+from pathlib import Path
+from fedconformal.flower.engines import exit_on_signals, running
+home = Path(sys.argv[1])
+with exit_on_signals(), running([sys.executable, "-c", sys.argv[2]], home, home / "log"):
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_ends_what_was_started(
+    kind: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", TOLD_TO_END, str(tmp_path), CHILD])
+    wait_until(lambda: len(left_running(str(tmp_path))) == 3)
+    process.send_signal(kind)
+    assert process.wait(PATIENCE) == 128 + kind
     assert left_running(str(tmp_path)) == []
 
 

@@ -54,11 +54,12 @@ def test_slope_and_curvature_are_those_of_the_likelihood() -> None:
         assert math.isclose((above - 2 * here + below) / step**2, curvature, rel_tol=1e-2)
 
 
-def test_few_rounds_suffice() -> None:
+@pytest.mark.parametrize("true", [0.3, 1.0, 3.0])
+def test_few_rounds_suffice(true: float) -> None:
     from fedconformal.training import temperature
 
     asked = []
-    one = likelihood_of(*sites(3.0)[0])
+    one = likelihood_of(*sites(true)[0])
 
     def counted(b: float) -> tuple[float, float, float]:
         asked.append(b)

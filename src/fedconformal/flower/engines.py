@@ -15,26 +15,28 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedconformal.errors import InputError
 from fedconformal.flower.app import App
+from fedconformal.flower.in_process import Progress
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 90.0
 PATIENCE = 10.0
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
+"""What waits to start an app looks every second unless told otherwise."""
 NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-Progress = Callable[[int, int, str], None]
 
 
 def simulate(app: App, nodes: int, progress: Progress | None = None) -> None:
@@ -55,7 +57,7 @@ def simulate(app: App, nodes: int, progress: Progress | None = None) -> None:
             "options.backend.client-resources.num-cpus": 1,
             "options.backend.init-args.num-cpus": min(2, os.cpu_count() or 1),
         }
-        with running(link, home, log=home / "superlink.log") as process:
+        with exit_on_signals(), running(link, home, log=home / "superlink.log") as process:
             wait_for_port(port, process, home / "superlink.log")
             run_app(app, f"{LOOPBACK}:{port}", settings, home, progress)
 
@@ -67,7 +69,7 @@ def deploy(app: App, superlink: str, certificate: Path | None, progress: Progres
         if not certificate.is_file():
             raise InputError(f"{certificate}: is no file; give the CA's certificate with --root-certificates")
         settings = {"root-certificates": str(certificate.resolve())}
-    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
+    with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         run_app(app, superlink, settings, Path(folder), progress)
 
 
@@ -112,7 +114,12 @@ def write_connection(home: Path, name: str, settings: Mapping[str, Any]) -> None
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's programs: a home of their own, our scripts on the path, no telemetry."""
     scripts = str(Path(sys.executable).parent)
-    return os.environ | QUIET | {"FLWR_HOME": str(home), "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
+    return (
+        os.environ
+        | QUIET
+        | PROMPT
+        | {"FLWR_HOME": str(home), "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
+    )
 
 
 def program(name: str) -> str:
@@ -121,6 +128,24 @@ def program(name: str) -> str:
     if found is None:
         raise InputError(f"the program {name} is not installed: pip install 'fedconformal[flower]'")
     return found
+
+
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Leave as on an error when told to end, or when the terminal closes, so that what was started ends with us."""
+    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread only
+        yield
+        return
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {kind: signal.signal(kind, leave) for kind in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 @contextmanager

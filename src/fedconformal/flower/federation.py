@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -19,16 +19,16 @@ from fedconformal import exchange
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.flower.records import Site, read_site, size_of
+from fedconformal.summaries.base import BATCH, no_collection
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer(Generic[T]):
+class Answer(NamedTuple, Generic[T]):
     """What was read from the reply of one site."""
 
     node: int
@@ -43,7 +43,7 @@ class Stage:
     name: str
     exchanges: int = 0
     took_part: dict[str, int] = field(default_factory=dict)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
     sent: int = 0
     received: int = 0
     messages: int = 0
@@ -105,13 +105,30 @@ class Federation:
     ) -> list[Answer[T]]:
         """Send this to every node and return what `check` reads from the replies, in the order of the sites.
 
-        `look_ahead` sees all replies first, for what is faster done for many at once; it must refuse nothing.
+        `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
+        once; it must refuse nothing.
         """
         messages = self.messages(content, message_type)
-        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
-        if look_ahead is not None:
-            look_ahead([reply.content for reply in replies if reply.has_content()])
-        return self.sort_out(stage, messages, replies, check)
+        numbers = list(filter(None, self.grid.push_messages(messages)))
+        return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
+
+    def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
+        """Yield the replies to messages with these numbers as they come, so many at a time as are soon read."""
+        end = time.monotonic() + self.timeout
+        while numbers:
+            missing: list[str] = []
+            for start in range(0, len(numbers), BATCH):
+                asked = numbers[start : start + BATCH]
+                replies = list(self.grid.pull_messages(asked))
+                if len(replies) < len(asked):
+                    there = {reply.metadata.reply_to_message_id for reply in replies}
+                    missing += [number for number in asked if number not in there]
+                yield replies
+            numbers = missing
+            if numbers:
+                if time.monotonic() >= end:
+                    return
+                time.sleep(POLL_SECONDS)
 
     def messages(self, content: RecordDict, message_type: str) -> list[Message]:
         """Address the content to every node that is connected."""
@@ -123,26 +140,21 @@ class Federation:
         self,
         stage: str,
         messages: Sequence[Message],
-        replies: Iterable[Message],
+        replies: Iterable[Sequence[Message]],
         check: Callable[[RecordDict], T],
+        *,
+        look_ahead: Callable[[list[RecordDict]], object] | None = None,
     ) -> list[Answer[T]]:
         """Read the replies to these messages; one that cannot be read is refused, and the stage goes on."""
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        waiting, answers = set(asked.values()), []
-        # A node that is gone is reported by the link, so what was asked says who it is.
-        for reply in replies:
-            node = asked.get(reply.metadata.reply_to_message_id)
-            if node is None:
-                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
-                continue
-            try:
-                if node not in waiting:
-                    raise InputError("answered twice; its first answer counts")
-                waiting.discard(node)
-                answers.append(self._read(record, node, reply, check))
-            except exchange.MALFORMED as error:
-                self._refuse(record, node, exchange.reason(error))
+        waiting: set[int] = set(asked.values())
+        answers: list[Answer[T]] = []
+        for some in replies:
+            with no_collection():
+                if look_ahead is not None:
+                    look_ahead([reply.content for reply in some if reply.has_content()])
+                answers += self._read_all(record, some, asked, waiting, check)
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
         for node in sorted(set(self._known) - set(asked.values())):
@@ -151,7 +163,7 @@ class Federation:
         for answer in kept:
             record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
         if len(kept) < self.min_sites:
-            whys = "; ".join(f"{site}: {reason}" for site, reason in record.refused[-3:])
+            whys = "; ".join(f"{site}: {reason}" for site, reason in list(record.refused)[-3:])
             raise InputError(
                 f"{stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys or 'none'})"
             )
@@ -167,6 +179,29 @@ class Federation:
         """Describe the stages for JSON."""
         return [stage.to_dict() for stage in self.stages]
 
+    def _read_all(
+        self,
+        stage: Stage,
+        replies: Iterable[Message],
+        asked: Mapping[str, int],
+        waiting: set[int],
+        check: Callable[[RecordDict], T],
+    ) -> Iterator[Answer[T]]:
+        """Read replies to what was asked, and strike their nodes off those that are waited for."""
+        for reply in replies:
+            # A node that is gone is reported by the link, so what was asked says who it is.
+            node = asked.get(reply.metadata.reply_to_message_id)
+            if node is None:
+                self._refuse(stage, reply.metadata.src_node_id, "answers what it was not asked")
+            elif node not in waiting:
+                self._refuse(stage, node, "answered twice; its first answer counts")
+            else:
+                waiting.discard(node)
+                try:
+                    yield self._read(stage, node, reply, check)
+                except exchange.MALFORMED as error:
+                    self._refuse(stage, node, exchange.reason(error))
+
     def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
         if reply.has_error():
             raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
@@ -177,7 +212,7 @@ class Federation:
             raise InputError(f"calls itself {site.name} now and was {before} before")
         value = check(reply.content)
         self._known[node] = site.name
-        return Answer(node=node, site=site, value=value)
+        return Answer(node, site, value)
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}
@@ -202,7 +237,7 @@ class Federation:
         self._why[node] = reason
         entry = (self._name(node), reason)
         if entry not in stage.refused:
-            stage.refused.append(entry)
+            stage.refused[entry] = None
             logger.warning("%s: %s %s", stage.name, *entry)
 
     def _name(self, node: int) -> str:

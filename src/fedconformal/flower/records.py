@@ -53,20 +53,20 @@ def site_record(site: Site) -> ConfigRecord:
 
 def read_site(content: RecordDict, node: int) -> Site:
     """Read whose answer it is; an app of somebody else's may not say so."""
-    if SITE not in content:
+    record = content.get(SITE)
+    if record is None:
         return Site(node, f"node-{node}")
-    record = content[SITE]
-    if not isinstance(record, ConfigRecord) or set(record) != {"partition-id", "name"}:
-        raise InputError("does not say properly whose answer it is")
-    partition, name = record["partition-id"], record["name"]
-    if type(partition) is not int or not isinstance(name, str):
+    values: Any = record.items() if isinstance(record, ConfigRecord) else ()
+    said = dict(values)
+    partition, name = said.get("partition-id"), said.get("name")
+    if len(said) != len(Site._fields) or type(partition) is not int or not isinstance(name, str):
         raise InputError("does not say properly whose answer it is")
     return Site(partition, as_name(name, "the site's name"))
 
 
 def check_keys(content: RecordDict, *wanted: str) -> None:
     """Refuse an answer that has other records than these; whose it is may be missing."""
-    if set(content) - {SITE} != set(wanted):
+    if content.keys() - {SITE} != set(wanted):
         raise InputError(f"holds the records {shown(sorted(content))}, expected {', '.join(sorted(wanted))}")
 
 
@@ -96,37 +96,35 @@ def _numbers(array: Array, like: Array, what: str) -> NDArray[Any]:
     start = len(like.data) - math.prod(shape) * dtype.itemsize
     if len(array.data) == len(like.data) and array.data[:start] == like.data[:start] and C_ORDER in like.data[:start]:
         return np.frombuffer(array.data, dtype, offset=start).reshape(shape)
-    said = _header(array)
+    said = _header(array, what)
     if said != (shape, dtype):
         raise InputError(f"{what} is {said[1]} {said[0]}, expected {dtype} {shape}")
     found: NDArray[Any] = array.numpy()
     return found
 
 
-def _header(array: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _header(array: Array, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Read what an array says it is, before memory is taken for it."""
     try:
         stream = BytesIO(array.data)
         npy.read_magic(stream)  # a later version of the format has a longer header, which then cannot be read
         shape, _, dtype = npy.read_array_header_1_0(stream)
     except ValueError:
-        raise InputError("weights: an array cannot be read") from None
+        raise InputError(f"{what} cannot be read") from None
     if math.prod(shape) * dtype.itemsize != len(array.data) - stream.tell():
-        raise InputError("weights: an array is shorter or longer than it says")
+        raise InputError(f"{what} is shorter or longer than it says")
     return tuple(shape), dtype
 
 
 def read_metrics(record: Any, names: Collection[str]) -> dict[str, float]:
     """Read metrics that have to have these names and be finite numbers."""
-    if not isinstance(record, MetricRecord) or set(record) != set(names):
-        found = sorted(record) if isinstance(record, MetricRecord) else type(record).__name__
+    values: dict[str, Any] = dict(record.items()) if isinstance(record, MetricRecord) else {}
+    if values.keys() != set(names):
+        found = sorted(values) if isinstance(record, MetricRecord) else type(record).__name__
         raise InputError(f"metrics: are {shown(found)}, expected {', '.join(sorted(names))}")
-    values = {}
-    for name in names:
-        value = record[name]
+    for name, value in values.items():
         if isinstance(value, list) or not math.isfinite(value):
             raise InputError(f"metrics: {name} is {shown(value)}, expected a finite number")
-        values[name] = value
     return values
 
 
@@ -158,8 +156,10 @@ def size_of(content: RecordDict) -> int:
     for key, record in content.items():
         total += len(key)
         for name, value in record.items():
-            total += len(name)
-            for one in value if isinstance(value, list) else [value]:
-                data = one.data if isinstance(one, Array) else one
-                total += len(data) if isinstance(data, str | bytes) else NUMBER_BYTES
+            total += len(name) + (sum(map(_size, value)) if isinstance(value, list) else _size(value))
     return total
+
+
+def _size(value: Any) -> int:
+    data = value.data if isinstance(value, Array) else value
+    return len(data) if isinstance(data, (bytes, str)) else NUMBER_BYTES

@@ -54,8 +54,8 @@ from fedconformal.validation import as_temperature
 logger = logging.getLogger(__name__)
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
-ONCE = (1 / MOST, 1 / LEAST, 1.0)
-"""Where the search for a temperature begins: asked for in one message."""
+STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
+"""Where the search for a temperature may begin: asked for in one message, as a deployment takes seconds for each."""
 TEMPERATURE = "fedconformal.temperature"
 
 
@@ -194,12 +194,12 @@ class _Run:
     def _temperature(self) -> None:
         if not self.config.temperature:
             return
-        known = dict(zip(ONCE, self._sums(*ONCE), strict=True))
+        known = dict(zip(STARTS, self._sums(*STARTS), strict=True))
 
         def ask(b: float) -> tuple[float, float, float]:
-            return known[b] if b in known else self._sums(b)[0]
+            return known.get(b) or self._sums(b)[0]
 
-        self.temperature = minimise(ask)
+        self.temperature = minimise(ask, min(STARTS, key=lambda b: abs(known[b][1])))
 
     def _sums(self, *points: float) -> list[tuple[float, float, float]]:
         """Add up what the sites say of these inverse temperatures."""

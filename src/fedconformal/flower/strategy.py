@@ -63,7 +63,7 @@ class CheckedFedAvg(FedAvg):
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the weighted mean of what can be used."""
-        answers = self.federation.sort_out("train", self._sent, replies, self._read)
+        answers = self.federation.sort_out("train", self._sent, [list(replies)], self._read)
         updates = [answer.value for answer in answers]
         shares = [float(examples) for _, examples, _ in updates]
         mean = {}

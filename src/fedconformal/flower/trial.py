@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -61,8 +62,10 @@ class Trial:
         make_certs(self.keys, self.sites)
         try:
             self.start_link()
+            write_connection(self._operator(), "link", {"address": self.address, "root-certificates": str(self.ca)})
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self.register, range(self.sites)))
             for site in range(self.sites):
-                self.register(site)
                 self.write_rows(site)
                 self.start_node(site)
         except BaseException:
@@ -89,12 +92,9 @@ class Trial:
 
     def register(self, site: int) -> None:
         """Make a node's key known to the SuperLink."""
-        home = self.folder / "operator"
-        home.mkdir(exist_ok=True)
-        write_connection(home, "link", {"address": self.address, "root-certificates": str(self.ca)})
         done = subprocess.run(  # noqa: S603
             [program("flwr"), "supernode", "register", str(self.keys / f"node-{site}.pub"), "link"],
-            env=environment(home),
+            env=environment(self._operator()),
             capture_output=True,
             text=True,
             check=False,
@@ -144,6 +144,12 @@ class Trial:
     def log(self, name: str) -> Path:
         """Return the file with what a program has said."""
         return self.folder / f"{name}.log"
+
+    def _operator(self) -> Path:
+        """Return the home of whoever registers nodes."""
+        home = self.folder / "operator"
+        home.mkdir(exist_ok=True)
+        return home
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         stack = contextlib.ExitStack()

@@ -194,7 +194,7 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        with _no_collection():
+        with no_collection():
             return _decoded_in_batches(list(map(bytes, messages)), names)
 
     def digest(self) -> str:
@@ -286,8 +286,8 @@ def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Sum
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Let the garbage collector wait: it would go through all summaries again and again while they get more."""
+def no_collection() -> Iterator[None]:
+    """Let the garbage collector wait: it would go through all there is again and again while it gets more."""
     running = gc.isenabled()
     gc.disable()
     try:

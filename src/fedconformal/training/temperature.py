@@ -119,7 +119,7 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
     return ask
 
 
-def minimise(ask: Likelihood) -> float:
+def minimise(ask: Likelihood, start: float = 1.0) -> float:
     """Find the temperature between the bounds by Newton steps in 1/T, halving the interval where one would leave it."""
     low, high = 1 / MOST, 1 / LEAST
     slopes = ask(low)[1], ask(high)[1]
@@ -129,16 +129,14 @@ def minimise(ask: Likelihood) -> float:
         return MOST
     if slopes[1] <= 0:
         return LEAST
-    b = 1.0
+    b = start
     for _ in range(MOST_STEPS):
         _, slope, curvature = ask(b)
         low, high = (b, high) if slope < 0 else (low, b)
         following = b - slope / curvature if curvature > 0 else math.nan
-        if not low < following < high:
-            following = (low + high) / 2
-        if abs(following - b) <= PRECISION * b:
+        if abs(following - b) <= PRECISION * b:  # before the interval is looked at, of which b is an end now
             return 1 / following
-        b = following
+        b = following if low < following < high else (low + high) / 2
     return 1 / b
 
 
