@@ -102,6 +102,8 @@ def advance(
         raise InputError("two sites' names give the same file name; let one of them take another name")
     for name, data in outgoing.items():
         write_bytes(files[name], data)
+    for stale in set(folder.glob("to-*.fcm")) - set(files.values()):
+        stale.unlink()
     if coordinator.search.answer is None:
         write_secret(folder / STATE, state)
         if json:
@@ -112,8 +114,7 @@ def advance(
         return
     predictor = Predictor.of(certified(coordinator))
     predictor.save(folder / "predictor.json")
-    for leftover in (*folder.glob("to-*.fcm"), folder / STATE):
-        leftover.unlink(missing_ok=True)
+    (folder / STATE).unlink()
     if json:
         print_json({"predictor": str(folder / "predictor.json"), "certificate": predictor.certificate.to_dict()})
         return
