@@ -385,15 +385,15 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
     for entries in ([], [(lost, None, locking)], [(1, own, locking)]):
         with refused("did not open the shares that it should"):
             middle.recover(first.waiting, [pack(changed(shares, shares=entries), a.signing)])
-    lying = [
-        pack(
-            changed(unpack(data, Shares, session.signing), shares=[(lost, bytes(16), locking)]),
-            first.sites[name].signing,
-        )
-        for name, data in zip(first.requests, first.opened, strict=True)
+    wrong = {
+        name: unpack(data, Shares, session.signing) for name, data in zip(first.requests, first.opened, strict=True)
+    }
+    lies = [
+        pack(changed(found, shares=[(lost, bytes(16), locking)]), first.sites[name].signing)
+        for name, found in wrong.items()
     ]
     with refused("the sum of round 0 is impossible"):
-        middle.recover(first.waiting, lying)
+        middle.recover(first.waiting, lies)
 
 
 def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
