@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedconformal.errors import InputError
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.radix import Counted, Rounds
 
@@ -75,6 +76,16 @@ def pair_keys(mine: Any, theirs: bytes, session: bytes) -> PairKeys:
     agreed = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
     all_three = HKDF(algorithm=SHA256(), length=3 * KEY, salt=session, info=b"fedconformal sums").derive(agreed)
     return PairKeys(all_three[:KEY], all_three[KEY : 2 * KEY], all_three[2 * KEY :])
+
+
+def check_public(key: bytes) -> None:
+    """Refuse a public key with which no neighbour could agree on anything secret."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        raise InputError("the public key for masks is of no use") from None
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:

@@ -99,6 +99,7 @@ def read_join(coordinator: Coordinator, data: bytes) -> Join:
     found = unpack(data, Join)
     if found.session != coordinator.invite.session:
         raise InputError("a site joined another session")
+    masks.check_public(found.masking)
     return found
 
 

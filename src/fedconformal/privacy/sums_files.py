@@ -19,6 +19,7 @@ from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.extras import needing
+from fedconformal.privacy.masks import PairKeys
 from fedconformal.privacy.messages import Invite, Key, Seed, unpack
 from fedconformal.privacy.radix import Search
 from fedconformal.summaries.base import Summary
@@ -34,6 +35,7 @@ class SiteState(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
     secrets: tuple[Seed, Seed]
     invite: bytes = b""
     roster: bytes = b""
+    agreed: list[tuple[Key, Key, Key]] = []
     number: int = 0
     open: bool = False
     present: list[int] = []
@@ -60,22 +62,29 @@ STEPS = {b"I": ends.join, b"R": ends.enter, b"Q": ends.answer, b"U": ends.reveal
 KEPT = {b"I": "invite", b"R": "roster"}
 
 
+def take_step(state: SiteState, message: bytes) -> tuple[SiteState, bytes]:
+    """Take the step that a message from the coordinator asks for; return what to send back."""
+    kind = message[4:5]
+    if kind not in STEPS:
+        raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
+    site, reply = STEPS[kind](_site(state), message)
+    state = msgspec.structs.replace(
+        state,
+        agreed=list(site.agreed.values()),
+        number=site.number,
+        open=site.open,
+        present=sorted(site.present),
+        may_open=site.may_open,
+        **({KEPT[kind]: message} if kind in KEPT else {}),
+    )
+    return state, reply
+
+
 def answer_bundle(state: SiteState, bundle: bytes) -> tuple[SiteState, bytes]:
     """Take all steps that a file from the coordinator asks for; return what to send back."""
     reply = b""
     for message in _decode(bundle, list[bytes], "a file of a sums session"):
-        kind = message[4:5]
-        if kind not in STEPS:
-            raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-        site, reply = STEPS[kind](_site(state), message)
-        state = msgspec.structs.replace(
-            state,
-            number=site.number,
-            open=site.open,
-            present=sorted(site.present),
-            may_open=site.may_open,
-            **({KEPT[kind]: message} if kind in KEPT else {}),
-        )
+        state, reply = take_step(state, message)
     return state, reply
 
 
@@ -100,7 +109,8 @@ def _site(state: SiteState) -> ends.Site:
         secrets=state.secrets,
         invite=unpack(state.invite, Invite) if state.invite else None,
     )
-    site = ends.take_seat(site, state.roster) if state.roster else site
+    if state.roster:
+        site = ends.take_seat(site, state.roster, (PairKeys(*keys) for keys in state.agreed))
     return replace(
         site, number=state.number, open=state.open, present=frozenset(state.present), may_open=state.may_open
     )
@@ -188,16 +198,26 @@ def _decode(data: bytes, kind: Any, what: str) -> Any:
         raise InputError(f"this is not {what}: {error}") from None
 
 
+def encode_state(state: SiteState | CoordinatorState) -> bytes:
+    """Encode a state; it holds secrets."""
+    return _encode(state)
+
+
+def decode_state(data: bytes, kind: Any) -> Any:
+    """Decode a state."""
+    return _decode(data, kind, "a state of a sums session")
+
+
 def read_state(path: Path, kind: Any) -> Any:
     """Read a state."""
     with naming(path):
-        return _decode(read_bytes(path), kind, "a state of a sums session")
+        return decode_state(read_bytes(path), kind)
 
 
 def write_secret(path: Path, state: SiteState | CoordinatorState) -> None:
     """Write a state so that only its owner can read it."""
     mask = os.umask(0o077)
     try:
-        write_bytes(path, _encode(state))
+        write_bytes(path, encode_state(state))
     finally:
         os.umask(mask)

@@ -8,6 +8,7 @@ not answer in time no share is ever opened that would unmask a late answer.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class Site:
     agreed: dict[int, masks.PairKeys] = field(default_factory=dict, repr=False)
     """The keys agreed on with each neighbour, nearest first."""
     mask: Counted | None = field(default=None, repr=False)
-    """The sum of the masks with all neighbours, for all rounds."""
+    """The sum of the masks with all neighbours, for all rounds; None if it is not kept."""
     number: int = 0
     """The next round, or the one that is open."""
     open: bool = False
@@ -94,8 +95,8 @@ def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
     return replace(site, invite=invite), pack(message, site.signing)
 
 
-def take_seat(site: Site, seated: bytes) -> Site:
-    """Find the neighbours on the roster, and agree on keys with them."""
+def take_seat(site: Site, seated: bytes, agreed: Iterable[masks.PairKeys] | None = None) -> Site:
+    """Find the neighbours on the roster, and agree on keys with them, unless these are known already."""
     if site.invite is None or site.session is not None:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     session = session_of(site.invite, unpack(seated, Roster, site.invite.coordinator))
@@ -104,24 +105,19 @@ def take_seat(site: Site, seated: bytes) -> Site:
     if mine not in seats:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
     index = seats.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
-    rounds = session.rounds
-    words = sum(rounds.cells(r) for r in range(len(rounds.widths)))
-    mask = np.zeros(words, dtype=rounds.dtype)
-    for j, keys in agreed.items():
-        stream = masks.expand(keys.mask, words, rounds.dtype)
-        if j > index:
-            mask += stream
-        else:
-            mask -= stream
+    near = session.neighbours(index)
+    if agreed is None:
+        agreed = [masks.pair_keys(site.masking, session.masking[j], session.id) for j in near]
     everybody = frozenset(range(len(seats)))
-    return replace(site, session=session, index=index, agreed=agreed, mask=mask, present=everybody)
+    return replace(site, session=session, index=index, agreed=dict(zip(near, agreed, strict=True)), present=everybody)
 
 
 def enter(site: Site, seated: bytes) -> tuple[Site, bytes]:
     """Take a seat, and leave with some neighbours what is needed should this site be lost."""
     site = take_seat(site, seated)
     session, index = _entered(site)
+    words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
+    site = replace(site, mask=_added(site, site.agreed, 0, words))
     holders = session.holders(index)
     both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
     shares = [
@@ -207,19 +203,25 @@ def _left(site: Site, bits: bytes) -> frozenset[int]:
 
 def _mask(site: Site, present: frozenset[int]) -> Counted:
     """Return the sum of this round's masks with those neighbours who are present."""
-    session, index = _entered(site)
-    if site.mask is None:
-        raise InputError(f"site {site.name!r} has no roster yet")
+    session, _ = _entered(site)
     start, words = masks.span(session.rounds, site.number)
-    found = site.mask[start : start + words].copy()
-    for j, keys in site.agreed.items():
-        if j not in present:
-            stream = masks.expand(keys.mask, words, session.rounds.dtype, start)
-            if j > index:
-                found -= stream
-            else:
-                found += stream
+    if site.mask is None:
+        return _added(site, present & site.agreed.keys(), start, words)
+    found: Counted = site.mask[start : start + words] - _added(site, site.agreed.keys() - present, start, words)
     return found
+
+
+def _added(site: Site, neighbours: Iterable[int], start: int, words: int) -> Counted:
+    """Add up the masks shared with these: of the two who share one, the first adds it and the second subtracts it."""
+    session, index = _entered(site)
+    total = np.zeros(words, dtype=session.rounds.dtype)
+    for j in neighbours:
+        stream = masks.expand(site.agreed[j].mask, words, session.rounds.dtype, start)
+        if j > index:
+            total += stream
+        else:
+            total -= stream
+    return total
 
 
 def _entered(site: Site) -> tuple[Session, int]:
