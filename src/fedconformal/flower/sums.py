@@ -125,6 +125,7 @@ class _Session:
         else:
             content = _content(self._invitation)
             self._joined = self._federation.ask_some(STAGE, dict.fromkeys(nodes, content), TYPE, read)
+            self._left(self._joined)
         self._nodes = {answer.site.name: answer.node for answer in self._joined}
 
     def _ask(self, contents: Mapping[int, RecordDict], reader: Reader) -> list[Answer[bytes]]:
