@@ -34,20 +34,22 @@ def joined(command: Command) -> list[str]:
     return [f"{k}.fcm" for k in range(5)]
 
 
-def step(command: Command, present: list[int]) -> None:
-    """Let these sites answer what the coordinator wrote, then let it go on."""
+def step(command: Command, present: list[int]) -> str:
+    """Let these sites answer what the coordinator wrote, then let it go on; return what it says."""
     for k in present:
         incoming = f"session/to-{NAMES[k].replace('/', '_')}.fcm"
         command.ok("sums", "answer", incoming, "--state", f"{k}.st", "-o", f"{k}.fcm")
-    command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in present])
+    return command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in present]).out
 
 
 def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
     command.ok("sums", "advance", "session", *joined(command))
     assert Path("0.st").stat().st_mode & 0o077 == 0
     assert Path("session/coordinator.state").stat().st_mode & 0o077 == 0
-    for _ in range(5):
+    for _ in range(4):
         step(command, [0, 1, 2, 3, 4])
+    said = step(command, [0, 1, 2, 3, 4])
+    assert "bytes came from 5 sites. The paper quotes O(K/e) bits in all" in said
     predictor = fc.load("session/predictor.json")
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert 0 <= float(predictor.certificate.limit) - float(plain.threshold) < 1e-6

@@ -56,6 +56,8 @@ class CoordinatorState(msgspec.Struct, array_like=True, forbid_unknown_fields=Tr
     dropped: dict[int, str] = {}
     answers: list[bytes] = []
     reveals: list[bytes] = []
+    received: int = 0
+    """Bytes from all sites, so far."""
 
 
 STEPS = {b"I": ends.join, b"R": ends.enter, b"Q": ends.answer, b"U": ends.reveal, b"L": ends.open_shares}
@@ -122,6 +124,7 @@ def advance_files(
     """Take the next step with what the sites sent; return what to send to each of them, nothing at the end."""
     coordinator = _coordinator(state)
     changed = msgspec.structs.replace
+    state = changed(state, received=state.received + sum(map(len, received)))
     if coordinator.session is None:
         coordinator, roster = middle.seat(coordinator, received)
         return changed(state, joins=list(received)), _to(coordinator, coordinator.present, roster), coordinator
