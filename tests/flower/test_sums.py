@@ -181,6 +181,24 @@ def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None
     assert "the promise still includes that site" in certificate.caveat
 
 
+class Leaving(InProcessGrid):
+    """A grid from which one node goes after some exchanges."""
+
+    left = 7
+
+    def get_node_ids(self) -> Any:
+        self.left -= 1
+        return [node for node in super().get_node_ids() if self.left >= 0 or node != 2 + BAD]
+
+
+def test_a_node_that_is_not_connected_any_more() -> None:
+    certificate = calibrate_by_sums(Federation(Leaving(calibrating_app(), SITES)), MODEL).certificate
+    assert certificate.privacy is not None
+    (dropped,) = certificate.privacy["dropped"]
+    assert (dropped["site"], dropped["reason"]) == ("site-2", "is not connected any more")
+    assert certificate.limit >= everybody().limit
+
+
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
     faults = {k: From("A", 3, gone) for k in (0, 1, 2)}
     with pytest.raises(InputError, match="only 3 of 6 sites answered; their sum stays hidden"):

@@ -35,6 +35,7 @@ from fedconformal.privacy.messages import (
 )
 from fedconformal.privacy.radix import BYTES, EXACT, SHORT
 from fedconformal.privacy.sums import certified
+from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.validation import Floats
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refusal, refused, vectors
 
@@ -45,7 +46,7 @@ Stage = Callable[[int, str], bool]
 
 def opened(
     scores: dict[str, Floats], widths: tuple[int, ...] = EXACT, alpha: float = 0.1
-) -> tuple[middle.Coordinator, dict[str, ends.Site]]:
+) -> tuple[Coordinator, dict[str, ends.Site]]:
     """Bring a session to its first round."""
     coordinator, invitation = middle.invite(fc.Mixture(), alpha, widths)
     joined = {name: ends.join(ends.new_site(name, part), invitation) for name, part in scores.items()}
@@ -61,7 +62,7 @@ def played(
     reveals: Stage,
     helps: Stage = lambda _n, _s: True,
     widths: tuple[int, ...] = EXACT,
-) -> middle.Coordinator:
+) -> Coordinator:
     """Play to the end; who answers, reveals and opens shares in which round is up to the functions."""
     coordinator, sites = opened(scores, widths)
     while coordinator.search.answer is None:
@@ -234,7 +235,7 @@ def test_too_many_missing_shares_end_the_session() -> None:
 def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
     with refused("only 3 of 7 sites answered; their sum stays hidden"):
         played(SCORES, lambda _n, s: s in "abc", lambda _n, _s: True)
-    session, key = middle.seated(first.coordinator), first.coordinator.signing
+    session, key = seated(first.coordinator), first.coordinator.signing
     few = pack(Unmask(session.id, 0, session.as_bits({0, 1, 2})), key)
     with refused("only 3 of 7 sites answered; their sum stays hidden"):
         ends.reveal(first.answered["a"], few)
@@ -246,7 +247,7 @@ def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
 def test_a_site_is_not_left_without_neighbours() -> None:
     """Most of the sites are there, but hardly any of those whose masks hide this one."""
     coordinator, sites = opened({f"s{k:03}": np.array([0.5]) for k in range(250)}, (4,))
-    session, site = middle.seated(coordinator), sites["s000"]
+    session, site = seated(coordinator), sites["s000"]
     near = session.neighbours(0)
     for gone, fine in ((near[:66], True), (near[:67], False)):
         left = session.as_bits(set(range(250)) - set(gone))
@@ -361,7 +362,7 @@ def test_altered_messages_are_refused(first: Round) -> None:
 
 
 def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
-    session, a = middle.seated(first.coordinator), first.sites["a"]
+    session, a = seated(first.coordinator), first.sites["a"]
     good = unpack(first.answers[0], Answer, session.signing)
     changed = msgspec.structs.replace
     for bad, words in (
@@ -397,7 +398,7 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
 
 
 def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
-    session, key = middle.seated(first.coordinator), first.coordinator.signing
+    session, key = seated(first.coordinator), first.coordinator.signing
     changed = msgspec.structs.replace
     told = unpack(first.request, Unmask, session.coordinator)
     for answered in (b"", bytes(9), b"\xff"):
@@ -427,7 +428,7 @@ def test_of_a_site_that_did_not_answer_no_seed_is_opened() -> None:
     coordinator, request = middle.collect(coordinator, [sent[name][1] for name in "abcdef"])
     shown = {name: ends.reveal(sent[name][0], request) for name in "abcdef"}
     coordinator, requests = middle.finish(coordinator, [shown[name][1] for name in "abcde"])
-    session = middle.seated(coordinator)
+    session = seated(coordinator)
     opened_shares = [
         unpack(ends.open_shares(shown[name][0], asked)[1], Shares, session.signing) for name, asked in requests.items()
     ]

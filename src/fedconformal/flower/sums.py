@@ -31,13 +31,23 @@ from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy.messages import Join
 from fedconformal.privacy.radix import BYTES
 from fedconformal.privacy.sums import certified
+from fedconformal.privacy.sums_reading import (
+    Coordinator,
+    origin_of,
+    read_answer,
+    read_deposit,
+    read_join,
+    read_reveal,
+    read_shares,
+    seated,
+)
 from fedconformal.privacy.weighted_sum import summable
 from fedconformal.scores import Score
 from fedconformal.summaries import Origin
 
 TYPE = "query.calibrate"
 
-Reader = Callable[[middle.Coordinator, bytes], Any]
+Reader = Callable[[Coordinator, bytes], Any]
 
 
 def calibrate_by_sums(
@@ -87,14 +97,14 @@ class _Session:
         self._join(question, nodes)
         coordinator, roster = middle.seat(self._coordinator, [answer.value for answer in self._joined])
         self._coordinator = coordinator
-        scores = sum(middle.seated(coordinator).sizes)
+        scores = sum(seated(coordinator).sizes)
         if scores < min_scores:
             raise InputError(f"{STAGE}: the sites have {scores} scores, at least {min_scores} are needed")
-        entered = self._ask(self._to_all(roster), middle.read_deposit)
+        entered = self._ask(self._to_all(roster), read_deposit)
         if len(entered) < len(self._joined):
             return self._left(entered)
         self._coordinator = middle.admit(self._coordinator, [answer.value for answer in entered])
-        answered = self._ask(self._to_all(middle.ask(self._coordinator)), middle.read_answer)
+        answered = self._ask(self._to_all(middle.ask(self._coordinator)), read_answer)
         if len(answered) < len(self._joined):
             return self._left(answered)
         self._answers = [answer.value for answer in answered]
@@ -105,16 +115,16 @@ class _Session:
         present: Iterable[Answer[bytes]] = self._joined
         while True:
             self._coordinator, request = middle.collect(self._coordinator, self._answers)
-            present = self._ask(self._to_some(self._coordinator.answers, request), middle.read_reveal)
+            present = self._ask(self._to_some(self._coordinator.answers, request), read_reveal)
             self._coordinator, requests = middle.finish(self._coordinator, [answer.value for answer in present])
             if requests:
                 contents = {self._nodes[name]: _content(message) for name, message in requests.items()}
-                shares = self._ask(contents, middle.read_shares)
+                shares = self._ask(contents, read_shares)
                 self._coordinator = middle.recover(self._coordinator, [answer.value for answer in shares])
             if self._coordinator.search.answer is not None:
                 return self._certified(present)
             question = self._to_some(self._coordinator.present, middle.ask(self._coordinator))
-            self._answers = [answer.value for answer in self._ask(question, middle.read_answer)]
+            self._answers = [answer.value for answer in self._ask(question, read_answer)]
 
     def _join(self, question: RecordDict, nodes: set[int] | None) -> None:
         """Ask everybody to join, with the model; or these again, which have their scores already."""
@@ -132,7 +142,7 @@ class _Session:
         def read(content: RecordDict) -> bytes:
             data = _read(content)
             found = reader(self._coordinator, data)
-            _check_sender(content, middle.seated(self._coordinator).names[found.site])
+            _check_sender(content, seated(self._coordinator).names[found.site])
             return data
 
         return self._federation.ask_some(STAGE, contents, TYPE, read)
@@ -141,7 +151,7 @@ class _Session:
         return dict.fromkeys(self._nodes.values(), _content(message))
 
     def _to_some(self, sites: Iterable[int], message: bytes) -> dict[int, RecordDict]:
-        names = middle.seated(self._coordinator).names
+        names = seated(self._coordinator).names
         return dict.fromkeys((self._nodes[names[k]] for k in sites), _content(message))
 
     def _left(self, answers: list[Answer[bytes]]) -> set[int]:
@@ -167,7 +177,7 @@ class _Session:
 class _Joins:
     """Reads who joins, and refuses a site whose scores are not what was asked for."""
 
-    def __init__(self, coordinator: middle.Coordinator, asked: ConfigRecord) -> None:
+    def __init__(self, coordinator: Coordinator, asked: ConfigRecord) -> None:
         score: Score = registry.build(json.loads(str(asked["score"])), Score)
         self._expected = Origin(score=score, model=str(asked["model"]), temperature=float(str(asked["temperature"])))
         self._coordinator = coordinator
@@ -176,9 +186,9 @@ class _Joins:
     def read(self, content: RecordDict) -> bytes:
         """Read one."""
         data = _read(content)
-        found: Join = middle.read_join(self._coordinator, data)
+        found: Join = read_join(self._coordinator, data)
         _check_sender(content, found.site)
-        difference = self._expected.difference(middle.origin_of(found))
+        difference = self._expected.difference(origin_of(found))
         if difference:
             raise InputError(f"has scores of something else: {difference}")
         keys = {found.signing, found.masking}

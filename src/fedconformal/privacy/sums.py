@@ -24,6 +24,7 @@ from fedconformal.privacy.bit_order import BITS
 from fedconformal.privacy.one_step import one_step
 from fedconformal.privacy.radix import BYTES
 from fedconformal.privacy.session import Session
+from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.summaries.base import Origin
 
 HIDDEN = (
@@ -90,7 +91,7 @@ def calibrate_by_sums(
         up, down = up + _bytes(answers) + _bytes(reveals), down + len(question) + len(request)
     return Sums(
         calibration=certified(coordinator),
-        session=middle.seated(coordinator),
+        session=seated(coordinator),
         rounds=coordinator.search.number,
         bytes_up=round(up / len(present)),
         bytes_down=down,
@@ -109,9 +110,9 @@ def _bytes(messages: list[bytes]) -> int:
     return sum(map(len, messages))
 
 
-def certified(coordinator: middle.Coordinator) -> Calibration:
+def certified(coordinator: Coordinator) -> Calibration:
     """Write the certificate of a session that has come to its end."""
-    session, threshold, origin = middle.seated(coordinator), coordinator.search.answer, coordinator.origin
+    session, threshold, origin = seated(coordinator), coordinator.search.answer, coordinator.origin
     if threshold is None:
         raise InputError("the session has not come to its end; there are more rounds to play")
     bound, alpha, sizes = session.guarantee, session.alpha, session.sizes

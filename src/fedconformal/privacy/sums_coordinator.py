@@ -1,8 +1,7 @@
 """The coordinator of a sums session: pure functions from its state and messages to the next state.
 
 It sees masked histograms, which are noise, and their sum. A site that does not answer a round is out for the rest; its
-scores then count for nothing, so that the threshold may come out too high and never too low. Every message is read by
-itself, with `read_...`, so that whoever runs a session can refuse one site and go on with the others.
+scores then count for nothing, so that the threshold may come out too high and never too low.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -23,7 +22,6 @@ from fedconformal.privacy.messages import (
     Answer,
     Deposit,
     Invite,
-    Join,
     Lost,
     Question,
     Reveal,
@@ -31,36 +29,24 @@ from fedconformal.privacy.messages import (
     Shares,
     Unmask,
     pack,
-    unpack,
 )
-from fedconformal.privacy.radix import EXACT, Counted, Search, advance
+from fedconformal.privacy.radix import EXACT, Counted, advance
 from fedconformal.privacy.session import Session, guarantee_of, session_of
-from fedconformal.summaries.base import Origin, score_from
+from fedconformal.privacy.sums_reading import (
+    Coordinator,
+    origin_of,
+    read_answer,
+    read_deposit,
+    read_join,
+    read_reveal,
+    read_shares,
+    seated,
+    to_recover,
+)
 from fedconformal.validation import ALPHA_UNIT, as_alpha
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinator:
-    """What the coordinator knows."""
-
-    signing: Ed25519PrivateKey = field(repr=False)
-    invite: Invite
-    session: Session | None = None
-    search: Search = field(default_factory=Search)
-    present: frozenset[int] = frozenset()
-    """Who is there still."""
-    origin: Origin = field(default_factory=Origin)
-    """What all sites' scores were made from."""
-    deposits: dict[int, Deposit] = field(default_factory=dict, repr=False)
-    answers: dict[int, Answer] = field(default_factory=dict, repr=False)
-    """Of the open round."""
-    reveals: dict[int, Reveal] = field(default_factory=dict, repr=False)
-    """Of the open round, if a site vanished after its answer and has to be recovered."""
-    dropped: dict[int, str] = field(default_factory=dict)
-    """Who is not there any more, and since when."""
+    pass
 
 
 def invite(guarantee: Guarantee, alpha: Any, widths: tuple[int, ...] = EXACT) -> tuple[Coordinator, bytes]:
@@ -94,35 +80,6 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     return begun, pack(roster, coordinator.signing)
 
 
-def read_join(coordinator: Coordinator, data: bytes) -> Join:
-    """Read one message of a site that joins."""
-    found = unpack(data, Join)
-    if found.session != coordinator.invite.session:
-        raise InputError("a site joined another session")
-    masks.check_public(found.masking)
-    return found
-
-
-def origin_of(found: Join) -> Origin:
-    """Return what a site's scores were made from."""
-    score = None if found.score is None else score_from(*found.score)
-    return Origin(score=score, model=found.model, temperature=found.temperature)
-
-
-def read_deposit(coordinator: Coordinator, data: bytes) -> Deposit:
-    """Read what one site leaves with its neighbours."""
-    session = seated(coordinator)
-    found = unpack(data, Deposit, session.signing)
-    who = session.names[found.site]
-    if found.session != session.id:
-        raise InputError(f"site {who!r} entered another session")
-    if [j for j, _ in found.shares] != session.holders(found.site):
-        raise InputError(f"site {who!r} did not share its secrets with those it should")
-    if len(found.halves) != masks.KEY * len(session.neighbours(found.site)):
-        raise InputError(f"site {who!r} sent {len(found.halves)} bytes of keys")
-    return found
-
-
 def admit(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
     """Take what the sites leave with their neighbours; who leaves nothing is out."""
     session = seated(coordinator)
@@ -144,20 +101,6 @@ def ask(coordinator: Coordinator) -> bytes:
     return pack(Question(session.id, search.number, search.prefix, present), coordinator.signing)
 
 
-def read_answer(coordinator: Coordinator, data: bytes) -> Answer:
-    """Read one site's answer."""
-    session, search = seated(coordinator), coordinator.search
-    found = unpack(data, Answer, session.signing)
-    if (found.session, found.number, found.prefix) != (session.id, search.number, search.prefix):
-        raise InputError(f"an answer is of another session or round, expected round {search.number}")
-    who = session.names[found.site]
-    if found.site not in coordinator.present:
-        raise InputError(f"site {who!r} dropped out in an earlier round, and stays out")
-    if len(found.counts) != session.rounds.cells(search.number) * session.rounds.dtype.itemsize:
-        raise InputError(f"site {who!r} sent {len(found.counts)} bytes of counts")
-    return found
-
-
 def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordinator, bytes]:
     """Take the answers of a round; return what to ask all of those who sent one."""
     session, number = seated(coordinator), coordinator.search.number
@@ -168,20 +111,6 @@ def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordi
     session.check_enough(answers)
     request = Unmask(session.id, number, session.as_bits(answers))
     return replace(coordinator, answers=answers), pack(request, coordinator.signing)
-
-
-def read_reveal(coordinator: Coordinator, data: bytes) -> Reveal:
-    """Read what one site reveals."""
-    session, number = seated(coordinator), coordinator.search.number
-    found = unpack(data, Reveal, session.signing)
-    if (found.session, found.number) != (session.id, number) or found.site not in coordinator.answers:
-        raise InputError(f"a reveal is of another session or round, expected round {number}")
-    length = session.rounds.cells(number) * session.rounds.dtype.itemsize
-    missing = coordinator.present - coordinator.answers.keys()
-    wanted = missing.intersection(session.neighbours(found.site)) if missing else missing
-    if {j for j, _ in found.masks} != wanted or any(len(mask) != length for _, mask in found.masks):
-        raise InputError(f"site {session.names[found.site]!r} did not reveal the masks that it should")
-    return found
 
 
 def finish(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordinator, dict[str, bytes]]:
@@ -202,7 +131,7 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordin
     waiting = replace(coordinator, reveals=reveals)
     vanished = session.as_bits(answers.keys() - reveals.keys())
     held: dict[int, list[tuple[int, bytes]]] = {}
-    for i in sorted(_to_recover(waiting)):
+    for i in sorted(to_recover(waiting)):
         for j, sealed in coordinator.deposits[i].shares:
             if j in reveals:
                 held.setdefault(j, []).append((i, sealed))
@@ -213,27 +142,6 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordin
     return waiting, requests
 
 
-def _to_recover(coordinator: Coordinator) -> set[int]:
-    """Return the sites of which a secret is needed: who vanished, and those neighbours of theirs who did not answer."""
-    session = seated(coordinator)
-    vanished = coordinator.answers.keys() - coordinator.reveals.keys()
-    missing = coordinator.present - coordinator.answers.keys()
-    return vanished | {j for i in vanished for j in missing.intersection(session.neighbours(i))}
-
-
-def read_shares(coordinator: Coordinator, data: bytes) -> Shares:
-    """Read the shares that one site has opened."""
-    session, number = seated(coordinator), coordinator.search.number
-    found = unpack(data, Shares, session.signing)
-    if (found.session, found.number) != (session.id, number) or found.site not in coordinator.reveals:
-        raise InputError(f"shares are of another session or round, expected round {number}")
-    wanted = [i for i in sorted(_to_recover(coordinator)) if found.site in session.holders(i)]
-    kinds = [(i, own is not None) for i, own, _ in found.shares]
-    if kinds != [(i, i in coordinator.answers) for i in wanted]:
-        raise InputError(f"site {session.names[found.site]!r} did not open the shares that it should")
-    return found
-
-
 def recover(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
     """Put the secrets of lost sites together from shares, and go on to the next round."""
     session, number = seated(coordinator), coordinator.search.number
@@ -242,7 +150,7 @@ def recover(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
     helped = _each_once(session, [read_shares(coordinator, data) for data in received], "opened shares")
     shares = {j: {i: (own, locking) for i, own, locking in found.shares} for j, found in helped.items()}
     own, locks = {}, {}
-    for i in sorted(_to_recover(coordinator)):
+    for i in sorted(to_recover(coordinator)):
         holders = session.holders(i)
         there = [(place, *shares[j][i]) for place, j in enumerate(holders) if j in shares]
         enough = masks.needed(len(holders))
@@ -312,10 +220,3 @@ def _each_once(session: Session, messages: list[S], did: str) -> dict[int, S]:
             raise InputError(f"site {session.names[message.site]!r} {did} twice")
         found[message.site] = message
     return found
-
-
-def seated(coordinator: Coordinator) -> Session:
-    """Return the session, once there is a roster."""
-    if coordinator.session is None:
-        raise InputError("there is no roster yet")
-    return coordinator.session

@@ -22,6 +22,7 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.masks import PairKeys
 from fedconformal.privacy.messages import Invite, Key, Seed, unpack
 from fedconformal.privacy.radix import Search
+from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
 
@@ -120,7 +121,7 @@ def _site(state: SiteState) -> ends.Site:
 
 def advance_files(
     state: CoordinatorState, received: Sequence[bytes]
-) -> tuple[CoordinatorState, dict[str, bytes], middle.Coordinator]:
+) -> tuple[CoordinatorState, dict[str, bytes], Coordinator]:
     """Take the next step with what the sites sent; return what to send to each of them, nothing at the end."""
     coordinator = _coordinator(state)
     changed = msgspec.structs.replace
@@ -157,16 +158,16 @@ def advance_files(
     return state, _to(coordinator, coordinator.present, middle.ask(coordinator)), coordinator
 
 
-def start_files(coordinator: middle.Coordinator, invitation: bytes) -> tuple[CoordinatorState, bytes]:
+def start_files(coordinator: Coordinator, invitation: bytes) -> tuple[CoordinatorState, bytes]:
     """Return what the coordinator keeps, and the file that invites the sites."""
     return CoordinatorState(coordinator.signing.private_bytes_raw(), invitation), _encode([invitation])
 
 
-def _coordinator(state: CoordinatorState) -> middle.Coordinator:
+def _coordinator(state: CoordinatorState) -> Coordinator:
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     signing = Ed25519PrivateKey.from_private_bytes(state.signing)
-    coordinator = middle.Coordinator(signing, unpack(state.invite, Invite))
+    coordinator = Coordinator(signing, unpack(state.invite, Invite))
     if not state.joins:
         return coordinator
     coordinator, _ = middle.seat(coordinator, state.joins)
@@ -185,8 +186,8 @@ def _coordinator(state: CoordinatorState) -> middle.Coordinator:
     return coordinator
 
 
-def _to(coordinator: middle.Coordinator, sites: Iterable[int], message: bytes) -> dict[str, bytes]:
-    names = middle.seated(coordinator).names
+def _to(coordinator: Coordinator, sites: Iterable[int], message: bytes) -> dict[str, bytes]:
+    names = seated(coordinator).names
     return {names[k]: _encode([message]) for k in sorted(sites)}
 
 
