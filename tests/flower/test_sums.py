@@ -69,7 +69,7 @@ def app_with(scores: list[Any]) -> ClientApp:
     [
         [[0.5] * 9, [0.5] * 9, [0.5, 0.25, 0.75]],
         [[-3.0, -2.0, -1e300], [-0.0, 0.0, -5e-324], [1e-308, -1.0, 7.0]],
-        [np.float32([0.1, 0.2, 0.3]), np.float32([0.1, 0.1]), [0.1, 1e308]],
+        [np.array([0.1, 0.2, 0.3], np.float32), np.array([0.1, 0.1], np.float32), [0.1, 1e308]],
     ],
     ids=["ties", "negatives", "float32"],
 )
