@@ -85,6 +85,11 @@ class Question:
             by_class=bool(found["by-class"]),
         )
 
+    @property
+    def origin(self) -> Origin:
+        """What the scores are to be made from."""
+        return Origin(score=self.score, model=self.model, temperature=self.temperature)
+
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
         """Score a site's rows, and summarise the scores."""
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=self.temperature)
@@ -105,8 +110,7 @@ class Reader:
     """Reads the answers of all sites, and refuses one unless it is what was asked for."""
 
     def __init__(self, question: Question) -> None:
-        self._expected = Origin(score=question.score, model=question.model, temperature=question.temperature)
-        self._found = self._expected
+        self._expected = self._found = question.origin
         self._kind = question.kind + (" by class" if question.by_class else "")
         self._seen: set[str] = set()
         self._decoded: dict[bytes, Summary] = {}

@@ -6,6 +6,7 @@ They take logits, so any model will do; one that gives probabilities passes thei
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,19 @@ from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.exchange import FORMAT, Question
 from fedconformal.files import write_bytes
-from fedconformal.flower.records import ARRAYS, ASK, EXAMPLES, METRICS, SITE, SUMMARY, fingerprint, site_of, site_record
+from fedconformal.flower.records import (
+    ARRAYS,
+    ASK,
+    EXAMPLES,
+    METRICS,
+    SITE,
+    SUMMARY,
+    SUMS,
+    fingerprint,
+    site_of,
+    site_record,
+)
+from fedconformal.flower.sums_site import later_step, sums_reply
 from fedconformal.predictor import Predictor
 from fedconformal.summaries import Summary, pool
 from fedconformal.validation import as_labels, softmax
@@ -28,17 +41,24 @@ KEPT = "predictor"
 def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
 
+    In a sums session nothing but masked counts is sent, in many messages. Only the first of them has a model; later
+    ones make no use of logits and labels (`later_step` tells).
+
     Args:
         msg: the server's; it says which score, temperature and kind of summary.
         context: says who this site is.
         logits: of the model in the message, (n, J).
         labels: (n,) class indices.
     """
+    if later_step(msg):
+        return sums_reply(msg, context)
     question = Question.from_dict(msg.content.config_records[ASK])
     if fingerprint(msg.content.array_records[ARRAYS]) != question.model:
         raise InputError("the model in the message is not the one that is asked about")
-    summary = question.answer(logits, labels, site=site_of(context).name)
-    return summary_reply(msg, context, summary)
+    sums = question.kind == SUMS
+    asked = replace(question, kind="exact") if sums else question
+    summary = asked.answer(logits, labels, site=site_of(context).name)
+    return (sums_reply if sums else summary_reply)(msg, context, summary)
 
 
 def pooled_reply(

@@ -130,6 +130,22 @@ class Federation:
                     return
                 time.sleep(POLL_SECONDS)
 
+    def ask_some(
+        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
+    ) -> list[Answer[T]]:
+        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
+        there = set(self.grid.get_node_ids())
+        messages = [
+            Message(content, node, message_type, ttl=self.timeout)
+            for node, content in sorted(contents.items())
+            if node in there
+        ]
+        numbers = list(filter(None, self.grid.push_messages(messages)))
+        found = self.sort_out(stage, messages, self._replies(numbers), check, everybody=False)
+        for node in sorted(contents.keys() - there):
+            self._refuse(self.stages[-1], node, "is not connected any more")
+        return found
+
     def messages(self, content: RecordDict, message_type: str) -> list[Message]:
         """Address the content to every node that is connected."""
         nodes = sorted(self.grid.get_node_ids())
@@ -144,8 +160,12 @@ class Federation:
         check: Callable[[RecordDict], T],
         *,
         look_ahead: Callable[[list[RecordDict]], object] | None = None,
+        everybody: bool = True,
     ) -> list[Answer[T]]:
-        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on."""
+        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
+
+        `everybody` has been asked, so nodes that were not are gone, and there have to be enough answers.
+        """
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         waiting: set[int] = set(asked.values())
@@ -157,12 +177,12 @@ class Federation:
                 answers += self._read_all(record, some, asked, waiting, check)
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
-        for node in sorted(set(self._known) - set(asked.values())):
+        for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
             self._refuse(record, node, "is not connected any more")
         kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
         for answer in kept:
             record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
-        if len(kept) < self.min_sites:
+        if everybody and len(kept) < self.min_sites:
             whys = "; ".join(f"{site}: {reason}" for site, reason in list(record.refused)[-3:])
             raise InputError(
                 f"{stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys or 'none'})"
@@ -229,8 +249,11 @@ class Federation:
         stage = self.stages[-1]
         stage.exchanges += 1
         stage.messages += len(messages)
-        if messages:  # one content for all
-            stage.sent += size_of(messages[0].content) * len(messages)
+        sizes: dict[int, int] = {}  # mostly one content for all
+        for message in messages:
+            if id(message.content) not in sizes:
+                sizes[id(message.content)] = size_of(message.content)
+            stage.sent += sizes[id(message.content)]
         return stage
 
     def _refuse(self, stage: Stage, node: int, reason: str) -> None:
