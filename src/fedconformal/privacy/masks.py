@@ -11,7 +11,9 @@ site vanish before it has revealed it. Bell et al., "Secure single-server aggreg
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,51 +26,66 @@ HOLDERS = 6
 """So many neighbours hold a share of a site's seed; just over half of them can put it together."""
 
 
-def neighbours_of(index: int, names: tuple[str, ...], secret: bytes, most: int = NEIGHBOURS) -> list[int]:
-    """Return a site's neighbours, nearest first: put all sites in a circle at random, and look both ways.
+@dataclass(frozen=True)
+class Circle:
+    """All sites in a circle, at random."""
 
-    >>> sorted(neighbours_of(0, ("a", "b", "c"), b""))
-    [1, 2]
-    """
-    order, place = _circle(names, secret)
-    here, count = place[index], len(order)
-    reach = min(most // 2, (count - 1) // 2)
-    found = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
-    if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
-        found.append(order[(here + count // 2) % count])
-    return found
+    order: list[int]
+    place: list[int]
+    """Where in the circle each site is."""
+
+    def near(self, index: int, most: int = NEIGHBOURS) -> list[int]:
+        """Return a site's neighbours, nearest first: look both ways.
+
+        >>> sorted(circle_of(("a", "b", "c"), b"").near(0))
+        [1, 2]
+        """
+        here, count = self.place[index], len(self.order)
+        reach = min(most // 2, (count - 1) // 2)
+        found = [self.order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
+        if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
+            found.append(self.order[(here + count // 2) % count])
+        return found
 
 
-@lru_cache(maxsize=4)
-def _circle(names: tuple[str, ...], secret: bytes) -> tuple[list[int], list[int]]:
+def circle_of(names: tuple[str, ...], secret: bytes) -> Circle:
+    """Put the sites in a circle, in an order that follows from the secret."""
     order = sorted(range(len(names)), key=lambda k: hashlib.sha256(secret + names[k].encode()).digest())
     place = [0] * len(order)
     for position, k in enumerate(order):
         place[k] = position
-    return order, place
+    return Circle(order, place)
+
+
+@cache
+def _secure() -> Any:
+    """Import once: with a hundred neighbours, finding these names takes longer than using them."""
+    with needing("secure"):
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    return SimpleNamespace(X25519PublicKey=X25519PublicKey, Cipher=Cipher, AES=AES, CTR=CTR, SHA256=SHA256, HKDF=HKDF)
 
 
 def pair_keys(mine: Any, theirs: bytes, session: bytes) -> tuple[bytes, bytes]:
     """Agree with a neighbour on two keys: one for masks, one to seal shares."""
-    with needing("secure"):
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    agreed = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
-    both = HKDF(algorithm=SHA256(), length=64, salt=session, info=b"fedconformal sums").derive(agreed)
+    secure = _secure()
+    agreed = mine.exchange(secure.X25519PublicKey.from_public_bytes(theirs))
+    both = secure.HKDF(algorithm=secure.SHA256(), length=64, salt=session, info=b"fedconformal sums").derive(agreed)
     return both[:32], both[32:]
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:
     """Expand a key to pseudorandom words, from the one with the number `start` on."""
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import AES
-    from cryptography.hazmat.primitives.ciphers.modes import CTR
-
+    secure = _secure()
     begin = start * dtype.itemsize
     counter = (begin // 16).to_bytes(16, "big")
-    stream = Cipher(AES(key), CTR(counter)).encryptor().update(bytes(begin % 16 + words * dtype.itemsize))
-    return np.frombuffer(stream[begin % 16 :], dtype=dtype)
+    cipher = secure.Cipher(secure.AES(key), secure.CTR(counter))
+    stream = cipher.encryptor().update(bytes(begin % 16 + words * dtype.itemsize))
+    return np.frombuffer(stream, dtype=dtype, offset=begin % 16)
 
 
 def span(rounds: Rounds, number: int) -> tuple[int, int]:

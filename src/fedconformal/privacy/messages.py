@@ -8,6 +8,7 @@ and round, so that one from elsewhere, from before or sent twice is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
@@ -156,6 +157,7 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     return message
 
 
+@lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
 def _verify(data: bytes, signer: bytes) -> None:
     with needing("secure"):
         from cryptography.exceptions import InvalidSignature

@@ -6,14 +6,14 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described
-from fedconformal.privacy.masks import HOLDERS, neighbours_of
+from fedconformal.privacy.masks import HOLDERS, Circle, circle_of
 from fedconformal.privacy.messages import Invite, Roster
 from fedconformal.privacy.radix import Rounds
 from fedconformal.privacy.weighted_sum import summable, weighted_sum
@@ -41,11 +41,20 @@ class Session:
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first."""
-        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint))
+        return self._circle.near(index)
 
     def holders(self, index: int) -> list[int]:
         """Return the neighbours that hold shares of a site's seeds."""
-        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint), HOLDERS)[:HOLDERS]
+        return self._circle.near(index, HOLDERS)[:HOLDERS]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The number of each site."""
+        return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def _circle(self) -> Circle:
+        return circle_of(self.names, bytes.fromhex(self.fingerprint))
 
 
 def session_of(invite: Invite, roster: Roster) -> Session:

@@ -142,11 +142,12 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
         reveals[found.site] = found
     rounds = session.rounds
     words = rounds.cells(search.number)
+    missing = set(range(len(session.names))).difference(answers)
     total = np.zeros(words, dtype=rounds.dtype)
     for i, found_answer in answers.items():
         total += np.frombuffer(found_answer.counts, dtype=rounds.dtype)
         total -= masks.expand(_seed(session, i, reveals), words, rounds.dtype)
-        lost = {j for j in session.neighbours(i) if j not in answers}
+        lost = missing.intersection(session.neighbours(i)) if missing else missing
         shown = dict(reveals[i].masks) if i in reveals else {}
         if set(shown) != lost or any(len(mask) != words * rounds.dtype.itemsize for mask in shown.values()):
             raise InputError(
