@@ -22,6 +22,7 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.radix import Counted, Rounds
 
 NEIGHBOURS = 100
+NONCE = bytes(12)
 HOLDERS = 6
 """So many neighbours hold a share of a site's seed; just over half of them can put it together."""
 
@@ -62,12 +63,10 @@ def _secure() -> Any:
     """Import once: with a hundred neighbours, finding these names takes longer than using them."""
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import CTR
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    return SimpleNamespace(X25519PublicKey=X25519PublicKey, Cipher=Cipher, AES=AES, CTR=CTR, SHA256=SHA256, HKDF=HKDF)
+    return SimpleNamespace(X25519PublicKey=X25519PublicKey, AESGCM=AESGCM, SHA256=SHA256, HKDF=HKDF)
 
 
 def pair_keys(mine: Any, theirs: bytes, session: bytes) -> tuple[bytes, bytes]:
@@ -79,13 +78,13 @@ def pair_keys(mine: Any, theirs: bytes, session: bytes) -> tuple[bytes, bytes]:
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:
-    """Expand a key to pseudorandom words, from the one with the number `start` on."""
-    secure = _secure()
-    begin = start * dtype.itemsize
-    counter = (begin // 16).to_bytes(16, "big")
-    cipher = secure.Cipher(secure.AES(key), secure.CTR(counter))
-    stream = cipher.encryptor().update(bytes(begin % 16 + words * dtype.itemsize))
-    return np.frombuffer(stream, dtype=dtype, offset=begin % 16)
+    """Expand a key to pseudorandom words, from the one with the number `start` on.
+
+    Zeros encrypted are the key stream itself. A key is expanded to one stream only, so its nonce can stay the same; and
+    AES-GCM is the one-call form of AES in counter mode, whose tag is of no use here.
+    """
+    stream = _secure().AESGCM(key).encrypt(NONCE, bytes((start + words) * dtype.itemsize), None)
+    return np.frombuffer(stream, dtype=dtype, count=words, offset=start * dtype.itemsize)
 
 
 def span(rounds: Rounds, number: int) -> tuple[int, int]:

@@ -8,8 +8,8 @@ and round, so that one from elsewhere, from before or sent twice is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -159,11 +159,17 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
 def _verify(data: bytes, signer: bytes) -> None:
+    ed25519, wrong = _signatures()
+    try:
+        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
+        ed25519.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
+    except (wrong, ValueError):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
+
+
+@cache
+def _signatures() -> tuple[Any, type[Exception]]:
     with needing("secure"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    try:
-        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-        Ed25519PublicKey.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
-    except (InvalidSignature, ValueError):
-        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
+    return Ed25519PublicKey, InvalidSignature
