@@ -20,7 +20,7 @@ from fedconformal.guarantees import Mixture
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.bit_order import keys_of
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
-from fedconformal.privacy.radix import BYTES, EXACT, SHORT, Rounds, Search, advance, histogram
+from fedconformal.privacy.radix import BYTES, EXACT, SHORT, Rounds, Search
 from fedconformal.privacy.weighted_sum import weighted_sum
 from fedconformal.summaries import summarize
 
@@ -37,11 +37,11 @@ def plain(sites: list[np.ndarray]) -> tuple[float, int]:
     keys = [keys_of(site) for site in sites]
     sent = 0
     while search.answer is None:
-        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part in keys:
-            total += histogram(rounds, search, part, 1)
+        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        for index, part in enumerate(keys):
+            total += rounds.histogram(search, part, index)
         sent += total.nbytes
-        search = advance(rounds, search, total)
+        search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer, sent
 
 

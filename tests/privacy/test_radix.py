@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.privacy.bit_order import keys_of, score_of
-from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search, advance, histogram
+from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search
 from fedconformal.privacy.weighted_sum import MOST, WeightedSum, weighted_sum
 from fedconformal.validation import Floats, as_alpha
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
@@ -32,10 +32,10 @@ def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, 
     rounds, search = Rounds(widths, wanted), Search()
     keys = [keys_of(part) for part in scores]
     while search.answer is None:
-        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part, weight in zip(keys, wanted.weights, strict=True):
-            total += histogram(rounds, search, part, weight)
-        search = advance(rounds, search, total)
+        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        for index, part in enumerate(keys):
+            total += rounds.histogram(search, part, index)
+        search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer
 
 
@@ -133,11 +133,11 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
     keys = [keys_of(part) for part in scores]
     drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
     while search.answer is None:
-        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part, last in zip(keys, drops_at, strict=True):
-            if search.number < last:
-                total += histogram(rounds, search, part, 1)
-        search = advance(rounds, search, total)
+        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        present = [index for index, last in enumerate(drops_at) if search.number < last]
+        for index in present:
+            total += rounds.histogram(search, keys[index], index)
+        search = rounds.advance(search, total, frozenset(present))
     assert search.answer >= plain(scores, wanted)
 
 
@@ -145,8 +145,8 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
 def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     """All is counted in the first round and nothing after it: the end of a cell with the largest floats."""
     rounds = Rounds((4, 4), WeightedSum(weights=(1,), target=2, most=2))
-    search = advance(rounds, Search(), histogram(rounds, Search(), keys_of(np.array(scores)), 1))
-    found = advance(rounds, search, np.zeros(16, dtype=rounds.dtype))
+    search = rounds.advance(Search(), rounds.histogram(Search(), keys_of(np.array(scores)), 0), frozenset([0]))
+    found = rounds.advance(search, np.zeros(16, dtype=rounds.dtype), frozenset())
     assert found.answer == np.finfo(np.float64).max
 
 
@@ -163,9 +163,9 @@ def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarante
 def test_bad_sums_are_refused() -> None:
     rounds = Rounds((4,), WeightedSum(weights=(1,), target=1, most=1))
     with refused("the sum has 3 counts, expected 16"):
-        advance(rounds, Search(), np.zeros(3, dtype=np.uint32))
+        rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):
-        advance(rounds, Search(answer=1.0), np.zeros(16, dtype=np.uint32))
+        rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
     for widths in ((), (17,), (16,) * 5, (0,)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)

@@ -11,6 +11,7 @@ site vanish before it has revealed it. Bell et al., "Secure single-server aggreg
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.radix import Counted, Rounds
+from fedconformal.privacy.radix import Counted
 
 NEIGHBOURS = 100
 NONCE = bytes(12)
@@ -87,9 +88,13 @@ def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Coun
     return np.frombuffer(stream, dtype=dtype, count=words, offset=start * dtype.itemsize)
 
 
-def span(rounds: Rounds, number: int) -> tuple[int, int]:
-    """Return where a round's words start in a mask for all rounds, and how many there are."""
-    return sum(rounds.cells(r) for r in range(number)), rounds.cells(number)
+def span(lengths: Sequence[int], number: int) -> tuple[int, int]:
+    """Return where a round's words start in a mask for all rounds, and how many there are.
+
+    >>> span((16, 16, 8), 2)
+    (32, 8)
+    """
+    return sum(lengths[:number]), lengths[number]
 
 
 def seal(key: bytes, share: bytes, about: bytes) -> bytes:

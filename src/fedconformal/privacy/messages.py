@@ -52,7 +52,10 @@ class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     coordinator: Key
     alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
-    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(min_length=1, max_length=64)]
+    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(max_length=64)]
+    epsilon: float | None = None
+    """With noise: then there is one round, over this grid."""
+    grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
 
 
 class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):

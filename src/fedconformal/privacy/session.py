@@ -13,6 +13,8 @@ import msgspec
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described
+from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.masks import HOLDERS, Circle, circle_of
 from fedconformal.privacy.messages import Invite, Roster
 from fedconformal.privacy.radix import Rounds
@@ -31,7 +33,7 @@ class Session:
     coordinator: bytes
     alpha: Fraction
     guarantee: Guarantee
-    rounds: Rounds
+    rounds: Rounds | NoisyRound
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     signing: tuple[bytes, ...]
@@ -80,7 +82,7 @@ def _session(invited: bytes, seated: bytes) -> Session:
         coordinator=invite.coordinator,
         alpha=alpha,
         guarantee=guarantee,
-        rounds=Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes)),
+        rounds=_rounds(invite, guarantee, alpha, sizes),
         names=names,
         sizes=sizes,
         signing=signing,
@@ -89,10 +91,21 @@ def _session(invited: bytes, seated: bytes) -> Session:
     )
 
 
+def _rounds(invite: Invite, guarantee: Guarantee, alpha: Fraction, sizes: tuple[int, ...]) -> Rounds | NoisyRound:
+    if invite.epsilon is None:
+        return Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
+    epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
+    return NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
+
+
 def guarantee_of(invite: Invite) -> Guarantee:
-    """Read the guarantee of an invitation; one that needs more than sums is refused."""
+    """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
         found = described(json.loads(invite.guarantee))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
+    if invite.epsilon is not None:
+        as_epsilon(invite.epsilon)
+        as_grid(invite.grid)
+        check_alike(found)
     return summable(found)

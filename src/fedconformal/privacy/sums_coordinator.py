@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy import masks
+from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
-from fedconformal.privacy.radix import EXACT, Search, advance
+from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
+from fedconformal.privacy.radix import EXACT, Search
 from fedconformal.privacy.session import Session, guarantee_of, session_of
 from fedconformal.summaries.base import Origin, score_from
 from fedconformal.validation import ALPHA_UNIT, as_alpha
@@ -44,14 +48,27 @@ class Coordinator:
     """Of the open round."""
 
 
-def invite(guarantee: Guarantee, alpha: Any, widths: tuple[int, ...] = EXACT) -> tuple[Coordinator, bytes]:
-    """Open a session."""
+def invite(
+    guarantee: Guarantee,
+    alpha: Any,
+    widths: Sequence[int] = EXACT,
+    *,
+    epsilon: Any = None,
+    grid: ArrayLike | None = None,
+) -> tuple[Coordinator, bytes]:
+    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     key = Ed25519PrivateKey.generate()
     described = json.dumps(guarantee.to_dict())
     units = int(as_alpha(alpha) * ALPHA_UNIT)
-    message = Invite(os.urandom(16), key.public_key().public_bytes_raw(), units, described, list(widths))
+    public = key.public_key().public_bytes_raw()
+    message = Invite(os.urandom(16), public, units, described, list(widths))
+    if epsilon is not None:
+        edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
+        message = msgspec.structs.replace(message, widths=[], epsilon=float(as_epsilon(epsilon)), grid=edges)
+    elif grid is not None:
+        raise InputError("a grid goes with epsilon; sums without noise find the score itself")
     guarantee_of(message)
     return Coordinator(key, message), pack(message, key)
 
@@ -73,7 +90,7 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     roster = Roster(coordinator.invite.session, seats)
     session = session_of(coordinator.invite, roster)
     everybody = frozenset(range(len(seats)))
-    seated = replace(coordinator, session=session, present=everybody, origin=origins[0])
+    seated = replace(coordinator, session=session, search=session.rounds.start, present=everybody, origin=origins[0])
     return seated, pack(roster, coordinator.signing)
 
 
@@ -107,7 +124,7 @@ def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordi
             raise InputError(f"site {who!r} answered round {search.number} twice")
         if found.site not in coordinator.present:
             raise InputError(f"site {who!r} dropped out in an earlier round, and stays out")
-        if len(found.counts) != session.rounds.cells(search.number) * session.rounds.dtype.itemsize:
+        if len(found.counts) != session.rounds.lengths[search.number] * session.rounds.dtype.itemsize:
             raise InputError(f"site {who!r} sent {len(found.counts)} bytes of counts")
         if [j for j, _ in found.shares] != session.holders(found.site):
             raise InputError(f"site {who!r} did not share its seed with those it should")
@@ -141,7 +158,7 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
             raise InputError(f"site {session.names[found.site]!r} revealed round {search.number} twice")
         reveals[found.site] = found
     rounds = session.rounds
-    words = rounds.cells(search.number)
+    words = rounds.lengths[search.number]
     missing = set(range(len(session.names))).difference(answers)
     total = np.zeros(words, dtype=rounds.dtype)
     for i, found_answer in answers.items():
@@ -158,9 +175,8 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
                 total -= np.frombuffer(mask, dtype=rounds.dtype)
             else:
                 total += np.frombuffer(mask, dtype=rounds.dtype)
-    if int(total.sum(dtype=object)) > rounds.wanted.most:
-        raise InputError(f"the sum of round {search.number} is impossible: a site sent something else than its counts")
-    return replace(coordinator, search=advance(rounds, search, total), answers={}, present=frozenset(answers))
+    present = frozenset(answers)
+    return replace(coordinator, search=rounds.advance(search, total, present), answers={}, present=present)
 
 
 def _seed(session: Session, index: int, reveals: dict[int, Reveal]) -> bytes:

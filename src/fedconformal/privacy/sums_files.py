@@ -77,6 +77,11 @@ def new_state(data: bytes) -> SiteState:
     return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw())
 
 
+def joined_for(state: SiteState) -> tuple[str, float | None]:
+    """Return a site's name, and the epsilon that it joined for; None if no noise was asked for."""
+    return Summary.from_bytes(state.summary).sites[0], unpack(state.invite, Invite).epsilon
+
+
 def _site(state: SiteState) -> ends.Site:
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -101,6 +106,8 @@ def advance_files(
     if coordinator.session is None:
         coordinator, roster = middle.seat(coordinator, received)
         state = changed(state, joins=list(received), present=sorted(coordinator.present))
+        if coordinator.search.answer is not None:  # too few scores: nobody is asked
+            return state, {}, coordinator
         return state, _to_all(coordinator, [roster, middle.ask(coordinator)]), coordinator
     if not coordinator.answers:
         coordinator, requests = middle.collect(coordinator, received)

@@ -18,7 +18,7 @@ from fedconformal.privacy import masks
 from fedconformal.privacy.bit_order import Keys, keys_of
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
-from fedconformal.privacy.radix import Counted, Search, histogram
+from fedconformal.privacy.radix import Counted, Search
 from fedconformal.privacy.session import Session, guarantee_of, session_of
 from fedconformal.summaries.base import Origin, described_score
 from fedconformal.validation import Booleans, as_name, as_scores
@@ -84,7 +84,7 @@ def enter(site: Site, seated: bytes) -> Site:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
     agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
     rounds = session.rounds
-    words = sum(rounds.cells(r) for r in range(len(rounds.widths)))
+    words = sum(rounds.lengths)
     mask = np.zeros(words, dtype=rounds.dtype)
     for j, (key, _) in agreed.items():
         stream = masks.expand(key, words, rounds.dtype)
@@ -100,12 +100,11 @@ def answer(site: Site, asked: bytes) -> tuple[Site, bytes]:
     session = _entered(site)
     question = unpack(asked, Question, session.coordinator)
     _check_round(site, question.session, question.number)
-    if site.seed is not None or question.number >= len(session.rounds.widths):
+    if site.seed is not None or question.number >= len(session.rounds.lengths):
         raise InputError(f"round {question.number} has been answered")
-    search = Search(question.number, question.prefix)
-    counts = histogram(session.rounds, search, site.keys, session.rounds.wanted.weights[site.index])
+    counts = session.rounds.histogram(Search(question.number, question.prefix), site.keys, site.index)
     seed = os.urandom(16)
-    start, words = masks.span(session.rounds, question.number)
+    start, words = masks.span(session.rounds.lengths, question.number)
     assert site.mask is not None  # noqa: S101
     masked = counts + site.mask[start : start + words] + masks.expand(seed, words, session.rounds.dtype)
     holders = session.holders(site.index)
@@ -137,7 +136,7 @@ def reveal(site: Site, asked: bytes) -> tuple[Site, bytes]:
         if share is None or not answered[sender]:
             raise InputError(f"a share that is said to come from site number {sender} was altered")
         shares.append((sender, share))
-    start, words = masks.span(session.rounds, request.number)
+    start, words = masks.span(session.rounds.lengths, request.number)
     lost = [
         (j, masks.expand(key, words, session.rounds.dtype, start).tobytes())
         for j, (key, _) in site.agreed.items()
