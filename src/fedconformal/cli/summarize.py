@@ -96,7 +96,8 @@ def summarize(
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         summaries = summarize_run(files[0], temperature, about)
-        written = {output / f"{name}.fcs": summary for name, summary in summaries.items()}
+        ending = "fcs" if noise is None else "fcn"
+        written = {output / f"{name}.{ending}": summary for name, summary in summaries.items()}
         output.mkdir(parents=True, exist_ok=True)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
