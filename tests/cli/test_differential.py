@@ -156,8 +156,8 @@ def test_a_run_has_a_noisy_file_for_each_client(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    made = {"logits": rng.normal(size=(600, 3)), "labels": rng.integers(0, 3, 600), "clients": np.arange(600) % 2}
-    np.savez("logits.npz", **{f"val_{name}": values for name, values in made.items()})
+    labels, clients = rng.integers(0, 3, 600), np.arange(600) % 2
+    np.savez("logits.npz", val_logits=rng.normal(size=(600, 3)), val_labels=labels, val_clients=clients)
     Path("site.json").write_text('{"budget": 2, "entries": []}')
     command.ok("summarize", "logits.npz", *LOCAL, "-o", "out")
     assert sorted(path.name for path in Path("out").iterdir()) == ["client-0.fcn", "client-1.fcn"]

@@ -63,11 +63,19 @@ def circle_of(names: tuple[str, ...], secret: bytes) -> Circle:
 def _secure() -> Any:
     """Import once: with a hundred neighbours, finding these names takes longer than using them."""
     with needing("secure"):
+        from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    return SimpleNamespace(X25519PublicKey=X25519PublicKey, AESGCM=AESGCM, SHA256=SHA256, HKDF=HKDF)
+    return SimpleNamespace(
+        AESGCM=AESGCM,
+        ChaCha20Poly1305=ChaCha20Poly1305,
+        HKDF=HKDF,
+        InvalidTag=InvalidTag,
+        SHA256=SHA256,
+        X25519PublicKey=X25519PublicKey,
+    )
 
 
 def pair_keys(mine: Any, theirs: bytes, session: bytes) -> tuple[bytes, bytes]:
@@ -99,24 +107,22 @@ def span(lengths: Sequence[int], number: int) -> tuple[int, int]:
 
 def seal(key: bytes, share: bytes, about: bytes) -> bytes:
     """Encrypt a share for its holder; `about` (session, round, from, to) is different every time."""
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-    return ChaCha20Poly1305(key).encrypt(hashlib.sha256(about).digest()[:12], share, about)
+    sealed: bytes = _secure().ChaCha20Poly1305(key).encrypt(about[-12:], share, about)
+    return sealed
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
     """Decrypt a share; None if it is not what was sent."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
+    secure = _secure()
     try:
-        return ChaCha20Poly1305(key).decrypt(hashlib.sha256(about).digest()[:12], sealed, about)
-    except InvalidTag:
+        share: bytes = secure.ChaCha20Poly1305(key).decrypt(about[-12:], sealed, about)
+    except secure.InvalidTag:
         return None
+    return share
 
 
 def about_share(session: bytes, number: int, sender: int, holder: int) -> bytes:
-    """Say in bytes which share this is."""
+    """Say in bytes which share this is; the last twelve, different under each key, are its nonce."""
     return session + number.to_bytes(4, "big") + sender.to_bytes(4, "big") + holder.to_bytes(4, "big")
 
 

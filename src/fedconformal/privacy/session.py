@@ -16,7 +16,7 @@ from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.masks import HOLDERS, Circle, circle_of
-from fedconformal.privacy.messages import Invite, Roster
+from fedconformal.privacy.messages import Invite, Roster, unpack
 from fedconformal.privacy.radix import Rounds
 from fedconformal.privacy.weighted_sum import summable, weighted_sum
 from fedconformal.validation import ALPHA_UNIT
@@ -64,6 +64,17 @@ def session_of(invite: Invite, roster: Roster) -> Session:
     if roster.session != invite.session:
         raise InputError("the roster is of another session")
     return _session(msgspec.msgpack.encode(invite), msgspec.msgpack.encode(roster))
+
+
+def entered(invite: Invite, seated: bytes) -> Session:
+    """Work out the session from the roster as it came, which the coordinator has signed."""
+    return _entered(msgspec.msgpack.encode(invite), seated)
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
+def _entered(invited: bytes, seated: bytes) -> Session:
+    invite = msgspec.msgpack.decode(invited, type=Invite)
+    return session_of(invite, unpack(seated, Roster, invite.coordinator))
 
 
 @lru_cache(maxsize=4)

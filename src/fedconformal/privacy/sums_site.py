@@ -17,9 +17,9 @@ from fedconformal.errors import InputError
 from fedconformal.privacy import masks
 from fedconformal.privacy.bit_order import Keys, keys_of
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
+from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Unmask, pack, unpack
 from fedconformal.privacy.radix import Counted, Search
-from fedconformal.privacy.session import Session, guarantee_of, session_of
+from fedconformal.privacy.session import Session, entered, guarantee_of
 from fedconformal.summaries.base import Origin, described_score
 from fedconformal.validation import Booleans, as_name, as_scores
 
@@ -77,7 +77,7 @@ def enter(site: Site, seated: bytes) -> Site:
     """Find the neighbours on the roster, and agree on keys with them."""
     if site.invite is None or site.session is not None:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
-    session = session_of(site.invite, unpack(seated, Roster, site.invite.coordinator))
+    session = entered(site.invite, seated)
     index = session.places.get(site.name, 0)
     seat = (session.names[index], session.sizes[index], session.signing[index], session.masking[index])
     if seat != (site.name, len(site.keys), _public(site.signing), _public(site.masking)):
