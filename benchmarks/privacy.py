@@ -40,7 +40,7 @@ def plain(sites: list[np.ndarray]) -> tuple[float, int]:
     keys = [keys_of(site) for site in sites]
     sent = 0
     while search.answer is None:
-        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
         for index, part in enumerate(keys):
             total += rounds.histogram(search, part, index)
         sent += total.nbytes

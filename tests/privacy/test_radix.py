@@ -33,7 +33,7 @@ def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, 
     rounds, search = Rounds(widths, wanted), Search()
     keys = [keys_of(part) for part in scores]
     while search.answer is None:
-        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
         for index, part in enumerate(keys):
             total += rounds.histogram(search, part, index)
         search = rounds.advance(search, total, frozenset(range(len(keys))))
@@ -170,7 +170,7 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
     keys = [keys_of(part) for part in scores]
     drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
     while search.answer is None:
-        total = np.zeros(rounds.lengths[search.number], dtype=rounds.dtype)
+        total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
         present = [index for index, last in enumerate(drops_at) if search.number < last]
         for index in present:
             total += rounds.histogram(search, keys[index], index)

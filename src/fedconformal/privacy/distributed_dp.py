@@ -53,8 +53,8 @@ class NoisyRound:
         >>> made = NoisyRound(
         ...     guarantee=Mixture(), alpha=Fraction(1, 10), sizes=(400,) * 10, epsilon=Fraction(1), grid=grid
         ... )
-        >>> made.honest, made.lengths
-        (6, (3,))
+        >>> made.honest, made.cells(0)
+        (6, 3)
         """
         return len(self.sizes) // 2 + 1
 
@@ -82,9 +82,13 @@ class NoisyRound:
         return Search(answer=math.inf) if self.plan is None else Search()
 
     @property
-    def lengths(self) -> tuple[int, ...]:
-        """How many counts a site sends in each round."""
-        return (len(self.grid),)
+    def widths(self) -> tuple[int, ...]:
+        """How many bits each round settles: there is one, which tells all candidates apart."""
+        return ((len(self.grid) - 1).bit_length(),)
+
+    def cells(self, number: int) -> int:
+        """How many counts a site sends in this round."""
+        return len(self.grid)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:

@@ -11,16 +11,14 @@ site vanish before it has revealed it. Bell et al., "Secure single-server aggreg
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.radix import Counted
+from fedconformal.privacy.radix import Counted, Rounds
 
 NEIGHBOURS = 100
 NONCE = bytes(12)
@@ -59,30 +57,14 @@ def circle_of(names: tuple[str, ...], secret: bytes) -> Circle:
     return Circle(order, place)
 
 
-@cache
-def _secure() -> Any:
-    """Import once: with a hundred neighbours, finding these names takes longer than using them."""
-    with needing("secure"):
-        from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    return SimpleNamespace(
-        AESGCM=AESGCM,
-        ChaCha20Poly1305=ChaCha20Poly1305,
-        HKDF=HKDF,
-        InvalidTag=InvalidTag,
-        SHA256=SHA256,
-        X25519PublicKey=X25519PublicKey,
-    )
-
-
 def pair_keys(mine: Any, theirs: bytes, session: bytes) -> tuple[bytes, bytes]:
     """Agree with a neighbour on two keys: one for masks, one to seal shares."""
-    secure = _secure()
-    agreed = mine.exchange(secure.X25519PublicKey.from_public_bytes(theirs))
-    both = secure.HKDF(algorithm=secure.SHA256(), length=64, salt=session, info=b"fedconformal sums").derive(agreed)
+    with needing("secure"):
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    agreed = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
+    both = HKDF(algorithm=SHA256(), length=64, salt=session, info=b"fedconformal sums").derive(agreed)
     return both[:32], both[32:]
 
 
@@ -92,37 +74,37 @@ def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Coun
     Zeros encrypted are the key stream itself. A key is expanded to one stream only, so its nonce can stay the same; and
     AES-GCM is the one-call form of AES in counter mode, whose tag is of no use here.
     """
-    stream = _secure().AESGCM(key).encrypt(NONCE, bytes((start + words) * dtype.itemsize), None)
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    stream = AESGCM(key).encrypt(NONCE, bytes((start + words) * dtype.itemsize), None)
     return np.frombuffer(stream, dtype=dtype, count=words, offset=start * dtype.itemsize)
 
 
-def span(lengths: Sequence[int], number: int) -> tuple[int, int]:
-    """Return where a round's words start in a mask for all rounds, and how many there are.
-
-    >>> span((16, 16, 8), 2)
-    (32, 8)
-    """
-    return sum(lengths[:number]), lengths[number]
+def span(rounds: Rounds | NoisyRound, number: int) -> tuple[int, int]:
+    """Return where a round's words start in a mask for all rounds, and how many there are."""
+    return sum(rounds.cells(r) for r in range(number)), rounds.cells(number)
 
 
 def seal(key: bytes, share: bytes, about: bytes) -> bytes:
     """Encrypt a share for its holder; `about` (session, round, from, to) is different every time."""
-    sealed: bytes = _secure().ChaCha20Poly1305(key).encrypt(about[-12:], share, about)
-    return sealed
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    return ChaCha20Poly1305(key).encrypt(hashlib.sha256(about).digest()[:12], share, about)
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
     """Decrypt a share; None if it is not what was sent."""
-    secure = _secure()
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
     try:
-        share: bytes = secure.ChaCha20Poly1305(key).decrypt(about[-12:], sealed, about)
-    except secure.InvalidTag:
+        return ChaCha20Poly1305(key).decrypt(hashlib.sha256(about).digest()[:12], sealed, about)
+    except InvalidTag:
         return None
-    return share
 
 
 def about_share(session: bytes, number: int, sender: int, holder: int) -> bytes:
-    """Say in bytes which share this is; the last twelve, different under each key, are its nonce."""
+    """Say in bytes which share this is."""
     return session + number.to_bytes(4, "big") + sender.to_bytes(4, "big") + holder.to_bytes(4, "big")
 
 

@@ -66,10 +66,9 @@ class Rounds:
         """The smallest word in which no sum wraps around."""
         return np.dtype("<u4") if self.wanted.most < 2**32 else np.dtype("<u8")
 
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """How many counts a site sends in each round."""
-        return tuple(1 << width for width in self.widths)
+    def cells(self, number: int) -> int:
+        """How many counts a site sends in this round."""
+        return 1 << self.widths[number]
 
     def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
         """Count the next digit of the scores that start with the digits found, at the site with this number.
@@ -96,8 +95,8 @@ class Rounds:
         """
         if search.answer is not None:
             raise InputError("the threshold has been found; there are no more rounds")
-        if total.shape != (self.lengths[search.number],):
-            raise InputError(f"the sum has {total.size} counts, expected {self.lengths[search.number]}")
+        if total.shape != (self.cells(search.number),):
+            raise InputError(f"the sum has {total.size} counts, expected {self.cells(search.number)}")
         if int(total.sum(dtype=object)) > self.wanted.most:
             raise InputError(
                 f"the sum of round {search.number} is impossible: a site sent something else than its counts"

@@ -50,11 +50,6 @@ class Session:
         return self._circle.near(index, HOLDERS)[:HOLDERS]
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """The number of each site."""
-        return {name: index for index, name in enumerate(self.names)}
-
-    @cached_property
     def _circle(self) -> Circle:
         return circle_of(self.names, bytes.fromhex(self.fingerprint))
 

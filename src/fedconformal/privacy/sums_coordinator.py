@@ -124,7 +124,7 @@ def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordi
             raise InputError(f"site {who!r} answered round {search.number} twice")
         if found.site not in coordinator.present:
             raise InputError(f"site {who!r} dropped out in an earlier round, and stays out")
-        if len(found.counts) != session.rounds.lengths[search.number] * session.rounds.dtype.itemsize:
+        if len(found.counts) != session.rounds.cells(search.number) * session.rounds.dtype.itemsize:
             raise InputError(f"site {who!r} sent {len(found.counts)} bytes of counts")
         if [j for j, _ in found.shares] != session.holders(found.site):
             raise InputError(f"site {who!r} did not share its seed with those it should")
@@ -158,13 +158,12 @@ def finish(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
             raise InputError(f"site {session.names[found.site]!r} revealed round {search.number} twice")
         reveals[found.site] = found
     rounds = session.rounds
-    words = rounds.lengths[search.number]
-    missing = set(range(len(session.names))).difference(answers)
+    words = rounds.cells(search.number)
     total = np.zeros(words, dtype=rounds.dtype)
     for i, found_answer in answers.items():
         total += np.frombuffer(found_answer.counts, dtype=rounds.dtype)
         total -= masks.expand(_seed(session, i, reveals), words, rounds.dtype)
-        lost = missing.intersection(session.neighbours(i)) if missing else missing
+        lost = {j for j in session.neighbours(i) if j not in answers}
         shown = dict(reveals[i].masks) if i in reveals else {}
         if set(shown) != lost or any(len(mask) != words * rounds.dtype.itemsize for mask in shown.values()):
             raise InputError(

@@ -21,7 +21,7 @@ from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal
 from fedconformal.privacy.radix import Counted, Search
 from fedconformal.privacy.session import Session, entered, guarantee_of
 from fedconformal.summaries.base import Origin, described_score
-from fedconformal.validation import Booleans, as_name, as_scores
+from fedconformal.validation import as_name, as_scores
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -78,13 +78,14 @@ def enter(site: Site, seated: bytes) -> Site:
     if site.invite is None or site.session is not None:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     session = entered(site.invite, seated)
-    index = session.places.get(site.name, 0)
-    seat = (session.names[index], session.sizes[index], session.signing[index], session.masking[index])
-    if seat != (site.name, len(site.keys), _public(site.signing), _public(site.masking)):
+    mine = (site.name, len(site.keys), _public(site.signing), _public(site.masking))
+    seats = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
+    if mine not in seats:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
+    index = seats.index(mine)
     agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
     rounds = session.rounds
-    words = sum(rounds.lengths)
+    words = sum(rounds.cells(r) for r in range(len(rounds.widths)))
     mask = np.zeros(words, dtype=rounds.dtype)
     for j, (key, _) in agreed.items():
         stream = masks.expand(key, words, rounds.dtype)
@@ -100,11 +101,12 @@ def answer(site: Site, asked: bytes) -> tuple[Site, bytes]:
     session = _entered(site)
     question = unpack(asked, Question, session.coordinator)
     _check_round(site, question.session, question.number)
-    if site.seed is not None or question.number >= len(session.rounds.lengths):
+    if site.seed is not None or question.number >= len(session.rounds.widths):
         raise InputError(f"round {question.number} has been answered")
-    counts = session.rounds.histogram(Search(question.number, question.prefix), site.keys, site.index)
+    search = Search(question.number, question.prefix)
+    counts = session.rounds.histogram(search, site.keys, site.index)
     seed = os.urandom(16)
-    start, words = masks.span(session.rounds.lengths, question.number)
+    start, words = masks.span(session.rounds, question.number)
     assert site.mask is not None  # noqa: S101
     masked = counts + site.mask[start : start + words] + masks.expand(seed, words, session.rounds.dtype)
     holders = session.holders(site.index)
@@ -124,34 +126,35 @@ def reveal(site: Site, asked: bytes) -> tuple[Site, bytes]:
     if site.seed is None:
         raise InputError(f"round {request.number} has not been answered yet")
     answered = as_present(request.answered, len(session.names))
-    if request.site != site.index or not answered[site.index]:
+    if request.site != site.index or site.index not in answered:
         raise InputError(f"site {site.name!r} answered round {request.number}, and is not among those who did")
-    count = int(answered.sum())
-    if 2 * count <= len(session.names) or count < 3:
-        raise InputError(f"only {count} of {len(session.names)} sites answered; their sum stays hidden")
+    if 2 * len(answered) <= len(session.names) or len(answered) < 3:
+        raise InputError(f"only {len(answered)} of {len(session.names)} sites answered; their sum stays hidden")
     shares = []
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, request.number, sender, site.index)
         share = masks.unseal(site.agreed[sender][1], sealed, about) if sender in site.agreed else None
-        if share is None or not answered[sender]:
+        if share is None or sender not in answered:
             raise InputError(f"a share that is said to come from site number {sender} was altered")
         shares.append((sender, share))
-    start, words = masks.span(session.rounds.lengths, request.number)
+    start, words = masks.span(session.rounds, request.number)
     lost = [
         (j, masks.expand(key, words, session.rounds.dtype, start).tobytes())
         for j, (key, _) in site.agreed.items()
-        if not answered[j]
+        if j not in answered
     ]
     message = Reveal(session.id, request.number, site.index, site.seed, shares, lost)
     return replace(site, seed=None, number=site.number + 1), pack(message, site.signing)
 
 
-def as_present(bits: bytes, count: int) -> Booleans:
-    """Read who answered from a row of bits."""
-    found = np.unpackbits(np.frombuffer(bits, dtype=np.uint8))
-    if len(bits) != (count + 7) // 8 or found[count:].any():
+def as_present(bits: bytes, count: int) -> set[int]:
+    """Read the numbers of those who answered from a row of bits."""
+    if len(bits) != (count + 7) // 8:
         raise InputError("the list of those who answered does not fit the roster")
-    return found[:count].astype(bool)
+    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+    if len(found) and found[-1] >= count:
+        raise InputError("the list of those who answered does not fit the roster")
+    return set(found.tolist())
 
 
 def _entered(site: Site) -> Session:
