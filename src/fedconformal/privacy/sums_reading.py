@@ -36,6 +36,8 @@ class Coordinator:
     """Of the open round."""
     reveals: dict[int, Reveal] = field(default_factory=dict, repr=False)
     """Of the open round, if a site vanished after its answer and has to be recovered."""
+    counted: frozenset[int] = frozenset()
+    """Who answered the last round that was closed: the sum is over them, also if they vanished afterwards."""
     dropped: dict[int, str] = field(default_factory=dict)
     """Who is not there any more, and since when."""
 
