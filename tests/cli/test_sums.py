@@ -138,14 +138,15 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
     assert "'clinic-0' has spent 1 of 1.5; 1 more is over its budget" in again.err
     assert not Path("other.st").exists()
     command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
-    for _ in range(2):
-        for k in range(4):
+    for present in (4, 4, 3, 3):  # one vanishes after its answer, noise and all
+        for k in range(present):
             command.ok("sums", "answer", f"session/to-clinic-{k}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm")
-        done = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
+        done = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(present)])
     assert "epsilon 1 for replacing one calibration row of one site" in done.out
     certificate = fc.load("session/predictor.json").certificate
     assert certificate.privacy is not None
-    assert certificate.privacy["honest_sites"] == 3
+    assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (3, 4)
+    assert "clinic-3 dropped out after its answer in round 0" in done.out
     assert certificate.coverage_at_least >= 0.9
     assert 0.9 <= float(certificate.limit) <= 1
 
