@@ -88,7 +88,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     classes: list[ClassRecord] | None = None
     """For a promise given the class."""
     privacy: dict[str, Any] | None = None
-    """For a release with differential privacy: what is claimed, and what is outside the claim."""
+    """For a release with differential privacy or from sums only: what is claimed, and what is outside the claim."""
     signatures: list[SignatureRecord] | None = None
     """Who sent the summaries, where they were signed."""
     left_out: list[LeftOut] | None = None

@@ -35,12 +35,12 @@ def joined(command: Command) -> list[str]:
     return [f"{k}.fcm" for k in range(5)]
 
 
-def step(command: Command, present: list[int]) -> None:
-    """Let these sites answer what the coordinator wrote, then let it go on."""
+def step(command: Command, present: list[int]) -> str:
+    """Let these sites answer what the coordinator wrote, then let it go on; return what it says."""
     for k in present:
         incoming = f"session/to-{NAMES[k].replace('/', '_')}.fcm"
         command.ok("sums", "answer", incoming, "--state", f"{k}.st", "-o", f"{k}.fcm")
-    command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in present])
+    return command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in present]).out
 
 
 def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
@@ -49,6 +49,8 @@ def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
     assert Path("session/coordinator.state").stat().st_mode & 0o077 == 0
     for _ in range(4):
         step(command, [0, 1, 2, 3, 4])
+    said = step(command, [0, 1, 2, 3, 4])
+    assert "bytes came from 5 sites. The paper quotes O(K/e) bits in all" in said
     predictor = fc.load("session/predictor.json")
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert 0 <= float(predictor.certificate.limit) - float(plain.threshold) < 1e-6
@@ -60,12 +62,32 @@ def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
 
 def test_a_site_may_drop_out(scores: list[np.ndarray], command: Command) -> None:
     command.ok("sums", "advance", "session", *joined(command))
-    for present in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3], [0, 1, 2, 3]):
+    for present in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3], [0, 1, 2, 3]):
         step(command, present)
     certificate = fc.load("session/predictor.json").certificate
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert plain.threshold <= certificate.limit < np.inf
     assert certificate.coverage_at_most == 1.0
+
+
+def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np.ndarray], command: Command) -> None:
+    command.ok("sums", "advance", "session", *joined(command))
+    step(command, [0, 1, 2, 3, 4])
+    step(command, [0, 1, 2, 3, 4])
+    step(command, [0, 1, 2, 3, 4])
+    step(command, [0, 1, 2, 3])  # the last round: one does not answer
+    step(command, [0, 1, 2])  # and another one reveals nothing
+    assert not Path("session/predictor.json").exists()
+    assert not Path("session/to-clinic-d.fcm").exists()
+    step(command, [0, 1, 2])  # the rest opens the shares that it holds
+    certificate = fc.load("session/predictor.json").certificate
+    plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
+    assert plain.threshold <= certificate.limit < np.inf
+    assert certificate.privacy is not None
+    assert certificate.privacy["dropped"] == [
+        {"site": "clinic-d", "when": "after its answer in round 1"},
+        {"site": "clinic/e", "when": "before its answer in round 1"},
+    ]
 
 
 def test_refusals(scores: list[np.ndarray], command: Command) -> None:
@@ -87,7 +109,7 @@ def test_refusals(scores: list[np.ndarray], command: Command) -> None:
     Path("bad.fcm").write_bytes(b"\x93\x01")
     fails("bad.fcm: this is not a file of a sums session", "answer", "bad.fcm", "--state", "0.st", "-o", "0.fcm")
     command.ok("sums", "advance", "session", *answers)
-    fails("expected the message Answer", "advance", "session", *answers)
+    fails("expected the message Deposit", "advance", "session", *answers)
     to_a = ["answer", "session/to-clinic-a.fcm", "--state", "0.st", "-o", "0.fcm"]
     command.ok("sums", *to_a)
     fails("has not joined yet, or has the roster already", *to_a)
@@ -116,7 +138,7 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
     assert "'clinic-0' has spent 1 of 1.5; 1 more is over its budget" in again.err
     assert not Path("other.st").exists()
     command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
-    for _ in range(2):
+    for _ in range(3):
         for k in range(4):
             command.ok("sums", "answer", f"session/to-clinic-{k}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm")
         done = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])

@@ -128,6 +128,23 @@ def test_a_run_goes_on_from_any_stage(method: str, stage: str, whole: Whole, tmp
     assert again["participants"][0]["stage"] == stage
 
 
+def test_sums_give_the_threshold_of_exact_summaries(whole: Whole, tmp_path: Path) -> None:
+    folder, _ = whole("fedavg")
+    more = {"from-stage": "calibrate", "saved-model": str(folder / "model.npz")}
+    exact = run(config_of("fedavg", tmp_path / "exact", kind="exact", **more))
+    sums = run(config_of("fedavg", tmp_path / "sums", privacy="sums", **more))
+    assert sums["threshold"] == exact["threshold"]
+    assert sums["evaluation"] == exact["evaluation"]
+    assert sums["certificate"]["privacy"]["mode"] == "sums"
+    assert list((tmp_path / "sums" / "sites").iterdir()) == []
+    stage = sums["participants"][0]
+    assert (stage["stage"], stage["exchanges"]) == ("calibrate", 18)
+    weights = sum(weight.numel() for weight in build_model().parameters())
+    assert stage["bytes"]["per_site_sent"] < 4 * weights + 10_000  # the model goes out once
+    assert sums["bound"] == exact["bound"]
+    assert sums["bound"]["bits_if_exact"] == SITES * sums["certificate"]["scores"]
+
+
 def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:
     run(config_of("fedavg", tmp_path / "first", rounds=1))
     more = {"from-stage": "linear", "saved-model": str(tmp_path / "first" / "model.npz")}
@@ -141,6 +158,8 @@ def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:
         ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
         ({"method": "central"}, "method is central, which needs all rows in one place"),
         ({"rounds": 0}, "rounds is 0"),
+        ({"privacy": "dp"}, "privacy is 'dp'; on Flower there are none and sums"),
+        ({"privacy": "sums", "guarantee": "every-client"}, "every-client needs every site's own counts"),
         ({"min-sites": 5, "wait": 0.1}, "4 nodes are connected after 0.1 s, at least 5 are needed"),
     ],
 )

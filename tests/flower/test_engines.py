@@ -1,5 +1,6 @@
 """The same app on Flower's simulation engine, and what is left running: nothing."""
 
+import json
 import os
 import stat
 import subprocess
@@ -53,6 +54,20 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert there["certificate"] == here["certificate"]
     assert there["temperature"] == here["temperature"]
     assert there["participants"] == here["participants"]
+    assert left_running(str(tmp_path)) == []
+
+
+def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    once = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run").out
+    assert "The paper quotes O(K/e) bits in all" in once
+    model = tmp_path / "run" / "model.npz"
+    options = ("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--privacy", "sums")
+    here = command.ok(*options, "-o", tmp_path / "here")
+    assert "from sums only, in 8 rounds" in here.out
+    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation", "--json").json
+    assert there["threshold"] == json.loads((tmp_path / "here" / "result.json").read_text())["threshold"]
+    assert there["certificate"]["privacy"]["dropped"] == []
     assert left_running(str(tmp_path)) == []
 
 

@@ -14,6 +14,7 @@ from fedconformal.cli.console import print_json, say, table, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
+from fedconformal.privacy.communication import bound_in_words
 
 flower = typer.Typer(
     name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
@@ -68,6 +69,9 @@ def run(
     root_certificates: Annotated[
         Path | None, typer.Option(help="deployment: the CA's certificate; without it nothing is encrypted.")
     ] = None,
+    privacy: Annotated[
+        str | None, typer.Option(help="sums: the server sees only sums over the sites when it calibrates.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="The model.npz of an earlier run, to begin with.")] = None,
     more: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the app's run config.")
@@ -82,6 +86,8 @@ def run(
     overrides: dict[str, Any] = dict(map(setting, more or ()))
     if from_stage is not None:
         overrides["from-stage"] = from_stage
+    if privacy is not None:
+        overrides["privacy"] = privacy
     if model is not None:
         overrides["saved-model"] = str(model.resolve())
     where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
@@ -117,6 +123,11 @@ def _show(found: dict[str, Any]) -> None:
     certificate, overall = found["certificate"], found["evaluation"]["overall"]
     say(f"Sets hold the truth with probability at least {1 - found['alpha']:.10g} {certificate['promise']}.")
     say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
+    claim = certificate.get("privacy")
+    if claim is not None:
+        say(f"from sums only, in {claim['rounds']} rounds: {claim['claim']}")
+        for one in claim["dropped"]:
+            say(f"{one['site']} dropped out {one['when']} (the promise still covers it): {one['reason']}")
     for one in certificate.get("left_out", []):
         say(f"The promise does not cover {one['site']}: {one['reason']}")
     if overall:
@@ -135,6 +146,7 @@ def _show(found: dict[str, Any]) -> None:
             for one in found["participants"]
         ],
     )
+    say(bound_in_words(found["bound"]))
     for stage in found["participants"]:
         for one in stage["refused"]:
             say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")

@@ -17,6 +17,7 @@ from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.privacy import sums_coordinator as middle
+from fedconformal.privacy.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.radix import SHORT
 from fedconformal.privacy.sums import certified
 from fedconformal.privacy.sums_files import (
@@ -30,6 +31,7 @@ from fedconformal.privacy.sums_files import (
     start_files,
     write_secret,
 )
+from fedconformal.validation import as_alpha
 
 STATE = "coordinator.state"
 
@@ -119,6 +121,8 @@ def advance(
         raise InputError("two sites' names give the same file name; let one of them take another name")
     for name, data in outgoing.items():
         write_bytes(files[name], data)
+    for stale in set(folder.glob("to-*.fcm")) - set(files.values()):
+        stale.unlink()
     if coordinator.search.answer is None:
         write_secret(folder / STATE, state)
         if json:
@@ -129,15 +133,20 @@ def advance(
         return
     predictor = Predictor.of(certified(coordinator))
     predictor.save(folder / "predictor.json")
-    for leftover in (*folder.glob("to-*.fcm"), folder / STATE):
-        leftover.unlink(missing_ok=True)
+    (folder / STATE).unlink()
+    certificate = predictor.certificate
+    bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     if json:
-        print_json({"predictor": str(folder / "predictor.json"), "certificate": predictor.certificate.to_dict()})
+        found = {"certificate": certificate.to_dict(), "bytes_received": state.received, "bound": bound}
+        print_json({"predictor": str(folder / "predictor.json"), **found})
         return
-    say(predictor.certificate.sentence())
-    if predictor.certificate.privacy is not None:
-        say(describe_privacy(predictor.certificate.privacy))
-    say(f"threshold {threshold_text(predictor.certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
+    say(certificate.sentence())
+    if certificate.privacy is not None and "epsilon" in certificate.privacy:
+        say(describe_privacy(certificate.privacy))
+    say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
+    for one in (certificate.privacy or {}).get("dropped", []):
+        say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
+    say(f"{state.received:,} bytes came from {certificate.clients} sites. {bound_in_words(bound)}")
 
 
 def _safe(name: str) -> str:

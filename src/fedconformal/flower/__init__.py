@@ -18,6 +18,8 @@ from fedconformal.flower.client import calibrate_reply, evaluate_reply, keep_pre
 from fedconformal.flower.federation import Federation
 from fedconformal.flower.in_process import InProcessGrid, run_in_process
 from fedconformal.flower.strategy import CheckedFedAvg
+from fedconformal.flower.sums import calibrate_by_sums
+from fedconformal.flower.sums_site import later_step, sums_reply
 
 __all__ = [
     "Calibrated",
@@ -25,11 +27,14 @@ __all__ = [
     "Federation",
     "InProcessGrid",
     "calibrate",
+    "calibrate_by_sums",
     "calibrate_reply",
     "evaluate_reply",
     "gather",
     "keep_predictor",
+    "later_step",
     "pooled_reply",
     "run_in_process",
+    "sums_reply",
     "temperature_reply",
 ]

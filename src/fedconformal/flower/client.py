@@ -18,7 +18,19 @@ from fedconformal import registry
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.files import write_bytes
-from fedconformal.flower.records import ARRAYS, ASK, EXAMPLES, METRICS, SITE, SUMMARY, fingerprint, site_of, site_record
+from fedconformal.flower.records import (
+    ARRAYS,
+    ASK,
+    EXAMPLES,
+    METRICS,
+    SITE,
+    SUMMARY,
+    SUMS,
+    fingerprint,
+    site_of,
+    site_record,
+)
+from fedconformal.flower.sums_site import later_step, sums_reply
 from fedconformal.predictor import Predictor
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary, pool, summarize
@@ -31,6 +43,9 @@ KEPT = "predictor"
 def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
 
+    In a sums session nothing but masked counts is sent, in many messages. Only the first of them has a model; later
+    ones make no use of logits and labels (`later_step` tells).
+
     Args:
         msg: the server's; it says which score, temperature and kind of summary.
         context: says who this site is.
@@ -38,6 +53,8 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
         labels: (n,) class indices.
     """
     asked = dict(msg.content.config_records[ASK])
+    if later_step(msg):
+        return sums_reply(msg, context)
     if fingerprint(msg.content.array_records[ARRAYS]) != asked["model"]:
         raise InputError("the model in the message is not the one that is asked about")
     score: Score = registry.build(json.loads(str(asked["score"])), Score)
@@ -45,7 +62,7 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
     by_class: dict[str, Any] = {"labels": labels, "by_class": True} if asked["by-class"] else {}
     summary = summarize(
         scores,
-        str(asked["kind"]),
+        "exact" if asked["kind"] == SUMS else str(asked["kind"]),
         alpha=asked["alpha"],
         score=score,
         model=str(asked["model"]),
@@ -53,7 +70,7 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
         site=site_of(context).name,
         **by_class,
     )
-    return summary_reply(msg, context, summary)
+    return (sums_reply if asked["kind"] == SUMS else summary_reply)(msg, context, summary)
 
 
 def pooled_reply(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -115,6 +115,22 @@ class Federation:
             look_ahead([reply.content for reply in replies if reply.has_content()])
         return self.sort_out(stage, messages, replies, check)
 
+    def ask_some(
+        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
+    ) -> list[Answer[T]]:
+        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
+        there = set(self.grid.get_node_ids())
+        messages = [
+            Message(content, node, message_type, ttl=self.timeout)
+            for node, content in sorted(contents.items())
+            if node in there
+        ]
+        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
+        found = self.sort_out(stage, messages, replies, check, everybody=False)
+        for node in sorted(contents.keys() - there):
+            self._refuse(self.stages[-1], node, "is not connected any more")
+        return found
+
     def messages(self, content: RecordDict, message_type: str) -> list[Message]:
         """Address the content to every node that is connected."""
         nodes = sorted(self.grid.get_node_ids())
@@ -127,8 +143,13 @@ class Federation:
         messages: Sequence[Message],
         replies: Iterable[Message],
         check: Callable[[RecordDict], T],
+        *,
+        everybody: bool = True,
     ) -> list[Answer[T]]:
-        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on."""
+        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
+
+        `everybody` has been asked, so nodes that were not are gone, and there have to be enough answers.
+        """
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         waiting, answers = set(asked.values()), []
@@ -147,12 +168,12 @@ class Federation:
                 self._refuse(record, node, _reason(error))
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
-        for node in sorted(set(self._known) - set(asked.values())):
+        for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
             self._refuse(record, node, "is not connected any more")
         kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
         for answer in kept:
             record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
-        if len(kept) < self.min_sites:
+        if everybody and len(kept) < self.min_sites:
             whys = "; ".join(f"{site}: {reason}" for site, reason in record.refused[-3:])
             raise InputError(
                 f"{stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys or 'none'})"
@@ -196,8 +217,11 @@ class Federation:
         stage = self.stages[-1]
         stage.exchanges += 1
         stage.messages += len(messages)
-        if messages:  # one content for all
-            stage.sent += size_of(messages[0].content) * len(messages)
+        sizes: dict[int, int] = {}  # mostly one content for all
+        for message in messages:
+            if id(message.content) not in sizes:
+                sizes[id(message.content)] = size_of(message.content)
+            stage.sent += sizes[id(message.content)]
         return stage
 
     def _refuse(self, stage: Stage, node: int, reason: str) -> None:

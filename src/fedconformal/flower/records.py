@@ -20,7 +20,7 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.wire import MAX_SIZE
 from fedconformal.validation import as_name, shown
 
-ARRAYS, ASK, METRICS, SITE, SUMMARY = "arrays", "ask", "metrics", "site", "summary"
+ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
 EXAMPLES = "num-examples"
 NUMBER_BYTES = 8
 C_ORDER = b"'fortran_order': False"

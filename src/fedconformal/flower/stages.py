@@ -4,7 +4,7 @@ After each stage, and each round of training, what is needed to go on lies in th
 goes on from any stage with the saved model:
 
     model.npz        weights, and the temperature once it is known
-    sites/*.fcs      the summaries, for `fedconformal verify`
+    sites/*.fcs      the summaries, for `fedconformal verify`; none from sums
     predictor.json   score, certificate, promise curve
     result.json      threshold, certificate, coverage by site, who took part, bytes
 """
@@ -41,19 +41,23 @@ from fedconformal.flower.records import (
     read_metrics,
 )
 from fedconformal.flower.strategy import CheckedFedAvg
+from fedconformal.flower.sums import calibrate_by_sums
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor, load
+from fedconformal.privacy.communication import quoted_bound
+from fedconformal.privacy.weighted_sum import summable
 from fedconformal.scores import Score
 from fedconformal.training.base import Trainer
 from fedconformal.training.fedprox import FedProx
 from fedconformal.training.logits import npz
 from fedconformal.training.tct import TCT
 from fedconformal.training.temperature import LEAST, MOST, minimise
-from fedconformal.validation import as_temperature
+from fedconformal.validation import as_alpha, as_temperature
 
 logger = logging.getLogger(__name__)
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
+PRIVACY = ("none", "sums")
 ONCE = (1 / MOST, 1 / LEAST, 1.0)
 """Where the search for a temperature begins: asked for in one message."""
 TEMPERATURE = "fedconformal.temperature"
@@ -68,6 +72,7 @@ class RunConfig:
         classes: how many classes there are.
         score: lac, aps or raps.
         guarantee: mixture, exchangeable, every-client, new-client or pac.
+        privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         temperature: whether to fit one.
         min_sites: with fewer sites that answer properly a stage ends in an error.
         min_scores: with fewer scores in all there is no calibration.
@@ -84,6 +89,7 @@ class RunConfig:
     score: str = "raps"
     guarantee: str = "mixture"
     kind: str = "ranks"
+    privacy: str = "none"
     temperature: bool = True
     min_sites: int = 2
     min_scores: int = 1
@@ -116,11 +122,15 @@ class RunConfig:
         return found
 
     def check(self) -> None:
-        """Refuse a stage that there is not, and one that has nothing to begin with."""
+        """Refuse what there is not, and a stage that has nothing to begin with, before anything is trained."""
         if self.from_stage not in STAGES:
             raise InputError(f"from-stage is {self.from_stage!r}; there are {', '.join(STAGES)}")
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
+        if self.privacy not in PRIVACY:
+            raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
+        if self.privacy == "sums":
+            summable(registry.find(self.guarantee, Guarantee)())
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
@@ -224,16 +234,17 @@ class _Run:
 
     def _calibrate(self) -> None:
         config = self.config
-        result = calibrate(
-            self.federation,
-            self.arrays,
-            alpha=config.alpha,
-            score=registry.find(config.score, Score)(),
-            guarantee=registry.find(config.guarantee, Guarantee)(),
-            temperature=self.temperature,
-            kind=config.kind,
-            min_scores=config.min_scores,
-        )
+        asked: dict[str, Any] = {
+            "alpha": config.alpha,
+            "score": registry.find(config.score, Score)(),
+            "guarantee": registry.find(config.guarantee, Guarantee)(),
+            "temperature": self.temperature,
+            "min_scores": config.min_scores,
+        }
+        if config.privacy == "sums":
+            result = calibrate_by_sums(self.federation, self.arrays, **asked)
+        else:
+            result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):
             old.unlink()
         for number, summary in enumerate(result.summaries):
@@ -289,6 +300,7 @@ class _Run:
             "certificate": certificate.to_dict(),
             "evaluation": {"overall": overall, "by_site": self.coverage},
             "participants": self.federation.to_list(),
+            "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
 

@@ -29,8 +29,11 @@ MAX_BYTES = 2**28
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Seed = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-Share = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-"""A share of a seed, sealed: 16 bytes and a tag of 16."""
+Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Sealed = Annotated[bytes, msgspec.Meta(min_length=48, max_length=48)]
+"""Shares of both secrets of a site, and a tag of 16 bytes."""
+Bits = Annotated[bytes, msgspec.Meta(max_length=MAX_SITES // 8 + 1)]
+"""Some of the sites, as a row of bits."""
 Round = Annotated[int, msgspec.Meta(ge=0, lt=64)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SITES)]
 Digits = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -80,17 +83,28 @@ class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     seats: Annotated[list[tuple[Name, int, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
+class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What is needed to do without a site: locked halves of its keys, and for some neighbours sealed shares."""
+
+    letter = "D"
+
+    site: Index
+    halves: bytes
+    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=64)]
+
+
 class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Count the next digit of the scores that start with these."""
+    """Count the next digit of the scores that start with these; masks are for those who are present."""
 
     letter = "Q"
 
     number: Round
     prefix: Digits
+    present: Bits
 
 
 class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """A masked histogram, and sealed shares of the seed of its own mask for some of the neighbours."""
+    """A masked histogram."""
 
     letter = "A"
 
@@ -98,30 +112,47 @@ class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     prefix: Digits
     site: Index
     counts: bytes
-    shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=64)]
 
 
 class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Who answered, and the sealed shares that are for this site."""
+    """Who answered."""
 
     letter = "U"
 
     number: Round
-    site: Index
-    answered: bytes
-    shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=2**10)]
+    answered: Bits
 
 
 class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """A site's own seed, the shares it holds, and this round's masks that it shares with those who did not answer."""
+    """The seed of a site's own mask, and this round's masks that it shares with those who did not answer."""
 
     letter = "V"
 
     number: Round
     site: Index
     seed: Seed
-    shares: Annotated[list[tuple[Index, Seed]], msgspec.Meta(max_length=2**10)]
     masks: Annotated[list[tuple[Index, bytes]], msgspec.Meta(max_length=2**10)]
+
+
+class Lost(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Who vanished after the answer, and the sealed shares of lost sites that are for this one."""
+
+    letter = "L"
+
+    number: Round
+    site: Index
+    vanished: Bits
+    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=2**10)]
+
+
+class Shares(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Opened shares of lost sites: of what their own masks follow from, if they had answered, and of their locks."""
+
+    letter = "S"
+
+    number: Round
+    site: Index
+    shares: Annotated[list[tuple[Index, Share | None, Share]], msgspec.Meta(max_length=2**10)]
 
 
 M = TypeVar("M", bound=Message)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import msgspec
+import numpy as np
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -46,12 +48,35 @@ class Session:
         return self._circle.near(index)
 
     def holders(self, index: int) -> list[int]:
-        """Return the neighbours that hold shares of a site's seeds."""
+        """Return the neighbours that hold shares of a site's secrets."""
         return self._circle.near(index, HOLDERS)[:HOLDERS]
 
     @cached_property
     def _circle(self) -> Circle:
         return circle_of(self.names, bytes.fromhex(self.fingerprint))
+
+    def as_bits(self, sites: Collection[int]) -> bytes:
+        """Write some of the sites as a row of bits."""
+        bits = np.zeros(len(self.names), dtype=np.uint8)
+        bits[list(sites)] = 1
+        return np.packbits(bits).tobytes()
+
+    def of_bits(self, bits: bytes) -> frozenset[int]:
+        """Read a row of bits."""
+        return _of_bits(bits, len(self.names))
+
+    def check_enough(self, answered: Collection[int]) -> None:
+        """Refuse a sum over a few of the sites."""
+        if 2 * len(answered) <= len(self.names) or len(answered) < FEWEST:
+            raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
+def _of_bits(bits: bytes, count: int) -> frozenset[int]:
+    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+    if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
+        raise InputError("a list of sites does not fit the roster")
+    return frozenset(found.tolist())
 
 
 def session_of(invite: Invite, roster: Roster) -> Session:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal.calibration import Calibration
 from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
@@ -25,11 +26,16 @@ from fedconformal.privacy.one_step import one_step
 from fedconformal.privacy.radix import BYTES
 from fedconformal.privacy.released import released, warn_of_too_few
 from fedconformal.privacy.session import Session
+from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.summaries.base import Origin
 
 HIDDEN = (
     " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
     "site, and the sums show how many scores of all sites together lie in ever smaller cells around it."
+)
+DROPPED = (
+    " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
+    "low, and the promise still includes that site."
 )
 
 
@@ -72,45 +78,48 @@ def calibrate_by_sums(
     (0.5, 8)
     """
     coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths, epsilon=epsilon, grid=grid)
-    up = down = 0
-    present, joins = {}, []
+    present, sent = {}, []
     for name, scores in sites.items():
         present[name], joined = ends.join(ends.new_site(name, scores, origin), invitation)
-        joins.append(joined)
-    up += sum(map(len, joins))
-    coordinator, roster = middle.seat(coordinator, joins)
-    down += (len(invitation) + len(roster)) * len(present)
-    present = {name: ends.enter(site, roster) for name, site in present.items()}
+        sent.append(joined)
+    up, down = _bytes(sent), len(invitation)
+    coordinator, roster = middle.seat(coordinator, sent)
+    present, sent = _each(present, ends.enter, roster)
+    up, down = up + _bytes(sent), down + len(roster)
+    coordinator = middle.admit(coordinator, sent)
     while coordinator.search.answer is None:
         question = middle.ask(coordinator)
-        down += len(question) * len(present)
-        answers = {}
-        for name, site in present.items():
-            present[name], answers[name] = ends.answer(site, question)
-        up += sum(map(len, answers.values()))
-        coordinator, requests = middle.collect(coordinator, answers.values())
-        down += sum(map(len, requests.values()))
-        reveals = {}
-        for name, request in requests.items():
-            present[name], reveals[name] = ends.reveal(present[name], request)
-        up += sum(map(len, reveals.values()))
-        coordinator = middle.finish(coordinator, reveals.values())
-    session = coordinator.session
-    assert session is not None  # noqa: S101
+        present, answers = _each(present, ends.answer, question)
+        coordinator, request = middle.collect(coordinator, answers)
+        present, reveals = _each(present, ends.reveal, request)
+        coordinator, _ = middle.finish(coordinator, reveals)  # nobody is lost here
+        up, down = up + _bytes(answers) + _bytes(reveals), down + len(question) + len(request)
     return Sums(
         calibration=certified(coordinator),
-        session=session,
+        session=seated(coordinator),
         rounds=coordinator.search.number,
         bytes_up=round(up / len(present)),
-        bytes_down=round(down / len(present)),
+        bytes_down=down,
     )
 
 
-def certified(coordinator: middle.Coordinator) -> Calibration:
+def _each(
+    sites: dict[str, ends.Site], step: Callable[[ends.Site, bytes], tuple[ends.Site, bytes]], message: bytes
+) -> tuple[dict[str, ends.Site], list[bytes]]:
+    """Let every site take a step; return the sites afterwards, and what they send."""
+    done = {name: step(site, message) for name, site in sites.items()}
+    return {name: site for name, (site, _) in done.items()}, [sent for _, sent in done.values()]
+
+
+def _bytes(messages: list[bytes]) -> int:
+    return sum(map(len, messages))
+
+
+def certified(coordinator: Coordinator) -> Calibration:
     """Write the certificate of a session that has come to its end."""
-    session, threshold, origin = coordinator.session, coordinator.search.answer, coordinator.origin
-    if session is None or threshold is None:
-        raise ValueError("the session has not come to its end")
+    session, threshold, origin = seated(coordinator), coordinator.search.answer, coordinator.origin
+    if threshold is None:
+        raise InputError("the session has not come to its end; there are more rounds to play")
     bound, alpha, sizes, rounds = session.guarantee, session.alpha, session.sizes, session.rounds
     records = [
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
@@ -138,7 +147,7 @@ def certified(coordinator: middle.Coordinator) -> Calibration:
         status="certified",
         promise=bound.promise(session.names),
         assumption=bound.assumption,
-        caveat=bound.caveat + HIDDEN,
+        caveat=bound.caveat + HIDDEN + (DROPPED if coordinator.dropped else ""),
         alpha=float(alpha),
         guarantee=bound.to_dict(),
         threshold=threshold_json(threshold),
@@ -156,5 +165,12 @@ def certified(coordinator: middle.Coordinator) -> Calibration:
         temperature=origin.temperature,
         summaries=records,
         versions=versions(),
+        privacy={
+            "mode": "sums",
+            "claim": "the coordinator saw the name and number of scores of every site, and of the scores only sums",
+            "rounds": coordinator.search.number,
+            "session": session.fingerprint,
+            "dropped": [{"site": session.names[k], "when": when} for k, when in sorted(coordinator.dropped.items())],
+        },
     )
     return Calibration(certificate, lambda: one_step(threshold, lowest))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,31 +21,36 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy import masks
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Roster, Unmask, pack, unpack
+from fedconformal.privacy.messages import (
+    Answer,
+    Deposit,
+    Invite,
+    Lost,
+    Question,
+    Reveal,
+    Roster,
+    Shares,
+    Unmask,
+    pack,
+)
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
-from fedconformal.privacy.radix import EXACT, Search
+from fedconformal.privacy.radix import EXACT, Counted
 from fedconformal.privacy.session import Session, guarantee_of, session_of
-from fedconformal.summaries.base import Origin, score_from
+from fedconformal.privacy.sums_reading import (
+    Coordinator,
+    origin_of,
+    read_answer,
+    read_deposit,
+    read_join,
+    read_reveal,
+    read_shares,
+    seated,
+    to_recover,
+)
 from fedconformal.validation import ALPHA_UNIT, as_alpha
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinator:
-    """What the coordinator knows."""
-
-    signing: Ed25519PrivateKey = field(repr=False)
-    invite: Invite
-    session: Session | None = None
-    search: Search = field(default_factory=Search)
-    present: frozenset[int] = frozenset()
-    """Who has answered every round so far."""
-    origin: Origin = field(default_factory=Origin)
-    """What all sites' scores were made from."""
-    answers: dict[int, Answer] = field(default_factory=dict, repr=False)
-    """Of the open round."""
+    pass
 
 
 def invite(
@@ -77,10 +82,8 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     """Freeze the roster."""
     if coordinator.session is not None:
         raise InputError("the roster is frozen; who comes later waits for another session")
-    joins = [unpack(data, Join) for data in joined]
-    if any(found.session != coordinator.invite.session for found in joins):
-        raise InputError("a site joined another session")
-    origins = [_origin(found) for found in joins]
+    joins = [read_join(coordinator, data) for data in joined]
+    origins = [origin_of(found) for found in joins]
     for found, origin in zip(joins, origins, strict=True):
         if difference := origins[0].difference(origin):
             raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
@@ -90,114 +93,146 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     roster = Roster(coordinator.invite.session, seats)
     session = session_of(coordinator.invite, roster)
     everybody = frozenset(range(len(seats)))
-    seated = replace(coordinator, session=session, search=session.rounds.start, present=everybody, origin=origins[0])
-    return seated, pack(roster, coordinator.signing)
+    begun = replace(coordinator, session=session, search=session.rounds.start, present=everybody, origin=origins[0])
+    return begun, pack(roster, coordinator.signing)
 
 
-def _origin(found: Join) -> Origin:
-    score = None
-    if found.score is not None:
-        score = score_from(*found.score)
-    return Origin(score=score, model=found.model, temperature=found.temperature)
+def admit(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
+    """Take what the sites leave with their neighbours; who leaves nothing is out."""
+    session = seated(coordinator)
+    if coordinator.deposits:
+        raise InputError("the session has begun; who comes later waits for another one")
+    deposits = _each_once(session, [read_deposit(coordinator, data) for data in received], "entered")
+    session.check_enough(deposits)
+    return _without(replace(coordinator, deposits=deposits), set(deposits), "before the first round")
 
 
 def ask(coordinator: Coordinator) -> bytes:
-    """Ask the question of the round."""
-    session = _seated(coordinator)
-    if coordinator.search.answer is not None:
+    """Ask the question of the round, of all who are present."""
+    session, search = seated(coordinator), coordinator.search
+    if not coordinator.deposits:
+        raise InputError("nobody has entered yet")
+    if search.answer is not None:
         raise InputError("the threshold has been found; there are no more rounds")
-    return pack(Question(session.id, coordinator.search.number, coordinator.search.prefix), coordinator.signing)
+    present = session.as_bits(coordinator.present)
+    return pack(Question(session.id, search.number, search.prefix, present), coordinator.signing)
 
 
-def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordinator, dict[str, bytes]]:
-    """Take the answers of a round; return what to ask each of those who sent one."""
-    session, search = _seated(coordinator), coordinator.search
+def collect(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordinator, bytes]:
+    """Take the answers of a round; return what to ask all of those who sent one."""
+    session, number = seated(coordinator), coordinator.search.number
     if coordinator.answers:
-        raise InputError(f"round {search.number} is closed")
-    answers: dict[int, Answer] = {}
-    for data in received:
-        found = unpack(data, Answer, session.signing)
-        if (found.session, found.number, found.prefix) != (session.id, search.number, search.prefix):
-            raise InputError(f"an answer is of another session or round, expected round {search.number}")
-        who = session.names[found.site]
-        if found.site in answers:
-            raise InputError(f"site {who!r} answered round {search.number} twice")
-        if found.site not in coordinator.present:
-            raise InputError(f"site {who!r} dropped out in an earlier round, and stays out")
-        if len(found.counts) != session.rounds.cells(search.number) * session.rounds.dtype.itemsize:
-            raise InputError(f"site {who!r} sent {len(found.counts)} bytes of counts")
-        if [j for j, _ in found.shares] != session.holders(found.site):
-            raise InputError(f"site {who!r} did not share its seed with those it should")
-        answers[found.site] = found
-    bits = np.zeros(len(session.names), dtype=np.uint8)
-    bits[list(answers)] = 1
-    answered = np.packbits(bits).tobytes()
-    held: dict[int, list[tuple[int, bytes]]] = {j: [] for j in answers}
-    for i, found in sorted(answers.items()):
-        for j, sealed in found.shares:
-            if j in held:
-                held[j].append((i, sealed))
-    requests = {
-        session.names[j]: pack(Unmask(session.id, search.number, j, answered, held[j]), coordinator.signing)
-        for j in answers
-    }
-    return replace(coordinator, answers=answers, present=frozenset(answers)), requests
+        raise InputError(f"round {number} is closed")
+    found = [read_answer(coordinator, data) for data in received]
+    answers = _each_once(session, found, f"answered round {number}")
+    session.check_enough(answers)
+    request = Unmask(session.id, number, session.as_bits(answers))
+    return replace(coordinator, answers=answers), pack(request, coordinator.signing)
 
 
-def finish(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
-    """Take off the masks that are left in the sum, and go on to the next round."""
-    session, search, answers = _seated(coordinator), coordinator.search, coordinator.answers
+def finish(coordinator: Coordinator, received: Iterable[bytes]) -> tuple[Coordinator, dict[str, bytes]]:
+    """Take off the masks that are left in the sum, and go on to the next round.
+
+    If sites have vanished after their answers, the round stays open: return what to ask those who hold their shares.
+    """
+    session, number, answers = seated(coordinator), coordinator.search.number, coordinator.answers
     if not answers:
-        raise InputError(f"nobody has answered round {search.number}")
-    reveals: dict[int, Reveal] = {}
-    for data in received:
-        found = unpack(data, Reveal, session.signing)
-        if (found.session, found.number) != (session.id, search.number) or found.site not in answers:
-            raise InputError(f"a reveal is of another session or round, expected round {search.number}")
-        if found.site in reveals:
-            raise InputError(f"site {session.names[found.site]!r} revealed round {search.number} twice")
-        reveals[found.site] = found
-    rounds = session.rounds
-    words = rounds.cells(search.number)
-    total = np.zeros(words, dtype=rounds.dtype)
-    for i, found_answer in answers.items():
-        total += np.frombuffer(found_answer.counts, dtype=rounds.dtype)
-        total -= masks.expand(_seed(session, i, reveals), words, rounds.dtype)
-        lost = {j for j in session.neighbours(i) if j not in answers}
-        shown = dict(reveals[i].masks) if i in reveals else {}
-        if set(shown) != lost or any(len(mask) != words * rounds.dtype.itemsize for mask in shown.values()):
-            raise InputError(
-                f"site {session.names[i]!r} vanished in a round in which a neighbour did, too: start another session"
-            )
-        for j, mask in shown.items():
-            if j > i:
-                total -= np.frombuffer(mask, dtype=rounds.dtype)
-            else:
-                total += np.frombuffer(mask, dtype=rounds.dtype)
-    present = frozenset(answers)
-    return replace(coordinator, search=rounds.advance(search, total, present), answers={}, present=present)
-
-
-def _seed(session: Session, index: int, reveals: dict[int, Reveal]) -> bytes:
-    """Take the seed that a site revealed, or put it together from the shares that its neighbours hold."""
-    if index in reveals:
-        return reveals[index].seed
-    holders = session.holders(index)
-    shares = {
-        place: share
-        for place, j in enumerate(holders)
-        if j in reveals and (share := dict(reveals[j].shares).get(index)) is not None
+        raise InputError(f"nobody has answered round {number}")
+    if coordinator.reveals:
+        raise InputError(f"round {number} waits for shares of those who vanished")
+    reveals = _each_once(session, [read_reveal(coordinator, data) for data in received], f"revealed round {number}")
+    if len(reveals) == len(answers):
+        return _close(replace(coordinator, reveals=reveals), {}, {}), {}
+    if 2 * len(reveals) <= len(session.names):
+        raise InputError(f"only {len(reveals)} of {len(session.names)} sites are left; their sum stays hidden")
+    waiting = replace(coordinator, reveals=reveals)
+    vanished = session.as_bits(answers.keys() - reveals.keys())
+    held: dict[int, list[tuple[int, bytes]]] = {}
+    for i in sorted(to_recover(waiting)):
+        for j, sealed in coordinator.deposits[i].shares:
+            if j in reveals:
+                held.setdefault(j, []).append((i, sealed))
+    requests = {
+        session.names[j]: pack(Lost(session.id, number, j, vanished, shares), coordinator.signing)
+        for j, shares in sorted(held.items())
     }
-    enough = masks.needed(len(holders))
-    if len(shares) < enough:
-        raise InputError(
-            f"site {session.names[index]!r} vanished, and only {len(shares)} of {enough} shares of its seed are there: "
-            "start another session"
-        )
-    return masks.combine(dict(sorted(shares.items())[:enough]))
+    return waiting, requests
 
 
-def _seated(coordinator: Coordinator) -> Session:
-    if coordinator.session is None:
-        raise InputError("there is no roster yet")
-    return coordinator.session
+def recover(coordinator: Coordinator, received: Iterable[bytes]) -> Coordinator:
+    """Put the secrets of lost sites together from shares, and go on to the next round."""
+    session, number = seated(coordinator), coordinator.search.number
+    if not coordinator.reveals:
+        raise InputError(f"nobody has vanished in round {number}")
+    helped = _each_once(session, [read_shares(coordinator, data) for data in received], "opened shares")
+    shares = {j: {i: (own, locking) for i, own, locking in found.shares} for j, found in helped.items()}
+    own, locks = {}, {}
+    for i in sorted(to_recover(coordinator)):
+        holders = session.holders(i)
+        there = [(place, *shares[j][i]) for place, j in enumerate(holders) if j in shares]
+        enough = masks.needed(len(holders))
+        if len(there) < enough:
+            raise InputError(
+                f"site {session.names[i]!r} is lost, and only {len(there)} of {enough} shares of its secrets are "
+                "there: start another session"
+            )
+        locks[i] = masks.combine({place: locking for place, _, locking in there[:enough]})
+        if i in coordinator.answers:
+            own[i] = masks.combine({place: share for place, share, _ in there[:enough] if share is not None})
+    return _close(coordinator, own, locks)
+
+
+def _close(coordinator: Coordinator, own: dict[int, bytes], locks: dict[int, bytes]) -> Coordinator:
+    """Add up the answers of a round, without any masks; what it takes from lost sites has been recovered."""
+    session, search, answers = seated(coordinator), coordinator.search, coordinator.answers
+    rounds, number = session.rounds, search.number
+    start, words = masks.span(rounds, number)
+    total = np.zeros(words, dtype=rounds.dtype)
+    for i, found in answers.items():
+        seed = masks.seed_of(own[i], number) if i in own else coordinator.reveals[i].seed
+        total += np.frombuffer(found.counts, dtype=rounds.dtype)
+        total -= masks.expand(seed, words, rounds.dtype)
+    for i, j, mask in _left_over(coordinator, locks, start, words):
+        if j > i:
+            total -= mask
+        else:
+            total += mask
+    found_next = rounds.advance(search, total, frozenset(answers))
+    done = replace(coordinator, search=found_next, answers={}, reveals={})
+    done = _without(done, set(answers), f"before its answer in round {number}")
+    return _without(done, answers.keys() - own.keys(), f"after its answer in round {number}")
+
+
+def _left_over(
+    coordinator: Coordinator, locks: dict[int, bytes], start: int, words: int
+) -> Iterator[tuple[int, int, Counted]]:
+    """Yield the masks of those who answered with those who did not: revealed, or from both halves of their key."""
+    session, dtype = seated(coordinator), seated(coordinator).rounds.dtype
+    for i, revealed in coordinator.reveals.items():
+        for j, mask in revealed.masks:
+            yield i, j, np.frombuffer(mask, dtype=dtype)
+    halves = {
+        i: dict(zip(session.neighbours(i), masks.unlock(secret, coordinator.deposits[i].halves), strict=True))
+        for i, secret in locks.items()
+    }
+    for i in locks.keys() & coordinator.answers.keys():
+        for j in halves[i].keys() & locks.keys() - coordinator.answers.keys():
+            yield i, j, masks.expand(masks.joined(halves[i][j], halves[j][i]), words, dtype, start)
+
+
+def _without(coordinator: Coordinator, left: set[int], when: str) -> Coordinator:
+    """Go on with those who are left, and note since when the others are not there."""
+    gone = dict.fromkeys(sorted(coordinator.present - left), when)
+    return replace(coordinator, present=frozenset(left), dropped=coordinator.dropped | gone)
+
+
+S = TypeVar("S", Deposit, Answer, Reveal, Shares)
+
+
+def _each_once(session: Session, messages: list[S], did: str) -> dict[int, S]:
+    found: dict[int, S] = {}
+    for message in messages:
+        if message.site in found:
+            raise InputError(f"site {session.names[message.site]!r} {did} twice")
+        found[message.site] = message
+    return found

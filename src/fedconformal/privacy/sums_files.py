@@ -7,7 +7,7 @@ belongs to, so that a step that was interrupted is never taken twice.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.extras import needing
+from fedconformal.privacy.masks import PairKeys
 from fedconformal.privacy.messages import Invite, Key, Seed, unpack
 from fedconformal.privacy.radix import Search
+from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
 
@@ -31,10 +33,14 @@ class SiteState(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
     summary: bytes
     signing: Key
     masking: Key
+    secrets: tuple[Seed, Seed]
     invite: bytes = b""
     roster: bytes = b""
+    agreed: list[tuple[Key, Key, Key]] = []
     number: int = 0
-    seed: Seed | None = None
+    open: bool = False
+    present: list[int] = []
+    may_open: bool = False
 
 
 class CoordinatorState(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -43,28 +49,45 @@ class CoordinatorState(msgspec.Struct, array_like=True, forbid_unknown_fields=Tr
     signing: Key
     invite: bytes
     joins: list[bytes] = []
+    deposits: list[bytes] = []
     number: int = 0
     prefix: int = 0
     below: int = 0
     present: list[int] = []
+    dropped: dict[int, str] = {}
     answers: list[bytes] = []
+    reveals: list[bytes] = []
+    received: int = 0
+    """Bytes from all sites, so far."""
+
+
+STEPS = {b"I": ends.join, b"R": ends.enter, b"Q": ends.answer, b"U": ends.reveal, b"L": ends.open_shares}
+KEPT = {b"I": "invite", b"R": "roster"}
+
+
+def take_step(state: SiteState, message: bytes) -> tuple[SiteState, bytes]:
+    """Take the step that a message from the coordinator asks for; return what to send back."""
+    kind = message[4:5]
+    if kind not in STEPS:
+        raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
+    site, reply = STEPS[kind](_site(state), message)
+    state = msgspec.structs.replace(
+        state,
+        agreed=list(site.agreed.values()),
+        number=site.number,
+        open=site.open,
+        present=sorted(site.present),
+        may_open=site.may_open,
+        **({KEPT[kind]: message} if kind in KEPT else {}),
+    )
+    return state, reply
 
 
 def answer_bundle(state: SiteState, bundle: bytes) -> tuple[SiteState, bytes]:
     """Take all steps that a file from the coordinator asks for; return what to send back."""
     reply = b""
     for message in _decode(bundle, list[bytes], "a file of a sums session"):
-        kind = message[4:5]
-        site = _site(state)
-        if kind == b"I":
-            _, reply = ends.join(site, message)
-            state = msgspec.structs.replace(state, invite=message)
-        elif kind == b"R":
-            ends.enter(site, message)
-            state = msgspec.structs.replace(state, roster=message)
-        else:
-            site, reply = (ends.answer if kind == b"Q" else ends.reveal)(site, message)
-            state = msgspec.structs.replace(state, number=site.number, seed=site.seed)
+        state, reply = take_step(state, message)
     return state, reply
 
 
@@ -74,7 +97,7 @@ def new_state(data: bytes) -> SiteState:
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError("a sums session needs all scores of one named site; summarise with --kind exact --site NAME")
     site = ends.new_site(summary.sites[0], summary.values)
-    return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw())
+    return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw(), site.secrets)
 
 
 def joined_for(state: SiteState) -> tuple[str, float | None]:
@@ -91,29 +114,41 @@ def _site(state: SiteState) -> ends.Site:
         ends.new_site(summary.sites[0], summary.values, summary.origin),
         signing=Ed25519PrivateKey.from_private_bytes(state.signing),
         masking=X25519PrivateKey.from_private_bytes(state.masking),
+        secrets=state.secrets,
         invite=unpack(state.invite, Invite) if state.invite else None,
     )
-    site = ends.enter(site, state.roster) if state.roster else site
-    return replace(site, number=state.number, seed=state.seed)
+    if state.roster:
+        site = ends.take_seat(site, state.roster, (PairKeys(*keys) for keys in state.agreed))
+    return replace(
+        site, number=state.number, open=state.open, present=frozenset(state.present), may_open=state.may_open
+    )
 
 
 def advance_files(
     state: CoordinatorState, received: Sequence[bytes]
-) -> tuple[CoordinatorState, dict[str, bytes], middle.Coordinator]:
+) -> tuple[CoordinatorState, dict[str, bytes], Coordinator]:
     """Take the next step with what the sites sent; return what to send to each of them, nothing at the end."""
     coordinator = _coordinator(state)
     changed = msgspec.structs.replace
+    state = changed(state, received=state.received + sum(map(len, received)))
     if coordinator.session is None:
         coordinator, roster = middle.seat(coordinator, received)
-        state = changed(state, joins=list(received), present=sorted(coordinator.present))
-        if coordinator.search.answer is not None:  # too few scores: nobody is asked
+        if coordinator.search.answer is not None:  # too few scores for the noise: nobody is asked
             return state, {}, coordinator
-        return state, _to_all(coordinator, [roster, middle.ask(coordinator)]), coordinator
-    if not coordinator.answers:
-        coordinator, requests = middle.collect(coordinator, received)
-        state = changed(state, answers=list(received))
-        return state, {name: _encode([message]) for name, message in requests.items()}, coordinator
-    coordinator = middle.finish(coordinator, received)
+        return changed(state, joins=list(received)), _to(coordinator, coordinator.present, roster), coordinator
+    if not coordinator.deposits:
+        coordinator = middle.admit(coordinator, received)
+        state = changed(state, deposits=list(received))
+    elif not coordinator.answers:
+        coordinator, request = middle.collect(coordinator, received)
+        return changed(state, answers=list(received)), _to(coordinator, coordinator.answers, request), coordinator
+    elif not coordinator.reveals:
+        coordinator, requests = middle.finish(coordinator, received)
+        if requests:
+            outgoing = {name: _encode([message]) for name, message in requests.items()}
+            return changed(state, reveals=list(received)), outgoing, coordinator
+    else:
+        coordinator = middle.recover(coordinator, received)
     search = coordinator.search
     if search.answer is not None:
         return state, {}, coordinator
@@ -123,32 +158,44 @@ def advance_files(
         prefix=search.prefix,
         below=search.below,
         present=sorted(coordinator.present),
+        dropped=coordinator.dropped,
         answers=[],
+        reveals=[],
     )
-    return state, _to_all(coordinator, [middle.ask(coordinator)]), coordinator
+    return state, _to(coordinator, coordinator.present, middle.ask(coordinator)), coordinator
 
 
-def start_files(coordinator: middle.Coordinator, invitation: bytes) -> tuple[CoordinatorState, bytes]:
+def start_files(coordinator: Coordinator, invitation: bytes) -> tuple[CoordinatorState, bytes]:
     """Return what the coordinator keeps, and the file that invites the sites."""
     return CoordinatorState(coordinator.signing.private_bytes_raw(), invitation), _encode([invitation])
 
 
-def _coordinator(state: CoordinatorState) -> middle.Coordinator:
+def _coordinator(state: CoordinatorState) -> Coordinator:
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     signing = Ed25519PrivateKey.from_private_bytes(state.signing)
-    coordinator = middle.Coordinator(signing, unpack(state.invite, Invite))
+    coordinator = Coordinator(signing, unpack(state.invite, Invite))
     if not state.joins:
         return coordinator
     coordinator, _ = middle.seat(coordinator, state.joins)
-    search = Search(state.number, state.prefix, state.below)
-    coordinator = replace(coordinator, search=search, present=frozenset(state.present))
-    return middle.collect(coordinator, state.answers)[0] if state.answers else coordinator
+    if not state.deposits:
+        return coordinator
+    coordinator = replace(
+        middle.admit(coordinator, state.deposits),
+        search=Search(state.number, state.prefix, state.below),
+        present=frozenset(state.present),
+        dropped=state.dropped,
+    )
+    if state.answers:
+        coordinator, _ = middle.collect(coordinator, state.answers)
+    if state.reveals:
+        coordinator, _ = middle.finish(coordinator, state.reveals)
+    return coordinator
 
 
-def _to_all(coordinator: middle.Coordinator, messages: list[bytes]) -> dict[str, bytes]:
-    names = coordinator.session.names if coordinator.session else ()
-    return {names[k]: _encode(messages) for k in sorted(coordinator.present)}
+def _to(coordinator: Coordinator, sites: Iterable[int], message: bytes) -> dict[str, bytes]:
+    names = seated(coordinator).names
+    return {names[k]: _encode([message]) for k in sorted(sites)}
 
 
 def _encode(content: Any) -> bytes:
@@ -162,16 +209,26 @@ def _decode(data: bytes, kind: Any, what: str) -> Any:
         raise InputError(f"this is not {what}: {error}") from None
 
 
+def encode_state(state: SiteState | CoordinatorState) -> bytes:
+    """Encode a state; it holds secrets."""
+    return _encode(state)
+
+
+def decode_state(data: bytes, kind: Any) -> Any:
+    """Decode a state."""
+    return _decode(data, kind, "a state of a sums session")
+
+
 def read_state(path: Path, kind: Any) -> Any:
     """Read a state."""
     with naming(path):
-        return _decode(read_bytes(path), kind, "a state of a sums session")
+        return decode_state(read_bytes(path), kind)
 
 
 def write_secret(path: Path, state: SiteState | CoordinatorState) -> None:
     """Write a state so that only its owner can read it."""
     mask = os.umask(0o077)
     try:
-        write_bytes(path, _encode(state))
+        write_bytes(path, encode_state(state))
     finally:
         os.umask(mask)

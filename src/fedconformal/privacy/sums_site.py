@@ -1,12 +1,14 @@
 """A site in a sums session: pure functions from its state and a message to the next state and its answer.
 
 A site answers every round once and reveals once, in order: a coordinator that could ask twice, with another list of
-those who answered, would learn a single site's counts from the difference.
+those who answered, would learn a single site's counts from the difference. Who is out stays out, and of a site that did
+not answer in time no share is ever opened that would unmask a late answer.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,19 @@ from fedconformal.errors import InputError
 from fedconformal.privacy import masks
 from fedconformal.privacy.bit_order import Keys, keys_of
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.messages import Answer, Invite, Join, Question, Reveal, Unmask, pack, unpack
+from fedconformal.privacy.messages import (
+    Answer,
+    Deposit,
+    Invite,
+    Join,
+    Lost,
+    Question,
+    Reveal,
+    Shares,
+    Unmask,
+    pack,
+    unpack,
+)
 from fedconformal.privacy.radix import Counted, Search
 from fedconformal.privacy.session import Session, entered, guarantee_of
 from fedconformal.summaries.base import Origin, described_score
@@ -36,18 +50,24 @@ class Site:
     keys: Keys = field(repr=False)
     signing: Ed25519PrivateKey = field(repr=False)
     masking: X25519PrivateKey = field(repr=False)
+    secrets: tuple[bytes, bytes] = field(repr=False)
+    """From the first follow the seeds of its own masks, the second locks its halves of keys."""
     origin: Origin = field(default_factory=Origin)
     invite: Invite | None = None
     session: Session | None = None
     index: int = -1
-    agreed: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, repr=False)
-    """The keys agreed on with each neighbour."""
+    agreed: dict[int, masks.PairKeys] = field(default_factory=dict, repr=False)
+    """The keys agreed on with each neighbour, nearest first."""
     mask: Counted | None = field(default=None, repr=False)
-    """The sum of the masks with all neighbours, for all rounds."""
+    """The sum of the masks with all neighbours, for all rounds; None if it is not kept."""
     number: int = 0
     """The next round, or the one that is open."""
-    seed: bytes | None = field(default=None, repr=False)
-    """The seed of the open round's own mask; None between rounds."""
+    open: bool = False
+    """Whether the round has been answered, and nothing revealed yet."""
+    present: frozenset[int] = frozenset()
+    """Who was there when this site last heard of it."""
+    may_open: bool = False
+    """Whether shares of sites that were lost in the round before may still be asked for."""
 
 
 def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site:
@@ -57,7 +77,8 @@ def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     as_name(name, "site")
     keys = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
-    return Site(name, keys_of(as_scores(scores)), *keys, origin or Origin())
+    secrets = os.urandom(masks.SECRET), os.urandom(masks.SECRET)
+    return Site(name, keys_of(as_scores(scores)), *keys, secrets, origin or Origin())
 
 
 def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
@@ -73,8 +94,8 @@ def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
     return replace(site, invite=invite), pack(message, site.signing)
 
 
-def enter(site: Site, seated: bytes) -> Site:
-    """Find the neighbours on the roster, and agree on keys with them."""
+def take_seat(site: Site, seated: bytes, agreed: Iterable[masks.PairKeys] | None = None) -> Site:
+    """Find the neighbours on the roster, and agree on keys with them, unless these are known already."""
     if site.invite is None or site.session is not None:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     session = entered(site.invite, seated)
@@ -83,84 +104,129 @@ def enter(site: Site, seated: bytes) -> Site:
     if mine not in seats:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
     index = seats.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
-    rounds = session.rounds
-    words = sum(rounds.cells(r) for r in range(len(rounds.widths)))
-    mask = np.zeros(words, dtype=rounds.dtype)
-    for j, (key, _) in agreed.items():
-        stream = masks.expand(key, words, rounds.dtype)
-        if j > index:
-            mask += stream
-        else:
-            mask -= stream
-    return replace(site, session=session, index=index, agreed=agreed, mask=mask)
+    near = session.neighbours(index)
+    if agreed is None:
+        agreed = [masks.pair_keys(site.masking, session.masking[j], session.id) for j in near]
+    everybody = frozenset(range(len(seats)))
+    return replace(site, session=session, index=index, agreed=dict(zip(near, agreed, strict=True)), present=everybody)
+
+
+def enter(site: Site, seated: bytes) -> tuple[Site, bytes]:
+    """Take a seat, and leave with some neighbours what is needed should this site be lost."""
+    site = take_seat(site, seated)
+    session, index = _entered(site)
+    words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
+    site = replace(site, mask=_added(site, site.agreed, 0, words))
+    holders = session.holders(index)
+    both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
+    shares = [
+        (j, masks.seal(site.agreed[j].seal, own + locking, masks.about_share(session.id, index, j)))
+        for j, (own, locking) in zip(holders, both, strict=True)
+    ]
+    halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in site.agreed.items()])
+    return site, pack(Deposit(session.id, index, halves, shares), site.signing)
 
 
 def answer(site: Site, asked: bytes) -> tuple[Site, bytes]:
-    """Count, mask, and share the seed of the own mask."""
-    session = _entered(site)
+    """Count, and mask."""
+    session, index = _entered(site)
     question = unpack(asked, Question, session.coordinator)
     _check_round(site, question.session, question.number)
-    if site.seed is not None or question.number >= len(session.rounds.widths):
+    if site.open or question.number >= len(session.rounds.widths):
         raise InputError(f"round {question.number} has been answered")
+    present = _left(site, question.present)
     search = Search(question.number, question.prefix)
-    counts = session.rounds.histogram(search, site.keys, site.index)
-    seed = os.urandom(16)
-    start, words = masks.span(session.rounds, question.number)
-    assert site.mask is not None  # noqa: S101
-    masked = counts + site.mask[start : start + words] + masks.expand(seed, words, session.rounds.dtype)
-    holders = session.holders(site.index)
-    shares = [
-        (j, masks.seal(site.agreed[j][1], share, masks.about_share(session.id, question.number, site.index, j)))
-        for j, share in zip(holders, masks.split(seed, len(holders)), strict=True)
-    ]
-    message = Answer(session.id, question.number, question.prefix, site.index, masked.tobytes(), shares)
-    return replace(site, seed=seed), pack(message, site.signing)
+    counts = session.rounds.histogram(search, site.keys, index)
+    masked = counts + _mask(site, present)
+    masked += masks.expand(masks.seed_of(site.secrets[0], question.number), len(counts), session.rounds.dtype)
+    message = Answer(session.id, question.number, question.prefix, index, masked.tobytes())
+    return replace(site, open=True, present=present, may_open=False), pack(message, site.signing)
 
 
 def reveal(site: Site, asked: bytes) -> tuple[Site, bytes]:
-    """Reveal the own seed, the shares held for others who answered, and the masks shared with those who did not."""
-    session = _entered(site)
+    """Reveal the seed of the own mask, and the masks shared with those who did not answer."""
+    session, index = _entered(site)
     request = unpack(asked, Unmask, session.coordinator)
     _check_round(site, request.session, request.number)
-    if site.seed is None:
+    if not site.open:
         raise InputError(f"round {request.number} has not been answered yet")
-    answered = as_present(request.answered, len(session.names))
-    if request.site != site.index or site.index not in answered:
-        raise InputError(f"site {site.name!r} answered round {request.number}, and is not among those who did")
-    if 2 * len(answered) <= len(session.names) or len(answered) < 3:
-        raise InputError(f"only {len(answered)} of {len(session.names)} sites answered; their sum stays hidden")
-    shares = []
-    for sender, sealed in request.shares:
-        about = masks.about_share(session.id, request.number, sender, site.index)
-        share = masks.unseal(site.agreed[sender][1], sealed, about) if sender in site.agreed else None
-        if share is None or sender not in answered:
-            raise InputError(f"a share that is said to come from site number {sender} was altered")
-        shares.append((sender, share))
+    answered = _left(site, request.answered)
     start, words = masks.span(session.rounds, request.number)
-    lost = [
-        (j, masks.expand(key, words, session.rounds.dtype, start).tobytes())
-        for j, (key, _) in site.agreed.items()
-        if j not in answered
+    missing = [
+        (j, masks.expand(keys.mask, words, session.rounds.dtype, start).tobytes())
+        for j, keys in site.agreed.items()
+        if j in site.present and j not in answered
     ]
-    message = Reveal(session.id, request.number, site.index, site.seed, shares, lost)
-    return replace(site, seed=None, number=site.number + 1), pack(message, site.signing)
+    seed = masks.seed_of(site.secrets[0], request.number)
+    message = Reveal(session.id, request.number, index, seed, missing)
+    done = replace(site, open=False, number=site.number + 1, present=answered, may_open=True)
+    return done, pack(message, site.signing)
 
 
-def as_present(bits: bytes, count: int) -> set[int]:
-    """Read the numbers of those who answered from a row of bits."""
-    if len(bits) != (count + 7) // 8:
-        raise InputError("the list of those who answered does not fit the roster")
-    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
-    if len(found) and found[-1] >= count:
-        raise InputError("the list of those who answered does not fit the roster")
-    return set(found.tolist())
+def open_shares(site: Site, asked: bytes) -> tuple[Site, bytes]:
+    """Open the shares held for lost sites: of both secrets if they had answered, of the lock alone if not."""
+    session, index = _entered(site)
+    request = unpack(asked, Lost, session.coordinator)
+    if request.session != session.id or request.number != site.number - 1 or not site.may_open:
+        raise InputError(f"shares of sites lost in round {request.number} are not to be opened now")
+    vanished = session.of_bits(request.vanished)
+    left = site.present - vanished
+    if request.site != index or index not in left or not vanished <= site.present:
+        raise InputError("the list of those who vanished after their answer cannot be right")
+    if 2 * len(left) <= len(session.names):
+        raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
+    opened = []
+    for sender, sealed in request.shares:
+        about = masks.about_share(session.id, sender, index)
+        share = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
+        if share is None or sender in left:
+            raise InputError(f"a share of site number {sender} was altered, or the site is not lost")
+        own, locking = share[: masks.SECRET], share[masks.SECRET :]
+        opened.append((sender, own if sender in vanished else None, locking))
+    message = Shares(session.id, request.number, index, opened)
+    return replace(site, present=left, may_open=False), pack(message, site.signing)
 
 
-def _entered(site: Site) -> Session:
+def _left(site: Site, bits: bytes) -> frozenset[int]:
+    """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
+    session, index = _entered(site)
+    left = session.of_bits(bits)
+    if index not in left or (left is not site.present and not left <= site.present):
+        raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
+    session.check_enough(left)
+    near = len(left & site.agreed.keys())
+    if 3 * near < len(site.agreed):
+        raise InputError(f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind")
+    return left
+
+
+def _mask(site: Site, present: frozenset[int]) -> Counted:
+    """Return the sum of this round's masks with those neighbours who are present."""
+    session, _ = _entered(site)
+    start, words = masks.span(session.rounds, site.number)
+    if site.mask is None:
+        return _added(site, present & site.agreed.keys(), start, words)
+    found: Counted = site.mask[start : start + words] - _added(site, site.agreed.keys() - present, start, words)
+    return found
+
+
+def _added(site: Site, neighbours: Iterable[int], start: int, words: int) -> Counted:
+    """Add up the masks shared with these: of the two who share one, the first adds it and the second subtracts it."""
+    session, index = _entered(site)
+    total = np.zeros(words, dtype=session.rounds.dtype)
+    for j in neighbours:
+        stream = masks.expand(site.agreed[j].mask, words, session.rounds.dtype, start)
+        if j > index:
+            total += stream
+        else:
+            total -= stream
+    return total
+
+
+def _entered(site: Site) -> tuple[Session, int]:
     if site.session is None:
         raise InputError(f"site {site.name!r} has no roster yet")
-    return site.session
+    return site.session, site.index
 
 
 def _check_round(site: Site, session: bytes, number: int) -> None:
