@@ -1,7 +1,7 @@
 """Sums only, with and without masks, and a private release: seconds, bytes, and a ratio to one np.sort.
 
-Everybody runs in one process, so the seconds are those of all sites and the coordinator together. Beside the bytes
-stands K/e, the order of bits that Huang et al. (2011, Theorem 3, quoted in the paper's appendix) need for an
+Everybody runs in one process, so the seconds (of one core) are those of all sites and the coordinator together. Beside
+the bytes stands K/e, the order of bits that Huang et al. (2011, Theorem 3, quoted in the paper's appendix) need for an
 e-approximate quantile: a bound without its constant, for a randomised sampler, while sums give the exact score.
 """
 
@@ -10,6 +10,7 @@ e-approximate quantile: a bound without its constant, for a randomised sampler, 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from fractions import Fraction
 
@@ -20,12 +21,14 @@ from fedconformal.guarantees import Mixture
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.bit_order import keys_of
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
-from fedconformal.privacy.radix import BYTES, EXACT, SHORT, Rounds, Search, advance, histogram
+from fedconformal.privacy.radix import BYTES, EXACT, SHORT, Rounds, Search
 from fedconformal.privacy.weighted_sum import weighted_sum
 from fedconformal.summaries import summarize
 
 ROWS = 200
 ALPHA = Fraction(1, 10)
+NOISY = ()
+"""One round of noisy counts instead."""
 ERROR = 0.001
 """The e of the bound; exact order statistics have none."""
 
@@ -38,30 +41,31 @@ def plain(sites: list[np.ndarray]) -> tuple[float, int]:
     sent = 0
     while search.answer is None:
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part in keys:
-            total += histogram(rounds, search, part, 1)
+        for index, part in enumerate(keys):
+            total += rounds.histogram(search, part, index)
         sent += total.nbytes
-        search = advance(rounds, search, total)
+        search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer, sent
 
 
-def sums() -> list[dict[str, object]]:
+def sums(counts: tuple[int, ...]) -> list[dict[str, object]]:
     """Measure sessions of more and more sites."""
     found: list[dict[str, object]] = []
     rng = np.random.default_rng(0)
-    for count in (10, 1_000, 10_000):
+    for count in counts:
         sites = [rng.random(ROWS) for _ in range(count)]
-        bound = math.ceil(count / ERROR / 8)
-        start = time.perf_counter()
+        named = {f"site-{k}": site for k, site in enumerate(sites)}
+        bound = {"K/e, bytes in all": math.ceil(count / ERROR / 8)}
+        start = time.process_time()
         _, sent = plain(sites)
-        row = {"sites": count, "rounds": len(EXACT), "masks": "no", "seconds": time.perf_counter() - start}
-        found.append({**row, "bytes up a site": sent, "K/e, bytes in all": bound})
-        for widths in (EXACT, BYTES, SHORT) if count <= 1_000 else ():
-            named = {f"site-{k}": site for k, site in enumerate(sites)}
-            start = time.perf_counter()
-            result = calibrate_by_sums(named, widths=widths)
-            row = {"sites": count, "rounds": len(widths), "masks": "yes", "seconds": time.perf_counter() - start}
-            found.append({**row, "bytes up a site": result.bytes_up, "K/e, bytes in all": bound})
+        row = {"sites": count, "rounds": len(EXACT), "masks": "no", "seconds": time.process_time() - start}
+        found.append({**row, "bytes up a site": sent, **bound})
+        for widths in (EXACT, BYTES, SHORT, NOISY) if count <= 1_000 else (EXACT, NOISY):
+            start = time.process_time()
+            result = calibrate_by_sums(named, epsilon=1) if widths == NOISY else calibrate_by_sums(named, widths=widths)
+            masks = "and noise" if widths == NOISY else "yes"
+            row = {"sites": count, "rounds": result.rounds, "masks": masks, "seconds": time.process_time() - start}
+            found.append({**row, "bytes up a site": result.bytes_up, **bound})
     return found
 
 
@@ -81,8 +85,8 @@ def private() -> dict[str, float]:
 
 
 def main() -> None:
-    """Print both tables and save them."""
-    rows = sums()
+    """Print both tables and save them; numbers of sites may be given instead of the usual ones."""
+    rows = sums(tuple(map(int, sys.argv[1:])) or (10, 1_000, 10_000))
     table(list(rows[0]), [list(row.values()) for row in rows])
     fastest = private()
     print(f"\nprivate release of 1,000,000 scores: {fastest['release'] / fastest['np.sort']:.2f} times one np.sort")

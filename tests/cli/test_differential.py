@@ -1,4 +1,4 @@
-"""calibrate --privacy dp: a threshold, its certificate, and a ledger that is kept."""
+"""Differential privacy on the command line: thresholds, their certificates, and ledgers that are kept."""
 
 from __future__ import annotations
 
@@ -57,3 +57,108 @@ def test_refusals(sites: list[str], command: Command, options: list[str], proble
     assert done.code == 2
     assert problem in done.err
     assert not Path("p.json").exists()
+
+
+def rows(k: int, count: int = 900) -> list[str]:
+    """Write a site's probabilities and labels; return the files."""
+    rng = np.random.default_rng(k)
+    probs = rng.dirichlet(np.ones(4), size=count)
+    np.save(f"probs-{k}.npy", probs)
+    np.save(f"labels-{k}.npy", np.array([rng.choice(4, p=row) for row in probs]))
+    return [f"probs-{k}.npy", f"labels-{k}.npy"]
+
+
+LOCAL = ["--privacy", "local", "--epsilon", "2", "--ledger", "site.json"]
+
+
+@pytest.fixture
+def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    Path("site.json").write_text('{"budget": 3, "entries": []}')
+    for k in range(2):
+        done = command.ok("summarize", *rows(k), "--score", "lac", *LOCAL, "-o", f"clinic-{k}.fcn")
+        assert "noisy summary of 900 scores" in done.out
+    return ["clinic-0.fcn", "clinic-1.fcn"]
+
+
+def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Command) -> None:
+    assert [(entry.data, entry.epsilon) for entry in read_ledger(Path("site.json")).entries] == [
+        ("clinic-0", 2.0),
+        ("clinic-1", 2.0),
+    ]
+    done = command.ok("calibrate", *noisy, "--privacy", "local", "-o", "p.json")
+    assert "epsilon 2 for replacing one calibration row of one site" in done.out
+    predictor = fc.load("p.json")
+    assert predictor.score == fc.LAC()
+    assert predictor.certificate.status == "certified"
+    assert predictor.certificate.coverage_at_least >= 0.9
+    assert "what each site sends" in predictor.certificate.privacy["definition"]  # type: ignore[index]
+    command.ok("predict", "p.json", "probs-0.npy", "-o", "sets.npz")
+    again = command("summarize", "probs-0.npy", "labels-0.npy", *LOCAL, "-o", "clinic-0.fcn")
+    assert again.code == 2
+    assert "'clinic-0' has spent 2 of 3; 2 more is over its budget" in again.err
+
+
+def test_another_grid(noisy: list[str], command: Command) -> None:
+    Path("grid.csv").write_text("0.5\n0.9\n0.95\n1\ninf\n")
+    options = ["--score", "lac", "--privacy", "local", "--epsilon", "2", "--grid", "grid.csv"]
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", *options, "-o", "a.fcn")
+    command.ok("calibrate", "a.fcn", "--privacy", "local", "-o", "p.json")
+    assert fc.load("p.json").certificate.privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]  # type: ignore[index]
+    done = command("calibrate", "a.fcn", noisy[1], "--privacy", "local", "-o", "q.json")
+    assert done.code == 2
+    assert "another grid or epsilon" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--privacy", "local"], "--privacy local needs --epsilon"),
+        (["--epsilon", "1"], "--epsilon goes with --privacy local"),
+        (["--ledger", "site.json"], "--ledger goes with --privacy local"),
+        (["--grid", "grid.csv"], "--grid goes with --privacy local"),
+        ([*LOCAL, "--kind", "exact"], "leave out --kind, --by-class and --chunks"),
+        ([*LOCAL, "--by-class"], "leave out --kind, --by-class and --chunks"),
+        (["--privacy", "local", "--epsilon", "none"], "epsilon is none"),
+        (["--privacy", "local", "--epsilon", "1", "--grid", "labels-0.npy"], "labels-0.npy: grid: expected 2 to 4096"),
+        (["--privacy", "local", "--epsilon", "1", "--ledger", "none.json"], "none.json: cannot be read"),
+    ],
+)
+def test_refusals_at_a_site(noisy: list[str], command: Command, options: list[str], problem: str) -> None:
+    done = command("summarize", "probs-0.npy", "labels-0.npy", *options, "-o", "x.fcn")
+    assert done.code == 2
+    assert problem in done.err
+    assert not Path("x.fcn").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "problem"),
+    [
+        (["clinic-0.fcn"], [], "clinic-0.fcn: this is not a fedconformal summary"),
+        (["clinic-0.fcn"], ["--privacy", "local", "--epsilon", "1"], "give them to summarize, at the sites"),
+        (["clinic-0.fcn"], ["--privacy", "local", "--by-class"], "is not there with differential privacy"),
+        (["probs-0.npy"], ["--privacy", "local"], "probs-0.npy: this is not a noisy histogram"),
+        (["clinic-0.fcn", "clinic-0.fcn"], ["--privacy", "local"], "of one or more sites, each once"),
+        (["clinic-0.fcn"], ["--privacy", "local", "--signed", "site.json"], "--signed does not go with --privacy"),
+    ],
+)
+def test_refusals_at_the_coordinator(
+    noisy: list[str], command: Command, files: list[str], options: list[str], problem: str
+) -> None:
+    done = command("calibrate", *files, *options, "-o", "p.json")
+    assert done.code == 2
+    assert problem in done.err
+    assert not Path("p.json").exists()
+
+
+def test_a_run_has_a_noisy_file_for_each_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels, clients = rng.integers(0, 3, 600), np.arange(600) % 2
+    np.savez("logits.npz", val_logits=rng.normal(size=(600, 3)), val_labels=labels, val_clients=clients)
+    Path("site.json").write_text('{"budget": 2, "entries": []}')
+    command.ok("summarize", "logits.npz", *LOCAL, "-o", "out")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["client-0.fcn", "client-1.fcn"]
+    assert [entry.data for entry in read_ledger(Path("site.json")).entries] == ["client-0", "client-1"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.privacy import read_ledger
 from tests.cli.command import Command
 
 NAMES = ["clinic-a", "clinic-b", "clinic-c", "clinic-d", "clinic/e"]
@@ -112,3 +113,57 @@ def test_refusals(scores: list[np.ndarray], command: Command) -> None:
     to_a = ["answer", "session/to-clinic-a.fcm", "--state", "0.st", "-o", "0.fcm"]
     command.ok("sums", *to_a)
     fails("has not joined yet, or has the roster already", *to_a)
+
+
+def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """One round, each site's ledger charged as it joins, and a certificate with epsilon."""
+    monkeypatch.chdir(tmp_path)
+    for k in range(4):
+        summary = fc.summarize(np.random.default_rng(k).random(600), "exact", site=f"clinic-{k}", score=fc.LAC())
+        Path(f"{k}.fcs").write_bytes(summary.to_bytes())
+        Path(f"{k}.json").write_text('{"budget": 1.5, "entries": []}')
+    command.ok("sums", "start", "session", "--epsilon", "1")
+
+    def join(k: int, state: str) -> list[str]:
+        files = ["--summary", f"{k}.fcs", "--state", state, "-o", f"{k}.fcm", "--ledger", f"{k}.json"]
+        return ["sums", "answer", "session/invite.fcm", *files]
+
+    for k in range(4):
+        assert "joined for epsilon 1" in command.ok(*join(k, f"{k}.st")).out
+    assert [(e.data, e.epsilon, e.purpose) for e in read_ledger(Path("0.json")).entries] == [
+        ("clinic-0", 1.0, "noisy sum")
+    ]
+    again = command(*join(0, "other.st"))
+    assert again.code == 2
+    assert "'clinic-0' has spent 1 of 1.5; 1 more is over its budget" in again.err
+    assert not Path("other.st").exists()
+    command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
+    for _ in range(3):
+        for k in range(4):
+            command.ok("sums", "answer", f"session/to-clinic-{k}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm")
+        done = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
+    assert "epsilon 1 for replacing one calibration row of one site" in done.out
+    certificate = fc.load("session/predictor.json").certificate
+    assert certificate.privacy is not None
+    assert certificate.privacy["honest_sites"] == 3
+    assert certificate.coverage_at_least >= 0.9
+    assert 0.9 <= float(certificate.limit) <= 1
+
+
+def test_noise_that_too_few_scores_cannot_bear(scores: list[np.ndarray], command: Command) -> None:
+    Path("grid.csv").write_text("0.5\n0.9\n1\ninf\n")
+    command.ok("sums", "start", "session", "--epsilon", "0.1", "--grid", "grid.csv")
+    for k in range(3):
+        files = ["--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm"]
+        command.ok("sums", "answer", "session/invite.fcm", *files)
+    done = command.ok("sums", "advance", "session", "0.fcm", "1.fcm", "2.fcm")
+    assert "cannot be promised from 120 scores with epsilon=0.1" in done.err
+    assert fc.load("session/predictor.json").certificate.threshold == "inf"
+    for options, problem in (
+        (["--grid", "grid.csv"], "--grid goes with --epsilon"),
+        (["--epsilon", "0"], "epsilon is 0"),
+        (["--epsilon", "1", "--guarantee", "pac"], "pac is not there with differential privacy"),
+    ):
+        refused = command("sums", "start", "other", *options)
+        assert refused.code == 2
+        assert problem in refused.err

@@ -9,22 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedconformal.privacy.local_dp import (
-    MOVED,
-    NoisyHistogram,
-    _noise,
-    calibrate_locally,
-    noisy_histogram,
-    tail_margin,
-)
-from tests.contracts.tools import refusal, refused
+import fedconformal as fc
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
+from fedconformal.privacy.noise import MOVED, laplace
+from tests.contracts.tools import maybe_infeasible, refusal, refused
 
 GRID = [*np.linspace(0.05, 1, 20).tolist(), math.inf]
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(1, 3)])
-def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
-    assert 0.999 * epsilon < _noise(epsilon).map(MOVED) <= epsilon
 
 
 def test_replacing_a_row_moves_one_count() -> None:
@@ -37,19 +27,11 @@ def test_replacing_a_row_moves_one_count() -> None:
 
 
 def test_the_noise_is_as_wide_as_it_should_be() -> None:
-    noise = np.array(_noise(Fraction(1))([0] * 20_000))
+    noise = np.array(laplace(Fraction(1))([0] * 20_000))
     p = math.exp(-1 / 2)
     variance = 2 * p / (1 - p) ** 2
     assert abs(noise.var() / variance - 1) < 0.1
     assert abs(noise.mean()) < 5 * math.sqrt(variance / len(noise))
-
-
-def test_the_margin_bounds_the_tail() -> None:
-    terms, failure = 60, Fraction(1, 16)
-    margin = tail_margin(Fraction(1), terms, 1, failure)
-    sums = np.array(_noise(Fraction(1))([0] * terms * 2000)).reshape(2000, terms).sum(axis=1)
-    assert (sums > margin).mean() <= failure
-    assert (sums > margin / 4).mean() > failure  # and it is not much too wide
 
 
 @pytest.mark.parametrize("epsilon", [1, 10])
@@ -62,15 +44,31 @@ def test_coverage_is_within_the_certificate(epsilon: int) -> None:
             for power in (1.0, 0.5)
         ]
         found = calibrate_locally([NoisyHistogram.from_bytes(site.to_bytes()) for site in sites])
-        q = min(found.threshold, 1.0)
+        q = min(float(found.threshold), 1.0)
         coverages.append((q + q**2) / 2)
-        assert found.coverage >= 0.9
+        assert found.certificate.coverage_at_least >= 0.9
     assert np.mean(coverages) >= 0.9
     assert np.mean(coverages) < 1
 
 
 def test_too_few_rows_take_every_label() -> None:
-    assert calibrate_locally([noisy_histogram([0.1] * 20, epsilon=0.1, site="a")]).threshold == math.inf
+    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised from 20 scores"):
+        assert calibrate_locally([noisy_histogram([0.1] * 20, epsilon=0.1, site="a")]).threshold == math.inf
+
+
+def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
+    rng = np.random.default_rng(1)
+    origin = fc.summarize([0.1], score=fc.LAC(), model="m", temperature=1.5).origin
+    sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, origin=origin) for name in ("a", "b")]
+    predictor = fc.Predictor.of(calibrate_locally(sites, alpha=0.2, guarantee=fc.Exchangeable()))
+    certificate = fc.Predictor.from_bytes(predictor.to_bytes()).certificate
+    assert certificate.privacy is not None
+    assert certificate.privacy["epsilon"] == 1.0
+    assert "what each site sends" in certificate.privacy["definition"]
+    assert certificate.privacy["coverage"] == certificate.coverage_at_least >= 0.8
+    assert (certificate.model, certificate.temperature, predictor.score) == ("m", 1.5, fc.LAC())
+    assert certificate.summaries[0].kind == "noisy"
+    assert certificate.limit in sites[0].grid
 
 
 def test_refusals() -> None:
@@ -79,9 +77,22 @@ def test_refusals() -> None:
         calibrate_locally([a, a])
     with refused("another grid or epsilon"):
         calibrate_locally([a, noisy_histogram([0.1], epsilon=2, site="c", grid=GRID)])
-    assert calibrate_locally([a, b], alpha=1e-15).threshold == math.inf
+    with refused("every-client is not there with differential privacy"):
+        calibrate_locally([a, b], guarantee=fc.EveryClient())
+    other = noisy_histogram([0.1], epsilon=1, site="c", grid=GRID, origin=fc.summarize([0.1], model="m").origin)
+    with refused("'a' and 'c' do not go together"):
+        calibrate_locally([a, other])
+    with maybe_infeasible():
+        assert calibrate_locally([a, b], alpha=1e-15).threshold == math.inf
     data = a.to_bytes()
     for bad in (b"", data[:-1], data + b"\0", b"FCX1" + data[4:], data[:4] + b"\x90"):
         refusal(lambda bad=bad: NoisyHistogram.from_bytes(bad))  # type: ignore[misc]
-    for changed in ({"counts": a.counts[:-1]}, {"grid": a.grid[::-1]}, {"size": 0}, {"epsilon": -1.0}, {"site": "\n"}):
+    for changed in (
+        {"counts": a.counts[:-1]},
+        {"grid": a.grid[::-1]},
+        {"size": 0},
+        {"epsilon": -1.0},
+        {"site": "\n"},
+        {"score": ("none", ())},
+    ):
         refusal(lambda changed=changed: NoisyHistogram.from_bytes(msgspec.structs.replace(a, **changed).to_bytes()))  # type: ignore[misc]

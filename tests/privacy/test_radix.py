@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.privacy.bit_order import keys_of, score_of
-from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search, advance, histogram
+from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search
 from fedconformal.privacy.weighted_sum import MOST, WeightedSum, weighted_sum
 from fedconformal.validation import Floats, as_alpha
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
@@ -33,9 +34,9 @@ def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, 
     keys = [keys_of(part) for part in scores]
     while search.answer is None:
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part, weight in zip(keys, wanted.weights, strict=True):
-            total += histogram(rounds, search, part, weight)
-        search = advance(rounds, search, total)
+        for index, part in enumerate(keys):
+            total += rounds.histogram(search, part, index)
+        search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer
 
 
@@ -62,15 +63,51 @@ pieces = st.lists(
 )
 
 
-@given(pieces, st.integers(1, 30), st.lists(st.integers(0, 3), min_size=4, max_size=4))
-@checks(5_000)
-def test_sums_find_the_exact_score(scores: list[Floats], target: int, weights: list[int]) -> None:
-    used = tuple(weights[: len(scores)])
+PALETTE = (-0.0, 0.0, 0.5, 0.5000000000000001, 1.0, -1.0, 5e-324, -5e-324, 2.2e-308, 1e300, -1e300, 1.7e308)
+SCORE = 9
+
+
+def read(data: bytes) -> list[Floats]:
+    """Read scores of up to four sites, nine bytes each: drawing bytes is much faster than lists of lists.
+
+    The first byte says where, and which kind: often tied, any float64, any float32, or between zero and one.
+    """
+    sites: list[list[float]] = [[], [], [], []]
+    for start in range(0, len(data) - SCORE + 1, SCORE):
+        first, bits = data[start], data[start + 1 : start + SCORE]
+        kinds = (
+            PALETTE[bits[0] % len(PALETTE)],
+            struct.unpack("<d", bits)[0],
+            struct.unpack("<f", bits[:4])[0],
+            bits[0] / 255,
+        )
+        value = kinds[first % 4]
+        sites[first // 4 % 4].append(value if math.isfinite(value) else 0.0)
+    return [np.array(site) for site in sites if site]
+
+
+@given(st.binary(min_size=SCORE, max_size=24 * SCORE), st.integers(1, 30), st.integers(0, 255))
+@checks(10_000)
+def test_sums_find_the_exact_score(data: bytes, target: int, weights: int) -> None:
+    scores = read(data)
+    used = tuple(weights >> 2 * k & 3 for k in range(len(scores)))
     most = sum(w * len(s) for w, s in zip(used, scores, strict=True))
     wanted = WeightedSum(weights=used, target=target, most=most)
     found, expected = threshold(scores, wanted, EXACT), plain(scores, wanted)
     assert found == expected
     assert math.copysign(1, found) == math.copysign(1, expected + 0.0)  # -0.0 is 0.0
+
+
+def test_those_bytes_hold_every_kind_of_score() -> None:
+    scores = read(np.random.default_rng(0).bytes(4000 * SCORE))
+    values = np.concatenate(scores)
+    assert len(scores) == 4
+    assert len(np.unique(values)) < 0.8 * len(values)  # ties
+    assert (np.signbit(values) & (values == 0)).any()
+    assert (values < 0).any()
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32) == values
+    assert 0.2 < narrow.mean() < 0.9
 
 
 @given(pieces, st.integers(1, 12))
@@ -134,10 +171,10 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
     drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
     while search.answer is None:
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for part, last in zip(keys, drops_at, strict=True):
-            if search.number < last:
-                total += histogram(rounds, search, part, 1)
-        search = advance(rounds, search, total)
+        present = [index for index, last in enumerate(drops_at) if search.number < last]
+        for index in present:
+            total += rounds.histogram(search, keys[index], index)
+        search = rounds.advance(search, total, frozenset(present))
     assert search.answer >= plain(scores, wanted)
 
 
@@ -145,8 +182,8 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
 def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     """All is counted in the first round and nothing after it: the end of a cell with the largest floats."""
     rounds = Rounds((4, 4), WeightedSum(weights=(1,), target=2, most=2))
-    search = advance(rounds, Search(), histogram(rounds, Search(), keys_of(np.array(scores)), 1))
-    found = advance(rounds, search, np.zeros(16, dtype=rounds.dtype))
+    search = rounds.advance(Search(), rounds.histogram(Search(), keys_of(np.array(scores)), 0), frozenset([0]))
+    found = rounds.advance(search, np.zeros(16, dtype=rounds.dtype), frozenset())
     assert found.answer == np.finfo(np.float64).max
 
 
@@ -163,9 +200,9 @@ def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarante
 def test_bad_sums_are_refused() -> None:
     rounds = Rounds((4,), WeightedSum(weights=(1,), target=1, most=1))
     with refused("the sum has 3 counts, expected 16"):
-        advance(rounds, Search(), np.zeros(3, dtype=np.uint32))
+        rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):
-        advance(rounds, Search(answer=1.0), np.zeros(16, dtype=np.uint32))
+        rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
     for widths in ((), (17,), (16,) * 5, (0,)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)

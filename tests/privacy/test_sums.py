@@ -489,13 +489,13 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
 def test_neighbours_are_mutual_and_at_random() -> None:
     for count in (3, 4, 7, 100, 101, 102, 103, 250):
         names = tuple(f"s{k}" for k in range(count))
-        found = [masks.neighbours_of(k, names, b"x") for k in range(count)]
+        found = [masks.circle_of(names, b"x").near(k) for k in range(count)]
         for k, near in enumerate(found):
             assert len(set(near)) == len(near) == min(count - 1, 100) or count == 102
             assert k not in near
             assert all(k in found[j] for j in near)
         if count > 103:
-            assert found != [masks.neighbours_of(k, names, b"y") for k in range(count)]
+            assert found != [masks.circle_of(names, b"y").near(k) for k in range(count)]
 
 
 @pytest.mark.parametrize("dtype", ["<u4", "<u8"])

@@ -11,7 +11,15 @@ from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.differential import BudgetFile, Epsilon, Privacy, PrivacyMode, release
+from fedconformal.cli.differential import (
+    BudgetFile,
+    Epsilon,
+    Privacy,
+    PrivacyMode,
+    describe_privacy,
+    release,
+    release_locally,
+)
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
@@ -63,8 +71,10 @@ def calibrate(
     hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
-    received = read_summaries(summaries)
-    if privacy is PrivacyMode.dp:
+    received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
+    if privacy is PrivacyMode.local:
+        result = release_locally(summaries, alpha, wanted, epsilon, ledger)
+    elif privacy is PrivacyMode.dp:
         result = release(received, alpha, wanted, epsilon, ledger)
     elif epsilon is not None or ledger is not None:
         raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
@@ -89,10 +99,7 @@ def calibrate(
         f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
     )
     if certificate.privacy is not None:
-        say(
-            f"epsilon {certificate.privacy['epsilon']:g} for {certificate.privacy['unit']}; "
-            f"outside the claim: {certificate.privacy['outside']}"
-        )
+        say(describe_privacy(certificate.privacy))
     if signed is not None:
         say(f"Every summary is signed by its site, with the key in {signed}.")
     if hostile is not None:

@@ -1,8 +1,9 @@
-"""The options of calibrate for differential privacy."""
+"""The options of summarize, calibrate and sums for differential privacy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,26 +11,55 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal.calibration import Calibration, site_names
+from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
+from fedconformal.files import naming, read_array, read_bytes
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.privacy.dp import as_epsilon, calibrate_privately
+from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
 from fedconformal.privacy.ledger import read_ledger, write_ledger
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
+from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.base import Summary
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.validation import Floats
 
 
 class PrivacyMode(StrEnum):
-    """How the rows are protected from whoever sees the result."""
+    """Who adds noise: the coordinator, or every site before anything leaves it."""
 
     dp = "dp"
+    local = "local"
+
+
+class SiteMode(StrEnum):
+    """How a site protects its rows from the coordinator."""
+
+    local = "local"
 
 
 Privacy = Annotated[
-    PrivacyMode | None, typer.Option(help="dp: release the threshold with differential privacy; needs --epsilon.")
+    PrivacyMode | None,
+    typer.Option(
+        help="dp: release the threshold with differential privacy; needs --epsilon. "
+        "local: from what summarize --privacy local wrote."
+    ),
 ]
-Epsilon = Annotated[str | None, typer.Option(help="dp: how much privacy is spent.")]
+SitePrivacy = Annotated[
+    SiteMode | None,
+    typer.Option(help="local: write noisy counts, with differential privacy; needs --epsilon."),
+]
+Epsilon = Annotated[str | None, typer.Option(help="With differential privacy: how much of it is spent.")]
 BudgetFile = Annotated[
     Path | None,
-    typer.Option("--ledger", help="dp: enter the release here (.json with a budget), and refuse to exceed it."),
+    typer.Option("--ledger", help="Enter what is spent here (.json with a budget), and refuse to exceed it."),
+]
+Grid = Annotated[
+    Path | None,
+    typer.Option(
+        help="With differential privacy: thresholds to choose from (.npy .csv), rising, inf the last; "
+        "must not come from the scores.",
+        show_default="for scores from 0 to 2",
+    ),
 ]
 
 
@@ -41,11 +71,82 @@ def release(
         raise InputError("--privacy dp needs --epsilon, such as --epsilon 1")
     if isinstance(guarantee, ByClass):
         raise InputError("--privacy dp does not go with --by-class; leave one of them out")
-    spent = float(as_epsilon(epsilon))
     if ledger is not None and not all(summary.sites for summary in summaries):
         raise InputError("--ledger needs summaries with site names; give them with --site")
+    spent = float(as_epsilon(epsilon))
     after = None if ledger is None else read_ledger(ledger).spend(site_names(summaries), spent, "threshold")
     result = calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
     if ledger is not None and after is not None:
         write_ledger(ledger, after)
     return result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocalNoise:
+    """The noise that a site adds, and who pays for it."""
+
+    epsilon: str
+    grid: Floats | None
+    ledger: Path | None
+
+    def added_to(self, summary: Summary) -> NoisyHistogram:
+        """Turn an exact summary, which stays here, into noisy counts."""
+        assert isinstance(summary, ExactSummary)  # noqa: S101
+        site, origin = summary.sites[0], summary.origin
+        return noisy_histogram(summary.values, epsilon=self.epsilon, site=site, grid=self.grid, origin=origin)
+
+    def pay(self, names: Sequence[str]) -> None:
+        """Enter what is spent, before anything leaves here."""
+        charge(self.ledger, names, float(as_epsilon(self.epsilon)), "noisy counts")
+
+
+def local_noise(
+    privacy: SiteMode | None, epsilon: str | None, grid: Path | None, ledger: Path | None
+) -> LocalNoise | None:
+    """Read the options of summarize; None without --privacy."""
+    if privacy is None:
+        for option, value in (("--epsilon", epsilon), ("--grid", grid), ("--ledger", ledger)):
+            if value is not None:
+                raise InputError(f"{option} goes with --privacy local")
+        return None
+    if epsilon is None:
+        raise InputError("--privacy local needs --epsilon, such as --epsilon 1")
+    as_epsilon(epsilon)
+    return LocalNoise(epsilon=epsilon, grid=read_grid(grid), ledger=ledger)
+
+
+def charge(ledger: Path | None, names: Sequence[str], epsilon: float, purpose: str) -> None:
+    """Enter what is spent on these sites' rows in the ledger, if there is one, or refuse."""
+    if ledger is not None:
+        write_ledger(ledger, read_ledger(ledger).spend(names, epsilon, purpose))
+
+
+def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
+    """Read what sites wrote with summarize --privacy local."""
+    found = []
+    for path in progress(paths, "reading noisy counts", len(paths)):
+        with naming(path):
+            found.append(NoisyHistogram.from_bytes(read_bytes(path)))
+    return found
+
+
+def release_locally(
+    paths: Sequence[Path], alpha: Any, guarantee: Guarantee | ByClass, epsilon: str | None, ledger: Path | None
+) -> Calibration:
+    """Calibrate from noisy counts, which the sites have paid for."""
+    if epsilon is not None or ledger is not None:
+        raise InputError("--privacy local takes no --epsilon or --ledger here: give them to summarize, at the sites")
+    return calibrate_locally(read_noisy(paths), alpha=alpha, guarantee=guarantee)
+
+
+def describe_privacy(claim: dict[str, Any]) -> str:
+    """Say what is claimed, and what is not."""
+    return f"epsilon {claim['epsilon']:g} for {claim['unit']}; outside the claim: {claim['outside']}"
+
+
+def read_grid(path: Path | None) -> Floats | None:
+    """Read candidates for noisy counts from a file."""
+    if path is None:
+        return None
+    with naming(path):
+        return as_grid(read_array(path, "grid").ravel(), MOST_CANDIDATES)

@@ -75,7 +75,7 @@ def read_trusted(path: Path) -> dict[str, str]:
 def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Path) -> Calibration:
     """Check the signatures that lie beside the summaries, and put them into the certificate."""
     if result.certificate.privacy is not None:
-        raise InputError("--signed does not go with --privacy dp, which withholds what was signed")
+        raise InputError("--signed does not go with --privacy, which withholds what was signed")
     records = []
     for path in map(beside, summaries):
         with naming(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from fedconformal import registry
 from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.differential import BudgetFile, Epsilon, Grid, SitePrivacy, local_noise
 from fedconformal.cli.inputs import (
     Alpha,
     From,
@@ -24,6 +26,7 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.errors import InputError
 from fedconformal.files import write_bytes
+from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries import summarize as summarize_scores
@@ -62,6 +65,10 @@ def summarize(
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
+    privacy: SitePrivacy = None,
+    epsilon: Epsilon = None,
+    grid: Grid = None,
+    ledger: BudgetFile = None,
     json: Json = False,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
@@ -70,6 +77,11 @@ def summarize(
     about: dict[str, Any] = {"kind": kind, "alpha": alpha, "score": function, "model": model}
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
     about["by_class"] = by_class
+    noise = local_noise(privacy, epsilon, grid, ledger)
+    if noise is not None:
+        if kind != "ranks" or by_class or chunks:
+            raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
+        about["kind"] = "exact"
     if chunks:
         if by_class:
             raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
@@ -84,11 +96,16 @@ def summarize(
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         summaries = summarize_run(files[0], temperature, about)
-        written = {output / f"{name}.fcs": summary for name, summary in summaries.items()}
+        ending = "fcs" if noise is None else "fcn"
+        written = {output / f"{name}.{ending}": summary for name, summary in summaries.items()}
         output.mkdir(parents=True, exist_ok=True)
-    for path, summary in written.items():
-        write_bytes(path, summary.to_bytes())
-    facts = [_facts(path, summary) for path, summary in written.items()]
+    sent: dict[Path, Summary | NoisyHistogram] = dict(written)
+    if noise is not None:
+        sent = {path: noise.added_to(summary) for path, summary in written.items()}
+        noise.pay([summary.sites[0] for summary in written.values()])
+    for path, found in sent.items():
+        write_bytes(path, found.to_bytes())
+    facts = [_facts(path, found) for path, found in sent.items()]
     if json:
         print_json({"score": str(function), "summaries": facts})
         return
@@ -145,13 +162,10 @@ def _score(name: str, parameters: dict[str, Any]) -> Score:
     return cls(**parameters)
 
 
-def _facts(path: Path, summary: Summary) -> dict[str, Any]:
-    data = summary.to_bytes()
-    return {
-        "file": str(path),
-        "site": summary.sites[0],
-        "kind": summary.name,
-        "scores": summary.n,
-        "bytes": len(data),
-        "sha256": summary.digest(),
-    }
+def _facts(path: Path, made: Summary | NoisyHistogram) -> dict[str, Any]:
+    data = made.to_bytes()
+    if isinstance(made, NoisyHistogram):
+        said = {"site": made.site, "kind": made.name, "scores": made.size}
+    else:
+        said = {"site": made.sites[0], "kind": made.name, "scores": made.n}
+    return {"file": str(path), **said, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

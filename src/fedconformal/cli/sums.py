@@ -10,6 +10,7 @@ import typer
 from fedconformal import registry
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, write_bytes
@@ -24,6 +25,7 @@ from fedconformal.privacy.sums_files import (
     SiteState,
     advance_files,
     answer_bundle,
+    joined_for,
     new_state,
     read_state,
     start_files,
@@ -43,12 +45,19 @@ def start(
     folder: Folder,
     alpha: Alpha = "0.1",
     guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, pac or new-client.")] = "mixture",
+    epsilon: Annotated[
+        str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
+    ] = None,
+    grid: Grid = None,
     json: Json = False,
 ) -> None:
     """At the coordinator: open a session, and write the invitation for all sites."""
     if (folder / STATE).exists():
         raise InputError(f"{folder}: holds a session already; choose another folder")
-    coordinator, invitation = middle.invite(registry.find(guarantee, Guarantee)(), alpha, SHORT)
+    if grid is not None and epsilon is None:
+        raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
+    wanted = registry.find(guarantee, Guarantee)()
+    coordinator, invitation = middle.invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
     state, invite = start_files(coordinator, invitation)
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
@@ -67,6 +76,7 @@ def answer(
     summary: Annotated[
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
+    ledger: BudgetFile = None,
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
@@ -81,11 +91,18 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
+    name, spent = joined_for(known) if summary is not None else ("", None)
+    if spent is not None:  # who joins will answer: it is paid for now
+        charge(ledger, [name], spent, "noisy sum")
+    elif ledger is not None:
+        raise InputError("--ledger goes with --summary and an invitation that asks for noise")
     write_secret(state, known)
     write_bytes(output, reply)
     if json:
-        print_json({"answer": str(output), "bytes": len(reply)})
+        print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
         return
+    if spent is not None:
+        say(f"joined for epsilon {spent:g}, which the answer to the next file spends")
     say(f"wrote {output}: {len(reply)} bytes for the coordinator")
 
 
@@ -124,6 +141,8 @@ def advance(
         print_json({"predictor": str(folder / "predictor.json"), **found})
         return
     say(certificate.sentence())
+    if certificate.privacy is not None and "epsilon" in certificate.privacy:
+        say(describe_privacy(certificate.privacy))
     say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
     for one in (certificate.privacy or {}).get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")

@@ -2,18 +2,22 @@
 
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.screening import Screened, screen
 from fedconformal.privacy.signatures import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.sums import Sums, calibrate_by_sums
 
 __all__ = [
     "Ledger",
+    "NoisyHistogram",
     "Screened",
     "Sums",
     "calibrate_by_sums",
+    "calibrate_locally",
     "calibrate_privately",
     "check_signatures",
     "new_key",
+    "noisy_histogram",
     "public_key",
     "read_ledger",
     "screen",

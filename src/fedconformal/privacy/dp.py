@@ -14,7 +14,6 @@ random rank and then that data point, is not private at all: what can come out d
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,19 +24,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal.calibration import Calibration, site_names
-from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
-from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.guarantees import Exchangeable, Guarantee, Mixture
+from fedconformal.certificate import SummaryRecord
+from fedconformal.errors import InputError
+from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.base import Counts, as_decimal
 from fedconformal.privacy.extras import needing
-from fedconformal.privacy.one_step import one_step
+from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import Floats, Integers, as_alpha, rising, shown
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities that are tried."""
-
-OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +157,7 @@ def calibrate_privately(
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
-    if guarantee not in (Mixture(), Exchangeable()):
-        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")
+    check_alike(guarantee)
     for summary in summaries:
         if summary.gap or not summary.certified:
             raise InputError(f"{summary.label}: differential privacy needs exact counts; summarise with --kind exact")
@@ -169,16 +165,34 @@ def calibrate_privately(
     release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
     threshold = math.inf
     if release is None:
-        warnings.warn(
-            f"alpha={float(wanted):g} cannot be promised from {sum(sizes)} scores with epsilon={float(budget):g}, so "
-            "every label is in every set; calibration scores needed: more, at any site",
-            InfeasibleWarning,
-            stacklevel=2,
-        )
+        warn_of_too_few(wanted, sum(sizes), budget)
     else:
         counts = np.sum([summary.bounds(candidates)[0] for summary in summaries], axis=0)
         threshold = float(candidates[choose(utilities(counts, release.aimed), budget)])
-    return _certified(summaries, wanted, guarantee, candidates, release, threshold, budget)
+    claim = Claim(
+        definition="pure differential privacy of the threshold, by OpenDP's noisy max",
+        epsilon=budget,
+        grid=candidates,
+        promised=Fraction(1) if release is None else release.promised,
+        failure=Fraction(0) if release is None else release.failure,
+        details={"aimed_at": None if release is None else release.aimed},
+    )
+    return released(
+        threshold,
+        claim,
+        alpha=wanted,
+        guarantee=guarantee,
+        names=site_names(summaries),
+        # A digest of the rows would be a release of its own.
+        records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
+        origin=summaries[0].origin,
+    )
+
+
+def check_alike(guarantee: Guarantee | ByClass) -> None:
+    """Refuse a guarantee that does not weigh all rows alike: a row of more weight would need more noise."""
+    if guarantee not in (Mixture(), Exchangeable()):
+        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")
 
 
 def as_epsilon(epsilon: Any) -> Fraction:
@@ -192,62 +206,12 @@ def as_epsilon(epsilon: Any) -> Fraction:
     return exact
 
 
-def as_grid(values: ArrayLike) -> Floats:
+def as_grid(values: ArrayLike, most: int = 2**16) -> Floats:
     """Check the candidates: rising, and +inf at the end. They must not be chosen by looking at the scores."""
     try:
         grid = np.asarray(values, dtype=np.float64)
     except (ValueError, TypeError):
         grid = np.empty(0)
-    if grid.ndim != 1 or not 2 <= len(grid) <= 2**16 or grid[-1] != math.inf or not rising(grid):
-        raise InputError("grid: expected 2 to 65536 rising candidates, +inf the last of them")
+    if grid.ndim != 1 or not 2 <= len(grid) <= most or grid[-1] != math.inf or not rising(grid):
+        raise InputError(f"grid: expected 2 to {most} rising candidates, +inf the last of them")
     return grid
-
-
-def _certified(
-    summaries: Sequence[Summary],
-    alpha: Fraction,
-    guarantee: Guarantee,
-    grid: Floats,
-    release: Release | None,
-    threshold: float,
-    epsilon: Fraction,
-) -> Calibration:
-    origin = summaries[0].origin
-    names = site_names(summaries)
-    sizes = [n for summary in summaries for n in summary.sizes]
-    promised = Fraction(1) if release is None else release.promised
-    certificate = Certificate(
-        status="certified",
-        promise=guarantee.promise(names) + ", and over the noise of the release",
-        assumption=guarantee.assumption,
-        caveat=guarantee.caveat,
-        alpha=float(alpha),
-        guarantee=guarantee.to_dict(),
-        threshold=threshold_json(threshold),
-        target=str(1 - alpha),
-        rank=None,
-        rank_out_of=None,
-        clients=len(sizes),
-        scores=sum(sizes),
-        slack=1.0,
-        coverage_at_least=float(promised),
-        coverage_at_most=1.0,
-        score=None if origin.score is None else origin.score.to_dict(),
-        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
-        model=origin.model,
-        temperature=origin.temperature,
-        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
-        versions=versions(),
-        privacy={
-            "definition": "pure differential privacy of the threshold, by OpenDP's noisy max",
-            "epsilon": float(epsilon),
-            "unit": "replacing one calibration row of one site; every n_k is public",
-            "candidates": len(grid),
-            "grid": [threshold_json(candidate) for candidate in grid.tolist()],
-            "aimed_at": None if release is None else release.aimed,
-            "failure": 0.0 if release is None else float(release.failure),
-            "coverage": float(promised),
-            "outside": OUTSIDE,
-        },
-    )
-    return Calibration(certificate, lambda: one_step(threshold, promised))

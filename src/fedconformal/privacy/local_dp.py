@@ -1,49 +1,59 @@
 """Differential privacy without a trusted coordinator: noise is added before anything leaves the site.
 
-Each site sends a histogram of its scores over a public grid, with discrete Laplace noise in every cell (OpenDP);
-replacing a row moves one count from a cell to another, an L1 distance of two. The coordinator adds the histograms up
-and takes the first candidate with r + t noisy counts up to it. The noise in a sum of n cells exceeds t with probability
-at most exp(-v (t + 1)) M(v)^n for any v, M being the noise's moment generating function (Chernoff); so with t large
-enough for all candidates together, coverage is at least (1 - gamma) r / (N + K). It is certified, and costs more than
-a trusted coordinator: about sqrt(K B) / epsilon ranks instead of log(B) / epsilon.
+Each site sends a histogram of its scores over a public grid, with discrete Laplace noise in every cell (`noise`). The
+coordinator adds the histograms up and reads the threshold from the sum (`noisy_counts`): it is certified, and costs
+more than a trusted coordinator, about sqrt(K B) / epsilon ranks instead of log(B) / epsilon, but takes one file a
+site. Where the sites can take a few steps together, `distributed_dp` needs the noise of one site only.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal.calibration import Calibration
+from fedconformal.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Mixture
-from fedconformal.guarantees.base import as_decimal
+from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.privacy.bit_order import keys_of
-from fedconformal.privacy.dp import FAILURES, as_epsilon, as_grid
-from fedconformal.privacy.extras import needing
-from fedconformal.summaries.wire import MAX_SIZE, Name
-from fedconformal.validation import Floats, as_alpha, as_name, as_scores
+from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
+from fedconformal.privacy.noise import laplace
+from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
+from fedconformal.privacy.released import Claim, released, warn_of_too_few
+from fedconformal.summaries.base import Origin, described_score, score_from
+from fedconformal.summaries.wire import MAX_SIZE, Name, Parameter
+from fedconformal.validation import as_alpha, as_name, as_scores
 
 MAGIC = b"FCN1"
-MOVED = 2
-"""The L1 distance between the histograms of data sets that differ in one row."""
+
+Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
 class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What a site sends: its name and number of scores, epsilon, the grid, and noisy counts in its cells."""
+    """What a site sends: its name and number of scores, epsilon, the grid, noisy counts, and what the scores are."""
+
+    name: ClassVar[str] = "noisy"
 
     site: Name
     size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
     epsilon: Annotated[float, msgspec.Meta(ge=0.001, le=1000)]
-    grid: Annotated[list[float], msgspec.Meta(min_length=2, max_length=2**12)]
-    counts: Annotated[
-        list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], msgspec.Meta(min_length=2, max_length=2**12)
-    ]
+    grid: Annotated[list[float], Cells]
+    counts: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], Cells]
+    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
+    model: Name | None = None
+    temperature: float | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """What the scores were made from."""
+        score = None if self.score is None else score_from(*self.score)
+        return Origin(score=score, model=self.model, temperature=self.temperature)
 
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
@@ -53,106 +63,97 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     def from_bytes(data: bytes) -> NoisyHistogram:
         """Decode hostile bytes."""
         if data[: len(MAGIC)] != MAGIC:
-            raise InputError("this is not a noisy histogram")
+            raise InputError("this is not a noisy histogram; make one with summarize --privacy local")
         try:
             found = msgspec.msgpack.decode(data[len(MAGIC) :], type=NoisyHistogram)
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
             raise InputError(f"the noisy histogram cannot be decoded: {error}") from None
         as_grid(found.grid)
         as_name(found.site, "site")
+        as_epsilon(found.epsilon)
+        _ = found.origin
         if len(found.grid) != len(found.counts) or found.to_bytes() != data:
             raise InputError("the noisy histogram is not in canonical form")
         return found
 
 
-def local_grid() -> Floats:
-    """Return fewer candidates than a trusted coordinator would use: every cell brings its own noise."""
-    parts = [np.linspace(0, 0.9, 31), 1 - 0.1 * 2.0 ** (-np.arange(1, 17) / 2), np.linspace(1, 2, 17)]
-    return np.append(np.unique(np.concatenate(parts).round(12)), math.inf)
-
-
-def noisy_histogram(scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None) -> NoisyHistogram:
+def noisy_histogram(
+    scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, origin: Origin | None = None
+) -> NoisyHistogram:
     """Count a site's scores in the cells of the grid and add noise; this is all that may leave the site.
 
     >>> found = noisy_histogram([0.1, 0.5, 0.9], epsilon=1, site="clinic-a", grid=[0.5, 1.0, math.inf])
     >>> found.size, len(found.counts)
     (3, 3)
     """
-    budget, edges = as_epsilon(epsilon), as_grid(local_grid() if grid is None else grid)
-    values = as_scores(scores)
-    cells = np.searchsorted(keys_of(edges), keys_of(values), side="left")
-    counts = np.bincount(cells, minlength=len(edges))
-    noisy = _noise(budget)(counts.tolist())
-    return NoisyHistogram(as_name(site, "site"), len(values), float(budget), edges.tolist(), [int(c) for c in noisy])
+    budget, edges = as_epsilon(epsilon), as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES)
+    values, made = as_scores(scores), origin or Origin()
+    noisy = laplace(budget)(in_cells(keys_of(values), edges).tolist())
+    return NoisyHistogram(
+        site=as_name(site, "site"),
+        size=len(values),
+        epsilon=float(budget),
+        grid=edges.tolist(),
+        counts=[int(count) for count in noisy],
+        score=None if made.score is None else described_score(made.score),
+        model=made.model,
+        temperature=made.temperature,
+    )
 
 
-@lru_cache(maxsize=16)
-def _noise(epsilon: Fraction) -> Any:
-    with needing("dp"):
-        import opendp.prelude as dp
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    scale = MOVED / float(epsilon)
-    while True:
-        mechanism: Any = dp.m.make_laplace(*space, scale=scale)
-        if mechanism.map(MOVED) <= epsilon:
-            return mechanism
-        scale = math.nextafter(scale, math.inf)
+def calibrate_locally(
+    histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+) -> Calibration:
+    """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows.
 
-
-class LocalRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """The threshold, and what is promised about it."""
-
-    threshold: float
-    coverage: float
-    """At least (1 - failure) r / (N + K), which is 1 - alpha or more."""
-    failure: float
-    rank: int
-    margin: int
-    """t, the counts asked for on top of r."""
-
-
-def calibrate_locally(histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1) -> LocalRelease:
-    """Find a threshold that promises 1 - alpha to the mixture in proportion to n_k + 1; +inf if there are too few rows.
-
-    >>> rows = np.arange(20_000) / 20_000
+    >>> rows = [row / 20_000 for row in range(20_000)]
     >>> sites = [noisy_histogram(rows, epsilon=1, site=name) for name in ("a", "b")]
     >>> 0.9 <= calibrate_locally(sites).threshold < 0.95
     True
     """
     wanted, histograms = as_alpha(alpha), list(histograms)
+    guarantee = Mixture() if guarantee is None else guarantee
+    check_alike(guarantee)
+    assert isinstance(guarantee, Guarantee)  # noqa: S101
+    _check_together(histograms)
+    first = histograms[0]
+    names, sizes = [found.site for found in histograms], [found.size for found in histograms]
+    epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
+    plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
+    if plan is None:
+        warn_of_too_few(wanted, sum(sizes), epsilon)
+        threshold = math.inf
+    else:
+        counts = [sum(cell) for cell in zip(*(found.counts for found in histograms), strict=True)]
+        threshold = plan.threshold(counts, sum(sizes))
+    claim = Claim(
+        definition="pure differential privacy of what each site sends, by OpenDP's discrete Laplace noise in each cell",
+        epsilon=epsilon,
+        grid=grid,
+        promised=Fraction(1) if plan is None else plan.promised,
+        failure=Fraction(0) if plan is None else plan.failure,
+        details={"margin": None if plan is None else int(plan.margins.max())},
+    )
+    records = [
+        SummaryRecord(
+            sites=(found.site,),
+            sizes=(found.size,),
+            kind=found.name,
+            sha256=hashlib.sha256(found.to_bytes()).hexdigest(),  # of what was released anyway
+        )
+        for found in histograms
+    ]
+    return released(
+        threshold, claim, alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin
+    )
+
+
+def _check_together(histograms: Sequence[NoisyHistogram]) -> None:
     if not histograms or len({found.site for found in histograms}) < len(histograms):
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
     for found in histograms:
         if (found.grid, found.epsilon) != (first.grid, first.epsilon):
             raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
-    sizes = [found.size for found in histograms]
-    total = np.cumsum(np.sum([np.array(found.counts, dtype=object) for found in histograms], axis=0))
-    # What is above the last finite candidate was counted without looking: +inf covers everything.
-    candidates = len(first.grid) - 1
-    choices = []
-    for failure in FAILURES:
-        rank = Mixture().rank(1 - (1 - wanted) / (1 - failure), sizes)
-        if rank is not None and rank[0] <= rank[1]:
-            margin = tail_margin(as_decimal(first.epsilon), len(sizes) * candidates, candidates, failure)
-            choices.append((rank[0] + margin, rank[0], margin, failure))
-    _, rank_, margin, failure = min(choices)
-    reached = np.flatnonzero([count >= rank_ + margin for count in total[:candidates]])
-    return LocalRelease(
-        threshold=float(first.grid[int(reached[0])]) if len(reached) else math.inf,
-        coverage=float((1 - failure) * Fraction(rank_, sum(sizes) + len(sizes))),
-        failure=float(failure),
-        rank=rank_,
-        margin=margin,
-    )
-
-
-def tail_margin(epsilon: Fraction, terms: int, candidates: int, failure: Fraction) -> int:
-    """Return t with candidates * P(noise of `terms` cells > t) <= failure, by the best of many v."""
-    scale = MOVED / float(epsilon) * (1 + 1e-9)
-    v = np.geomspace(1e-6, 0.999, 2000) / scale
-    p = math.exp(-1 / scale)
-    log_moment = 2 * math.log1p(-p) - np.log1p(-p * np.exp(v)) - np.log1p(-p * np.exp(-v))
-    needed = (terms * log_moment + math.log(candidates / failure)) / v
-    return math.ceil(float(needed.min()) * (1 + 1e-9))
+        if difference := first.origin.difference(found.origin):
+            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")

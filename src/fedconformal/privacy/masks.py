@@ -17,44 +17,53 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedconformal.errors import InputError
+from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.radix import Counted, Rounds
 
 NEIGHBOURS = 100
+NONCE = bytes(12)
 HOLDERS = 6
 """So many neighbours hold shares of a site's secrets; just over half of them can put these together."""
 SECRET = 16
 KEY = 32
 
 
-def neighbours_of(index: int, names: tuple[str, ...], secret: bytes, most: int = NEIGHBOURS) -> list[int]:
-    """Return a site's neighbours, nearest first: put all sites in a circle at random, and look both ways.
+@dataclass(frozen=True)
+class Circle:
+    """All sites in a circle, at random."""
 
-    >>> sorted(neighbours_of(0, ("a", "b", "c"), b""))
-    [1, 2]
-    """
-    order, place = _circle(names, secret)
-    here, count = place[index], len(order)
-    reach = min(most // 2, (count - 1) // 2)
-    found = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
-    if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
-        found.append(order[(here + count // 2) % count])
-    return found
+    order: list[int]
+    place: list[int]
+    """Where in the circle each site is."""
+
+    def near(self, index: int, most: int = NEIGHBOURS) -> list[int]:
+        """Return a site's neighbours, nearest first: look both ways.
+
+        >>> sorted(circle_of(("a", "b", "c"), b"").near(0))
+        [1, 2]
+        """
+        here, count = self.place[index], len(self.order)
+        reach = min(most // 2, (count - 1) // 2)
+        found = [self.order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
+        if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
+            found.append(self.order[(here + count // 2) % count])
+        return found
 
 
-@lru_cache(maxsize=4)
-def _circle(names: tuple[str, ...], secret: bytes) -> tuple[list[int], list[int]]:
+def circle_of(names: tuple[str, ...], secret: bytes) -> Circle:
+    """Put the sites in a circle, in an order that follows from the secret."""
     order = sorted(range(len(names)), key=lambda k: hashlib.sha256(secret + names[k].encode()).digest())
     place = [0] * len(order)
     for position, k in enumerate(order):
         place[k] = position
-    return order, place
+    return Circle(order, place)
 
 
 class PairKeys(NamedTuple):
@@ -89,18 +98,18 @@ def check_public(key: bytes) -> None:
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:
-    """Expand a key to pseudorandom words, from the one with the number `start` on."""
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import AES
-    from cryptography.hazmat.primitives.ciphers.modes import CTR
+    """Expand a key to pseudorandom words, from the one with the number `start` on.
 
-    begin = start * dtype.itemsize
-    counter = (begin // 16).to_bytes(16, "big")
-    stream = Cipher(AES(key), CTR(counter)).encryptor().update(bytes(begin % 16 + words * dtype.itemsize))
-    return np.frombuffer(stream[begin % 16 :], dtype=dtype)
+    Zeros encrypted are the key stream itself. A key is expanded to one stream only, so its nonce can stay the same; and
+    AES-GCM is the one-call form of AES in counter mode, whose tag is of no use here.
+    """
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    stream = AESGCM(key).encrypt(NONCE, bytes((start + words) * dtype.itemsize), None)
+    return np.frombuffer(stream, dtype=dtype, count=words, offset=start * dtype.itemsize)
 
 
-def span(rounds: Rounds, number: int) -> tuple[int, int]:
+def span(rounds: Rounds | NoisyRound, number: int) -> tuple[int, int]:
     """Return where a round's words start in a mask for all rounds, and how many there are."""
     return sum(rounds.cells(r) for r in range(number)), rounds.cells(number)
 

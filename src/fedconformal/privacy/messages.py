@@ -8,7 +8,8 @@ and round, so that one from elsewhere, from before or sent twice is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -54,7 +55,10 @@ class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     coordinator: Key
     alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
-    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(min_length=1, max_length=64)]
+    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(max_length=64)]
+    epsilon: float | None = None
+    """With noise: then there is one round, over this grid."""
+    grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
 
 
 class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -187,12 +191,19 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     return message
 
 
+@lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
 def _verify(data: bytes, signer: bytes) -> None:
+    ed25519, wrong = _signatures()
+    try:
+        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
+        ed25519.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
+    except (wrong, ValueError):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
+
+
+@cache
+def _signatures() -> tuple[Any, type[Exception]]:
     with needing("secure"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    try:
-        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-        Ed25519PublicKey.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
-    except (InvalidSignature, ValueError):
-        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
+    return Ed25519PublicKey, InvalidSignature

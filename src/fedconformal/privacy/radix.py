@@ -34,6 +34,17 @@ Counted = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
+class Search:
+    """Where the coordinator stands: the round, the digits found, and the weight of all scores below them."""
+
+    number: int = 0
+    prefix: int = 0
+    below: int = 0
+    answer: float | None = None
+    """The threshold, when it has been found."""
+
+
+@dataclass(frozen=True)
 class Rounds:
     """How many bits each round settles, and in which words sums are kept."""
 
@@ -45,6 +56,11 @@ class Rounds:
         if not self.widths or sum(self.widths) > BITS or not all(0 < width <= WIDEST for width in self.widths):
             raise InputError(f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {BITS} in all at most")
 
+    @property
+    def start(self) -> Search:
+        """Where the coordinator starts."""
+        return Search()
+
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The smallest word in which no sum wraps around."""
@@ -54,59 +70,50 @@ class Rounds:
         """How many counts a site sends in this round."""
         return 1 << self.widths[number]
 
+    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
+        """Count the next digit of the scores that start with the digits found, at the site with this number.
 
-@dataclass(frozen=True)
-class Search:
-    """Where the coordinator stands: the round, the digits found, and the weight of all scores below them."""
+        >>> from fedconformal.privacy.bit_order import keys_of
+        >>> rounds = Rounds((1, 4), WeightedSum(weights=(1,), target=2, most=3))
+        >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])), index=0)  # one negative, two are not
+        array([1, 2], dtype=uint32)
+        """
+        done = sum(self.widths[: search.number])
+        width = self.widths[search.number]
+        digits = keys >> np.uint64(BITS - done - width)
+        if done:
+            digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
+        counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
+        counts *= self.dtype.type(self.wanted.weights[index])
+        return counts
 
-    number: int = 0
-    prefix: int = 0
-    below: int = 0
-    answer: float | None = None
-    """The threshold, when it has been found."""
+    def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
+        """Keep the digit at which the sum reaches the target; +inf if it never does.
 
+        Counts that went missing on the way make the sum too small and the threshold too high, never too low; so it does
+        not matter who is present.
+        """
+        if search.answer is not None:
+            raise InputError("the threshold has been found; there are no more rounds")
+        if total.shape != (self.cells(search.number),):
+            raise InputError(f"the sum has {total.size} counts, expected {self.cells(search.number)}")
+        if int(total.sum(dtype=object)) > self.wanted.most:
+            raise InputError(
+                f"the sum of round {search.number} is impossible: a site sent something else than its counts"
+            )
+        reached = search.below + np.cumsum(total.astype(object))
+        digit = int(np.searchsorted(reached, self.wanted.target))
+        if digit == len(reached):
+            if search.number == 0:
+                return Search(answer=math.inf)
+            digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
+            return self._found(search.number + 1, search.prefix << self.widths[search.number] | digit)
+        below = int(reached[digit - 1]) if digit else search.below
+        prefix = search.prefix << self.widths[search.number] | digit
+        number = search.number + 1
+        return self._found(number, prefix) if number == len(self.widths) else Search(number, prefix, below)
 
-def histogram(rounds: Rounds, search: Search, keys: Keys, weight: int) -> Counted:
-    """Count the next digit of the scores that start with the digits found, at one site.
-
-    >>> from fedconformal.privacy.bit_order import keys_of
-    >>> rounds = Rounds((1, 4), WeightedSum(weights=(1,), target=2, most=3))
-    >>> histogram(rounds, Search(), keys_of(np.array([-1.0, 0.5, 2.0])), weight=1)  # one negative, two are not
-    array([1, 2], dtype=uint32)
-    """
-    done = sum(rounds.widths[: search.number])
-    width = rounds.widths[search.number]
-    digits = keys >> np.uint64(BITS - done - width)
-    if done:
-        digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
-    counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(rounds.dtype)
-    counts *= rounds.dtype.type(weight)
-    return counts
-
-
-def advance(rounds: Rounds, search: Search, total: Counted) -> Search:
-    """Keep the digit at which the sum reaches the target; +inf if it never does.
-
-    Counts that went missing on the way make the sum too small and the threshold too high, never too low.
-    """
-    if search.answer is not None:
-        raise InputError("the threshold has been found; there are no more rounds")
-    if total.shape != (rounds.cells(search.number),):
-        raise InputError(f"the sum has {total.size} counts, expected {rounds.cells(search.number)}")
-    reached = search.below + np.cumsum(total.astype(object))
-    digit = int(np.searchsorted(reached, rounds.wanted.target))
-    if digit == len(reached):
-        if search.number == 0:
-            return Search(answer=math.inf)
-        digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
-        return _found(rounds, search.number + 1, search.prefix << rounds.widths[search.number] | digit)
-    below = int(reached[digit - 1]) if digit else search.below
-    prefix = search.prefix << rounds.widths[search.number] | digit
-    number = search.number + 1
-    return _found(rounds, number, prefix) if number == len(rounds.widths) else Search(number, prefix, below)
-
-
-def _found(rounds: Rounds, number: int, prefix: int) -> Search:
-    left = BITS - sum(rounds.widths[:number])
-    # The last cells end in infinity and what is no number; no score is above the largest float.
-    return Search(number, prefix, answer=score_of(min((prefix + 1 << left) - 1, LARGEST)))
+    def _found(self, number: int, prefix: int) -> Search:
+        left = BITS - sum(self.widths[:number])
+        # The last cells end in infinity and what is no number; no score is above the largest float.
+        return Search(number, prefix, answer=score_of(min((prefix + 1 << left) - 1, LARGEST)))

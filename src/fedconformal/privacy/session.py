@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
@@ -15,8 +15,10 @@ import numpy as np
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described
-from fedconformal.privacy.masks import HOLDERS, neighbours_of
-from fedconformal.privacy.messages import Invite, Roster
+from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
+from fedconformal.privacy.masks import HOLDERS, Circle, circle_of
+from fedconformal.privacy.messages import Invite, Roster, unpack
 from fedconformal.privacy.radix import Rounds
 from fedconformal.privacy.weighted_sum import summable, weighted_sum
 from fedconformal.validation import ALPHA_UNIT
@@ -33,7 +35,7 @@ class Session:
     coordinator: bytes
     alpha: Fraction
     guarantee: Guarantee
-    rounds: Rounds
+    rounds: Rounds | NoisyRound
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     signing: tuple[bytes, ...]
@@ -43,11 +45,15 @@ class Session:
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first."""
-        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint))
+        return self._circle.near(index)
 
     def holders(self, index: int) -> list[int]:
         """Return the neighbours that hold shares of a site's secrets."""
-        return neighbours_of(index, self.names, bytes.fromhex(self.fingerprint), HOLDERS)[:HOLDERS]
+        return self._circle.near(index, HOLDERS)[:HOLDERS]
+
+    @cached_property
+    def _circle(self) -> Circle:
+        return circle_of(self.names, bytes.fromhex(self.fingerprint))
 
     def as_bits(self, sites: Collection[int]) -> bytes:
         """Write some of the sites as a row of bits."""
@@ -57,11 +63,7 @@ class Session:
 
     def of_bits(self, bits: bytes) -> frozenset[int]:
         """Read a row of bits."""
-        count = len(self.names)
-        found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
-        if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
-            raise InputError("a list of sites does not fit the roster")
-        return frozenset(found.tolist())
+        return _of_bits(bits, len(self.names))
 
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
@@ -69,11 +71,30 @@ class Session:
             raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
 
 
+@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
+def _of_bits(bits: bytes, count: int) -> frozenset[int]:
+    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+    if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
+        raise InputError("a list of sites does not fit the roster")
+    return frozenset(found.tolist())
+
+
 def session_of(invite: Invite, roster: Roster) -> Session:
     """Check that a roster goes with an invitation, and work out the rest."""
     if roster.session != invite.session:
         raise InputError("the roster is of another session")
     return _session(msgspec.msgpack.encode(invite), msgspec.msgpack.encode(roster))
+
+
+def entered(invite: Invite, seated: bytes) -> Session:
+    """Work out the session from the roster as it came, which the coordinator has signed."""
+    return _entered(msgspec.msgpack.encode(invite), seated)
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
+def _entered(invited: bytes, seated: bytes) -> Session:
+    invite = msgspec.msgpack.decode(invited, type=Invite)
+    return session_of(invite, unpack(seated, Roster, invite.coordinator))
 
 
 @lru_cache(maxsize=4)
@@ -92,7 +113,7 @@ def _session(invited: bytes, seated: bytes) -> Session:
         coordinator=invite.coordinator,
         alpha=alpha,
         guarantee=guarantee,
-        rounds=Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes)),
+        rounds=_rounds(invite, guarantee, alpha, sizes),
         names=names,
         sizes=sizes,
         signing=signing,
@@ -101,10 +122,21 @@ def _session(invited: bytes, seated: bytes) -> Session:
     )
 
 
+def _rounds(invite: Invite, guarantee: Guarantee, alpha: Fraction, sizes: tuple[int, ...]) -> Rounds | NoisyRound:
+    if invite.epsilon is None:
+        return Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
+    epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
+    return NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
+
+
 def guarantee_of(invite: Invite) -> Guarantee:
-    """Read the guarantee of an invitation; one that needs more than sums is refused."""
+    """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
         found = described(json.loads(invite.guarantee))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
+    if invite.epsilon is not None:
+        as_epsilon(invite.epsilon)
+        as_grid(invite.grid)
+        check_alike(found)
     return summable(found)

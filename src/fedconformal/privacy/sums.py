@@ -21,8 +21,10 @@ from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.bit_order import BITS
+from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.one_step import one_step
 from fedconformal.privacy.radix import BYTES
+from fedconformal.privacy.released import released, warn_of_too_few
 from fedconformal.privacy.session import Session
 from fedconformal.privacy.sums_reading import Coordinator, seated
 from fedconformal.summaries.base import Origin
@@ -61,18 +63,21 @@ def calibrate_by_sums(
     guarantee: Guarantee | None = None,
     widths: tuple[int, ...] = BYTES,
     origin: Origin | None = None,
+    epsilon: Any = None,
+    grid: ArrayLike | None = None,
 ) -> Sums:
     """Find the threshold while the coordinator sees only sums.
 
     `widths` says how many bits each round settles: 64 in all give the exact threshold (`EXACT` does so with
-    the fewest counts), and `SHORT` rounds it up a little.
+    the fewest counts), and `SHORT` rounds it up a little. With `epsilon` there is one round instead, in which the sites
+    add noise to their counts over the grid, so that the sum itself is epsilon-differentially private.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.5)  # ceil(0.5 (9 + 3)) = 6
     >>> found.threshold, found.rounds
     (0.5, 8)
     """
-    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths)
+    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths, epsilon=epsilon, grid=grid)
     present, sent = {}, []
     for name, scores in sites.items():
         present[name], joined = ends.join(ends.new_site(name, scores, origin), invitation)
@@ -115,10 +120,26 @@ def certified(coordinator: Coordinator) -> Calibration:
     session, threshold, origin = seated(coordinator), coordinator.search.answer, coordinator.origin
     if threshold is None:
         raise InputError("the session has not come to its end; there are more rounds to play")
-    bound, alpha, sizes = session.guarantee, session.alpha, session.sizes
+    bound, alpha, sizes, rounds = session.guarantee, session.alpha, session.sizes, session.rounds
+    records = [
+        SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
+        for name, n, key in zip(session.names, sizes, session.signing, strict=True)
+    ]
+    if isinstance(rounds, NoisyRound):
+        if rounds.plan is None:
+            warn_of_too_few(alpha, sum(sizes), rounds.epsilon)
+        return released(
+            threshold,
+            rounds.claim,
+            alpha=alpha,
+            guarantee=bound,
+            names=session.names,
+            records=records,
+            origin=origin,
+        )
     finite = threshold < math.inf
     # A cell's end instead of a score, or sites that dropped out, may cost any amount of coverage on top.
-    whole = sum(session.rounds.widths) == BITS and len(coordinator.present) == len(session.names)
+    whole = sum(rounds.widths) == BITS and len(coordinator.present) == len(session.names)
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
@@ -142,10 +163,7 @@ def certified(coordinator: Coordinator) -> Calibration:
         seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
         model=origin.model,
         temperature=origin.temperature,
-        summaries=[
-            SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
-            for name, n, key in zip(session.names, sizes, session.signing, strict=True)
-        ],
+        summaries=records,
         versions=versions(),
         privacy={
             "mode": "sums",

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy import masks
+from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.messages import (
     Answer,
@@ -30,7 +33,8 @@ from fedconformal.privacy.messages import (
     Unmask,
     pack,
 )
-from fedconformal.privacy.radix import EXACT, Counted, advance
+from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
+from fedconformal.privacy.radix import EXACT, Counted
 from fedconformal.privacy.session import Session, guarantee_of, session_of
 from fedconformal.privacy.sums_reading import (
     Coordinator,
@@ -49,14 +53,27 @@ if TYPE_CHECKING:
     pass
 
 
-def invite(guarantee: Guarantee, alpha: Any, widths: tuple[int, ...] = EXACT) -> tuple[Coordinator, bytes]:
-    """Open a session."""
+def invite(
+    guarantee: Guarantee,
+    alpha: Any,
+    widths: Sequence[int] = EXACT,
+    *,
+    epsilon: Any = None,
+    grid: ArrayLike | None = None,
+) -> tuple[Coordinator, bytes]:
+    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     key = Ed25519PrivateKey.generate()
     described = json.dumps(guarantee.to_dict())
     units = int(as_alpha(alpha) * ALPHA_UNIT)
-    message = Invite(os.urandom(16), key.public_key().public_bytes_raw(), units, described, list(widths))
+    public = key.public_key().public_bytes_raw()
+    message = Invite(os.urandom(16), public, units, described, list(widths))
+    if epsilon is not None:
+        edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
+        message = msgspec.structs.replace(message, widths=[], epsilon=float(as_epsilon(epsilon)), grid=edges)
+    elif grid is not None:
+        raise InputError("a grid goes with epsilon; sums without noise find the score itself")
     guarantee_of(message)
     return Coordinator(key, message), pack(message, key)
 
@@ -76,7 +93,7 @@ def seat(coordinator: Coordinator, joined: Iterable[bytes]) -> tuple[Coordinator
     roster = Roster(coordinator.invite.session, seats)
     session = session_of(coordinator.invite, roster)
     everybody = frozenset(range(len(seats)))
-    begun = replace(coordinator, session=session, present=everybody, origin=origins[0])
+    begun = replace(coordinator, session=session, search=session.rounds.start, present=everybody, origin=origins[0])
     return begun, pack(roster, coordinator.signing)
 
 
@@ -180,9 +197,8 @@ def _close(coordinator: Coordinator, own: dict[int, bytes], locks: dict[int, byt
             total -= mask
         else:
             total += mask
-    if int(total.sum(dtype=object)) > rounds.wanted.most:
-        raise InputError(f"the sum of round {number} is impossible: a site sent something else than its counts")
-    done = replace(coordinator, search=advance(rounds, search, total), answers={}, reveals={})
+    found_next = rounds.advance(search, total, frozenset(answers))
+    done = replace(coordinator, search=found_next, answers={}, reveals={})
     done = _without(done, set(answers), f"before its answer in round {number}")
     return _without(done, answers.keys() - own.keys(), f"after its answer in round {number}")
 

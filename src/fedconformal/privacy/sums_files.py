@@ -100,6 +100,11 @@ def new_state(data: bytes) -> SiteState:
     return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw(), site.secrets)
 
 
+def joined_for(state: SiteState) -> tuple[str, float | None]:
+    """Return a site's name, and the epsilon that it joined for; None if no noise was asked for."""
+    return Summary.from_bytes(state.summary).sites[0], unpack(state.invite, Invite).epsilon
+
+
 def _site(state: SiteState) -> ends.Site:
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -128,6 +133,8 @@ def advance_files(
     state = changed(state, received=state.received + sum(map(len, received)))
     if coordinator.session is None:
         coordinator, roster = middle.seat(coordinator, received)
+        if coordinator.search.answer is not None:  # too few scores for the noise: nobody is asked
+            return state, {}, coordinator
         return changed(state, joins=list(received)), _to(coordinator, coordinator.present, roster), coordinator
     if not coordinator.deposits:
         coordinator = middle.admit(coordinator, received)

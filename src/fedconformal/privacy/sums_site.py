@@ -27,14 +27,13 @@ from fedconformal.privacy.messages import (
     Lost,
     Question,
     Reveal,
-    Roster,
     Shares,
     Unmask,
     pack,
     unpack,
 )
-from fedconformal.privacy.radix import Counted, Search, histogram
-from fedconformal.privacy.session import Session, guarantee_of, session_of
+from fedconformal.privacy.radix import Counted, Search
+from fedconformal.privacy.session import Session, entered, guarantee_of
 from fedconformal.summaries.base import Origin, described_score
 from fedconformal.validation import as_name, as_scores
 
@@ -99,7 +98,7 @@ def take_seat(site: Site, seated: bytes, agreed: Iterable[masks.PairKeys] | None
     """Find the neighbours on the roster, and agree on keys with them, unless these are known already."""
     if site.invite is None or site.session is not None:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
-    session = session_of(site.invite, unpack(seated, Roster, site.invite.coordinator))
+    session = entered(site.invite, seated)
     mine = (site.name, len(site.keys), _public(site.signing), _public(site.masking))
     seats = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in seats:
@@ -137,7 +136,7 @@ def answer(site: Site, asked: bytes) -> tuple[Site, bytes]:
         raise InputError(f"round {question.number} has been answered")
     present = _left(site, question.present)
     search = Search(question.number, question.prefix)
-    counts = histogram(session.rounds, search, site.keys, session.rounds.wanted.weights[index])
+    counts = session.rounds.histogram(search, site.keys, index)
     masked = counts + _mask(site, present)
     masked += masks.expand(masks.seed_of(site.secrets[0], question.number), len(counts), session.rounds.dtype)
     message = Answer(session.id, question.number, question.prefix, index, masked.tobytes())
@@ -192,7 +191,7 @@ def _left(site: Site, bits: bytes) -> frozenset[int]:
     """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
     session, index = _entered(site)
     left = session.of_bits(bits)
-    if index not in left or not left <= site.present:
+    if index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left & site.agreed.keys())

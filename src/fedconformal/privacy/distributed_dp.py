@@ -1,0 +1,111 @@
+"""Differential privacy with no one to trust: the coordinator sees only the sum of all sites' noisy histograms.
+
+Every site counts its scores in the cells of a public grid and adds its share of discrete Laplace noise (`noise`) before
+masks go on, so that the sum, and nothing smaller, can be read; its noise is about that of one draw, not of one for each
+site as in `local_dp`. Shares are made for just over half of the sites: as long as so many answer and keep
+their noise to themselves, whoever drops out or sides with the coordinator, the rest of the noise is enough for epsilon.
+Noise of the others comes on top, and the margins allow for it. Counts and noise are summed modulo the size of a word,
+which is read with a sign at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.privacy.bit_order import Keys
+from fedconformal.privacy.noise import shares
+from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
+from fedconformal.privacy.radix import Counted, Search
+from fedconformal.privacy.released import OUTSIDE, Claim
+from fedconformal.validation import Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyRound:
+    """The only round of a session with noise: it takes the place of the rounds of a radix search."""
+
+    guarantee: Guarantee
+    alpha: Fraction
+    sizes: tuple[int, ...]
+    epsilon: Fraction
+    grid: Floats
+
+    @cached_property
+    def plan(self) -> NoisyPlan | None:
+        """Where the threshold will be read; None if the scores are too few."""
+        strength = Fraction(len(self.sizes), self.honest)
+        return plan_noisy(self.guarantee, self.alpha, self.sizes, self.epsilon, self.grid, strength)
+
+    @property
+    def honest(self) -> int:
+        """So many sites' shares make the noise of one draw; a sum over fewer is not revealed.
+
+        >>> from fedconformal.guarantees import Mixture
+        >>> grid = np.array([0.5, 1, math.inf])
+        >>> made = NoisyRound(
+        ...     guarantee=Mixture(), alpha=Fraction(1, 10), sizes=(400,) * 10, epsilon=Fraction(1), grid=grid
+        ... )
+        >>> made.honest, made.cells(0)
+        (6, 3)
+        """
+        return len(self.sizes) // 2 + 1
+
+    @property
+    def claim(self) -> Claim:
+        """What is claimed, for the certificate."""
+        plan = self.plan
+        return Claim(
+            definition=(
+                "differential privacy of the sum over all sites, by shares of discrete Laplace noise that each site "
+                "adds in every cell; pure for whoever sees the sum, computational for the coordinator, who sees masked "
+                "counts as well"
+            ),
+            epsilon=self.epsilon,
+            grid=self.grid,
+            promised=Fraction(1) if plan is None else plan.promised,
+            failure=Fraction(0) if plan is None else plan.failure,
+            details={"margin": None if plan is None else int(plan.margins.max()), "honest_sites": self.honest},
+            outside=f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol",
+        )
+
+    @property
+    def start(self) -> Search:
+        """Where the coordinator starts; with too few scores it is also where it ends, and nobody is asked."""
+        return Search(answer=math.inf) if self.plan is None else Search()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many bits each round settles: there is one, which tells all candidates apart."""
+        return ((len(self.grid) - 1).bit_length(),)
+
+    def cells(self, number: int) -> int:
+        """How many counts a site sends in this round."""
+        return len(self.grid)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Words with room for all scores and any noise that will ever be drawn, on both sides of zero."""
+        return np.dtype("<u4") if sum(self.sizes) < 2**30 else np.dtype("<u8")
+
+    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
+        """Count the scores of one site, and add its share of the noise."""
+        noisy = in_cells(keys, self.grid) + shares(len(self.grid), self.epsilon, self.honest)
+        counted: Counted = noisy.astype(f"<i{self.dtype.itemsize}").view(self.dtype)
+        return counted
+
+    def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
+        """Read the threshold from the sum over those who are present; the scores of others count for nothing."""
+        if search.answer is not None or self.plan is None:
+            raise InputError("the threshold has been found; there are no more rounds")
+        if total.shape != self.grid.shape:
+            raise InputError(f"the sum has {total.size} counts, expected {len(self.grid)}")
+        counts = total.view(f"<i{self.dtype.itemsize}").tolist()
+        return Search(1, answer=self.plan.threshold(counts, sum(self.sizes[k] for k in present)))

@@ -1,0 +1,203 @@
+"""Noise that all sites add together: private by definition, certified by the margins, and hidden by the masks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy import sums_coordinator as middle
+from fedconformal.privacy import sums_site as ends
+from fedconformal.privacy.bit_order import keys_of
+from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.noise import shares
+from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
+from fedconformal.privacy.radix import Search
+from fedconformal.validation import Floats, Integers
+from tests.contracts.tools import maybe_infeasible, refused
+
+TENTH = Fraction(1, 10)
+GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
+FINE_GRID = np.append(np.linspace(0.86, 1, 15), math.inf)
+REPETITIONS = 2000
+
+
+def made(sizes: tuple[int, ...], epsilon: str, grid: Floats = GRID) -> NoisyRound:
+    return NoisyRound(guarantee=fc.Mixture(), alpha=TENTH, sizes=sizes, epsilon=Fraction(epsilon), grid=grid)
+
+
+def released(scores: list[float], draws: int) -> Integers:
+    """Return many sums of two honest sites' counts; the third has dropped out."""
+    noisy = made((len(scores), 1, 1), "1", np.array([0.5, math.inf]))
+    counts = in_cells(keys_of(np.array(scores)), noisy.grid)
+    noise = shares(2 * draws * noisy.honest, noisy.epsilon, noisy.honest).reshape(noisy.honest, draws, 2)
+    found: Integers = counts + noise.sum(axis=0)
+    return found
+
+
+def test_the_layout_that_shows_a_factor_of_two() -> None:
+    """A row moves from one cell to another; the event that tells most has one count high and the other low.
+
+    It comes out e^epsilon times as often on one data set, where a single cell tells e^(epsilon/2) only; with noise made
+    for counts that change by one in all, it would be e^(2 epsilon).
+    """
+    draws = 15_000
+    both = released([0.1], draws), released([0.9], draws)
+    event = [((sums[:, 0] >= 1) & (sums[:, 1] <= 0)).mean() for sums in both]
+    p = math.exp(-1 / 2)
+    exact = [(1 / (1 + p)) ** 2, (p / (1 + p)) ** 2]
+    assert math.log(exact[0] / exact[1]) == pytest.approx(1)
+    for seen, chance in zip(event, exact, strict=True):
+        assert abs(seen - chance) < 5.5 * math.sqrt(chance * (1 - chance) / draws)
+    assert abs(math.log(event[0] / event[1]) - 1) < 0.15
+    one_cell = [(sums[:, 0] >= 1).mean() for sums in both]
+    assert abs(math.log(one_cell[0] / one_cell[1]) - 0.5) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sizes"), [("0.1", (7000, 4000, 3000)), ("1", (800, 400, 300)), ("10", (200, 100, 60))]
+)
+def test_coverage_is_within_the_certificate(epsilon: str, sizes: tuple[int, ...]) -> None:
+    """Uniform scores at one site, harder ones at the others; coverage is exact given the threshold."""
+    noisy = made(sizes, epsilon, FINE_GRID)
+    plan = noisy.plan
+    assert plan is not None
+    assert plan.promised >= Fraction(9, 10)
+    rng = np.random.default_rng(0)
+    powers = np.array([1.0, 0.5, 0.25])
+    noise = shares(REPETITIONS * len(sizes) * len(FINE_GRID), noisy.epsilon, noisy.honest)
+    coverages, short = [], 0
+    weights = (np.array(sizes) + 1) / (sum(sizes) + len(sizes))
+    for drawn in noise.reshape(REPETITIONS, len(sizes), len(FINE_GRID)):
+        parts = [rng.random(n) ** power for n, power in zip(sizes, powers, strict=True)]
+        counts = in_cells(keys_of(np.concatenate(parts)), FINE_GRID)
+        total = (counts + drawn.sum(axis=0)).astype("<i4").view("<u4")
+        q = noisy.advance(Search(), total, frozenset(range(len(sizes)))).answer
+        assert q is not None
+        short += int(np.cumsum(counts)[np.searchsorted(FINE_GRID, q)] < plan.rank)
+        coverages.append(weights @ (min(1.0, q) ** (1 / powers)))
+    error = 4 * np.std(coverages) / math.sqrt(REPETITIONS)
+    assert np.mean(coverages) >= float(plan.promised) - error
+    assert np.mean(coverages) < 0.98
+    assert short / REPETITIONS <= float(plan.failure) + 4 * math.sqrt(float(plan.failure) / REPETITIONS)
+
+
+def test_an_atom_of_fifteen_percent() -> None:
+    """The candidate just below the atom has 85% of the scores, and is never taken for one with 90%."""
+    scores = np.concatenate([np.linspace(0, 0.5, 4250), np.full(750, 0.75)])
+    noisy = made((2000, 2000, 1000), "1")
+    assert noisy.plan is not None
+    counts = in_cells(keys_of(scores), GRID)
+    noise = shares(500 * 3 * len(GRID), noisy.epsilon, noisy.honest).reshape(500, 3, len(GRID)).sum(axis=1)
+    found = [noisy.plan.threshold(row.tolist(), 5000) for row in counts + noise]
+    assert np.mean(np.array(found) >= 0.75) >= 1 - float(noisy.plan.failure)
+    assert np.mean(np.isfinite(found)) > 0.95
+    # Noisy counts read as they are would take the atom's foot for one score more about half of the time.
+    foot = np.cumsum(counts + noise, axis=1)[:, np.searchsorted(GRID, 0.5)]
+    assert 0.2 < np.mean(foot >= 4251) < 0.8
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
+def test_the_margins_bound_the_error(epsilon: str) -> None:
+    """At every candidate at once, with the noise of all three sites; and they are not much too wide."""
+    cells, failure = 8, Fraction(1, 16)
+    asked = margins(Fraction(epsilon), cells, Fraction(3, 2), failure)
+    noise = shares(3 * 2000 * cells, Fraction(epsilon), 2).reshape(3, 2000, cells).sum(axis=0)
+    upto, j = np.cumsum(noise, axis=1)[:, :-1], np.arange(1, cells)
+    errors = upto - noise.sum(axis=1, keepdims=True) * j / cells
+    assert (errors > asked).any(axis=1).mean() <= failure
+    assert (errors > asked / 3).any(axis=1).mean() > failure
+    assert (asked == asked[::-1]).all()  # both ends are alike
+    assert asked[3] == asked.max()
+
+
+def sites_of(sizes: tuple[int, ...]) -> dict[str, Floats]:
+    return {f"site-{k}": np.random.default_rng(k).random(n) for k, n in enumerate(sizes)}
+
+
+def test_a_whole_session() -> None:
+    sites = sites_of((900, 700, 500, 800))
+    found = calibrate_by_sums(sites, epsilon=1, origin=fc.summarize([0.1], score=fc.LAC(), model="m").origin)
+    assert 0.9 <= found.threshold <= 1.0
+    assert found.threshold in noisy_grid()
+    assert found.rounds == 1
+    predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
+    certificate, privacy = predictor.certificate, predictor.certificate.privacy
+    assert privacy is not None
+    assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 3, len(noisy_grid()))
+    assert "the sum over all sites" in privacy["definition"]
+    assert "replacing one calibration row" in privacy["unit"]
+    assert "fewer than 3 sites that answer" in privacy["outside"]
+    assert 0 < privacy["failure"] < 0.05
+    assert privacy["coverage"] == certificate.coverage_at_least >= 0.9
+    assert certificate.status == "certified"
+    assert "over the noise of the release" in certificate.promise
+    assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
+
+
+def test_the_threshold_is_that_of_the_noisy_sum() -> None:
+    """Masks cancel and words keep their sign: at an epsilon with hardly any noise the plain quantile comes out."""
+    sites = sites_of((300, 200, 100))
+    found = calibrate_by_sums(sites, epsilon=1000, grid=GRID, guarantee=fc.Exchangeable())
+    scores = np.sort(np.concatenate(list(sites.values())))
+    assert found.threshold == GRID[np.searchsorted(GRID, scores[math.ceil(0.9 * 601) - 1])]
+    negative = made((100, 100, 100), "1")
+    words = np.full(len(GRID), -5, dtype=np.int32).view(np.uint32)
+    assert negative.advance(Search(), words, frozenset([0, 1, 2])).answer == math.inf
+
+
+def test_a_site_that_drops_out_only_raises_the_threshold() -> None:
+    sites = sites_of((3000,) * 10)
+    coordinator, invitation = middle.invite(fc.Mixture(), 0.1, epsilon=5, grid=GRID)
+    joined = {name: ends.join(ends.new_site(name, part), invitation) for name, part in sites.items()}
+    coordinator, roster = middle.seat(coordinator, [message for _, message in joined.values()])
+    entered = {name: ends.enter(site, roster) for name, (site, _) in joined.items()}
+    coordinator = middle.admit(coordinator, [message for _, message in entered.values()])
+    question = middle.ask(coordinator)
+    sent = {name: ends.answer(site, question) for name, (site, _) in entered.items() if name != "site-3"}
+    few = [sent[f"site-{k}"][1] for k in (0, 1, 2, 4, 5)]
+    with refused("only 5 of 10 sites answered; their sum stays hidden"):
+        middle.collect(coordinator, few)
+    coordinator, request = middle.collect(coordinator, [message for _, message in sent.values()])
+    shown = [ends.reveal(site, request)[1] for site, _ in sent.values()]
+    coordinator, _ = middle.finish(coordinator, shown)
+    # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
+    assert coordinator.search.answer == math.inf
+    with refused("round 0 has been answered"):
+        ends.answer(sent["site-0"][0], question)  # nobody gets two noisy answers
+
+
+def test_too_few_scores_are_not_asked_for() -> None:
+    sites = {name: ends.new_site(name, np.linspace(0, 1, 30)) for name in "abc"}
+    coordinator, invitation = middle.invite(fc.Mixture(), 0.1, epsilon="0.1")
+    joins = [ends.join(site, invitation)[1] for site in sites.values()]
+    coordinator, _ = middle.seat(coordinator, joins)
+    assert coordinator.search.answer == math.inf
+    with pytest.warns(fc.InfeasibleWarning, match=r"cannot be promised from 90 scores with epsilon=0\.1"):
+        found = calibrate_by_sums({name: np.linspace(0, 1, 30) for name in "abc"}, epsilon="0.1")
+    assert found.calibration.certificate.threshold == "inf"
+    assert found.rounds == 0
+
+
+def test_refusals() -> None:
+    for guarantee in (fc.PAC(failure=0.1), fc.NewClient(), fc.Mixture(weights="uniform")):
+        with refused("is not there with differential privacy"):
+            middle.invite(guarantee, 0.1, epsilon=1)
+    with refused("epsilon is 0"):
+        middle.invite(fc.Mixture(), 0.1, epsilon=0)
+    with refused("grid: expected 2 to 4096"):
+        middle.invite(fc.Mixture(), 0.1, epsilon=1, grid=[1.0, 0.5, math.inf])
+    with refused("a grid goes with epsilon"):
+        middle.invite(fc.Mixture(), 0.1, grid=GRID)
+    noisy = made((500, 500, 500), "1")
+    with refused("the sum has 3 counts, expected 16"):
+        noisy.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
+    with refused("there are no more rounds"):
+        noisy.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
+    with maybe_infeasible():
+        assert made((5, 5, 5), "0.1").start.answer == math.inf
+    assert made((2**30, 5, 5), "1").dtype == np.dtype("<u8")
