@@ -38,7 +38,7 @@ def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
 @pytest.mark.parametrize("sites", [1, 2, 7])
 def test_an_urn_gives_polya_draws(sites: int) -> None:
     p = math.exp(-1 / 2)
-    totals = np.random.default_rng(sites).geometric(1 - p, size=30_000) - 1
+    totals = np.random.default_rng(sites).geometric(1 - p, size=60_000) - 1
     kept = from_urn(totals, sites)
     law = stats.nbinom.pmf(np.arange(20), 1 / sites, 1 - p)
     assert fits(kept, law, 0) > 1e-6
