@@ -103,8 +103,11 @@ def make_figure(
     if output.suffix != ".svg":
         raise InputError(f"{output}: expected a name that ends in .svg")
     entry = find(name, FIGURES, "figure")
-    write_bytes(output, entry.make(_setup(logits, partition, None, Kind.tdigest, name)).encode())
+    setup = _setup(logits, partition, None, Kind.tdigest, name)
+    write_bytes(output, entry.make(setup).encode())
     say(f"wrote {output}: {entry.about} ({entry.label})")
+    for remark in setup.remarks():
+        say(remark)
 
 
 @paper.command("results")

@@ -8,13 +8,13 @@ from html import escape
 
 from fedconformal.curve import PromiseCurve
 from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
+from fedconformal.report.bars import ROW, Bar, Bars
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
 from fedconformal.report.slider import Slider
 from fedconformal.validation import ALPHA_UNIT
 
 WIDTH = 440
 LEFT, RIGHT = 96, 20
-ROW = 24
 MAX_BARS = 16
 MAX_GROUPS = 40
 """Of more groups, those with the lowest coverage are drawn."""
@@ -56,17 +56,12 @@ def size_chart(evaluation: Evaluation) -> str:
         bars = [(group.name, group.rows) for group in evaluation.by_size]
     elif not bars[0][1]:
         bars = bars[1:]
-    total, top = sum(count for _, count in bars), max(count for _, count in bars)
-    parts = []
-    for i, (name, count) in enumerate(bars):
-        y = ROW * i + 4
-        length = count / top * (WIDTH - LEFT - RIGHT - 96)
-        parts.append(
-            f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{name} label{"" if name == "1" else "s"}</text>'
-            f'<rect class="f0" x="{LEFT}" y="{y}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>'
-            f'<text x="{LEFT + length + 8:.1f}" y="{y + 14}">{count} ({count / total:.1%})</text>'
-        )
-    return svg("".join(parts), WIDTH, ROW * len(bars) + 8, "How many rows have sets of each size")
+    total = sum(count for _, count in bars)
+    drawn = [
+        Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / total:.1%})")
+        for name, count in bars
+    ]
+    return Bars(title="How many rows have sets of each size", bars=drawn).svg()
 
 
 def alpha_chart(found: Slider) -> tuple[str, list[tuple[float, float]]]:
