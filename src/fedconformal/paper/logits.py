@@ -103,7 +103,7 @@ class Source:
             logits=logits,
             labels=labels,
             clients=clients,
-            differs=_differs(path, len(logits)),
+            differs=_differs(path, len(logits), float(np.mean(logits.argmax(axis=1) == labels))),
             sites=tuple(map(str, sites)),
             central=method == "central",
         )
@@ -153,7 +153,7 @@ def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
     return logits
 
 
-def _differs(path: Path, rows: int) -> str:
+def _differs(path: Path, rows: int, accuracy: float) -> str:
     config = path.parent / "config.json"
     if path.name != "logits.npz" or not config.exists():
         return f"others' logits, {rows} rows"
@@ -162,7 +162,7 @@ def _differs(path: Path, rows: int) -> str:
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{config}: is not the config.json of a run") from None
     wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS
-    told = [f"own run, {rows} rows"]
+    told = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
     told += [
         f"{key.replace('_', ' ')} {settings.get(key)} (paper {value})"
         for key, value in wanted.items()

@@ -10,9 +10,15 @@ from typing import NamedTuple
 from fedconformal.report.plot import LEGEND_ROW, MOST_SERIES, svg
 
 ROW = 24
-LETTER = 6.4
-TEXT = 96
+LETTER = 7.4
+"""The width of a letter where it is largest, on a phone."""
+TEXT = 112
 """What is kept free for the numbers."""
+
+
+def name_space(names: Sequence[str]) -> float:
+    """Return how much to keep free for the names before a chart's rows."""
+    return max(72.0, 22 + LETTER * max(map(len, names)))
 
 
 class Bar(NamedTuple):
@@ -53,7 +59,7 @@ class Bars:
 
     def inside(self) -> str:
         """Write what is drawn, without the frame of a file."""
-        left = max(80, 22 + LETTER * max(len(bar.name) for bar in self.bars))
+        left = name_space([bar.name for bar in self.bars])
         top = max(bar.value for bar in self.bars) or 1
         parts = []
         for i, bar in enumerate(self.bars):
