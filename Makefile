@@ -50,13 +50,14 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	@echo "results are in benchmarks/results"
 
 constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]" editables $(CLICK); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[dev,demo,dp,images,paper,parquet,secure,simulation,tensorboard]" editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -90,7 +91,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[dev,demo,dp,images,parquet,secure,simulation,tensorboard]"
+	$(PIP_INSTALL) -e ".[dev,demo,dp,images,paper,parquet,secure,simulation,tensorboard]"
 	touch $@ $(VENV)/.demo
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt

@@ -180,3 +180,20 @@ def test_mid_bucket_is_what_the_papers_package_says(setup: Setup) -> None:
         rank = math.ceil(round((1 - alpha) * (len(scores) + len(np.unique(owners))), 9))
         read = merged.get_quantile_value(rank / len(scores))
         assert quantiles.mid_bucket(trial, alpha) == pytest.approx(read, rel=1e-9)
+
+
+def test_our_digests_are_as_close_as_the_papers_package(setup: Setup) -> None:
+    package = pytest.importorskip("tdigest", reason="the paper's tdigest is not installed")
+    (trial,) = trials(setup.need("cifar100", "tct"), count=1)
+    scores, owners = np.asarray(trial.calibration.scores(LAC())), trial.calibration.clients
+    merged = package.TDigest()
+    for client in np.unique(owners):
+        digest = package.TDigest()
+        digest.batch_update(scores[owners == client].astype(float))
+        merged = merged + digest
+    alphas = (0.5, 0.3, 0.1)
+    for alpha, ours in zip(alphas, trial.thresholds(LAC(), alphas), strict=True):
+        rank = math.ceil(round((1 - alpha) * (len(scores) + len(np.unique(owners))), 9))
+        theirs = merged.percentile(100 * rank / len(scores))
+        read = [np.count_nonzero(scores <= threshold) for threshold in (ours, theirs)]
+        assert np.abs(np.array(read) - rank).max() <= 0.01 * len(scores)

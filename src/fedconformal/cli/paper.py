@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -148,5 +150,7 @@ def _train_absent(setup: Setup) -> None:
             if setup.source.path(dataset, method) is None:
                 command = setup.source.command(dataset, method)
                 logger.warning("%s", command)
-                if run(command.words):
+                with contextlib.redirect_stdout(sys.stderr):  # what is asked for here is the table
+                    failed = run(command.words)
+                if failed:
                     raise InputError(f"this failed: {command}")

@@ -217,13 +217,13 @@ def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
         "is for all rows; learn-then-test would certify a limit.</p>"
     )
     chosen = [(wanted, found.limit_for(wanted)) for wanted in WANTED if wanted > found.limits[-1].accuracy]
-    told = [
+    advice = [
         f"to be right {wanted:.0%} of the time, answer sets of at most {limit.size} ({limit.kept:.1%} of the rows)"
         for wanted, limit in chosen
         if limit is not None
     ]
-    if told:
-        text += f"<p>On these rows: {'; '.join(told)}.</p>"
+    if advice:
+        text += f"<p>On these rows: {'; '.join(advice)}.</p>"
     cells = [
         (f"{one.size}", f"{one.kept:.1%}", f"{one.accuracy:.1%}", f"{one.coverage:.1%}") for one in found.limits[:30]
     ]
