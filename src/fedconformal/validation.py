@@ -184,6 +184,20 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     return array
 
 
+def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+    """Turn a training run's positions of clients into names, where it has them.
+
+    >>> named_clients(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
+    ['b', 'a', 'b']
+    """
+    if names is None:
+        return clients
+    if names.ndim != 1 or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
+        raise InputError("names: expected a name for each client")
+    named: NDArray[Any] = names[clients]
+    return named
+
+
 def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
     """Check for one whole number of rows a site, each at least 1."""
     array = as_array(values, name)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,8 +44,12 @@ def run(tmp_path: Path) -> Path:
         test_clients=np.arange(80) % 2,
         temperature=np.array(2.0),
     )
-    (folder / "config.json").write_text(json.dumps({"config": {"dataset": "tiny"}}))
-    np.savez(tmp_path / "tiny.npz", test_images=np.zeros((80, 6, 6), dtype=np.uint8))
+    (folder / "config.json").write_text(json.dumps({"config": {"dataset": "dermamnist"}}))
+    images, truth = np.zeros((80, 28, 28, 3), dtype=np.uint8), labels[120:, None]
+    arrays: dict[str, Any] = {}
+    for part in ("train", "val", "test"):
+        arrays |= {f"{part}_images": images, f"{part}_labels": truth}
+    np.savez(tmp_path / "dermamnist.npz", **arrays)
     return folder
 
 
@@ -56,7 +61,24 @@ def test_run_is_calibrated_on_the_way(command: Command, run: Path, monkeypatch: 
     assert "probability at least 0.8" in text
     assert "before temperature" in text
     assert text.count("data:image/png") == 12
+    assert "basal cell carcinoma" in text
     assert "bytes left the sites" in text
+
+
+def test_images_of_other_rows_are_not_shown(command: Command, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCONFORMAL_DATA", str(run.parent))
+    page = run.parent / "report.html"
+    arrays: dict[str, Any] = dict(np.load(run.parent / "dermamnist.npz"))
+    np.savez(run.parent / "dermamnist.npz", **{**arrays, "test_labels": arrays["test_labels"][::-1]})
+    command.ok("report", run, "-o", page)
+    assert "data:image/png" not in page.read_text()
+    (run.parent / "dermamnist.npz").unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(run.parent))
+    command.ok("report", run, "-o", page)
+    assert "basal cell carcinoma" in page.read_text()  # known without the data
+    (run / "config.json").write_text(json.dumps({"config": {"dataset": "unheard-of"}}))
+    command.ok("report", run, "-o", page)
+    assert "basal cell carcinoma" not in page.read_text()
 
 
 def test_wrong_use_is_refused(command: Command, run: Path, calibrated: Path) -> None:

@@ -20,7 +20,7 @@ from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.flower import InProcessGrid  # noqa: E402
 from fedconformal.flower.app import App, make_app  # noqa: E402
 from fedconformal.flower.learning import arrays_of, load_model  # noqa: E402
-from fedconformal.flower.stages import read_model, run_stages  # noqa: E402
+from fedconformal.flower.stages import STARTS, read_model, run_stages  # noqa: E402
 from fedconformal.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer, fit_temperature  # noqa: E402
@@ -211,8 +211,8 @@ def test_a_site_lost_in_calibration_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"slope": [float("nan")] * 3}, "a sum is not finite"),
-        ({"curvature": [-1.0] * 3}, "a curvature negative"),
+        ({"slope": [float("nan")] * len(STARTS)}, "a sum is not finite"),
+        ({"curvature": [-1.0] * len(STARTS)}, "a curvature negative"),
         ({"loss": [1.0]}, "at every point"),
         ({"loss": 1.0}, "at every point"),
         ({"num_examples": -1e9}, "num-examples is"),

@@ -1,11 +1,21 @@
 """fedconformal paper: lists, prints and refuses."""
 
+import itertools
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from fedconformal.data import load, names
 from fedconformal.paper.catalogue import FIGURES, TABLES
+from fedconformal.paper.logits import Source
+from fedconformal.paper.numbers import FULL_RESULTS, METHODS
 from tests.cli.command import Command
+from tests.data import made
+from tests.paper.conftest import write_logits
 
 
 def test_list_names_everything(command: Command) -> None:
@@ -43,6 +53,78 @@ def test_training_happens_only_when_asked(command: Command, logits: Path, monkey
     assert not asked
     command.ok(*arguments, "--train")
     assert [words[6] for words in asked] == ["fedprox", "tct"]
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's settings, but for how long they take."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from fedconformal.training import config
+
+    whole = config.preset
+    few = {"rounds": 1, "epochs": 1}
+    tct = {"linear_rounds": 1, "coordinates": 50, "steps": 2}
+
+    def preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return whole(name, values) | few | (tct if values.get("method") == "tct" else {})
+
+    monkeypatch.setattr(config, "preset", preset)
+
+
+def test_what_is_absent_is_trained_for_real(
+    command: Command, tmp_path: Path, few_rounds: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
+    for part, rows in {"train": 24, "val": 40, "test": 40}.items():
+        arrays[f"{part}_images"] = rng.integers(0, 255, (rows, 28, 28), dtype=np.uint8)
+        arrays[f"{part}_labels"] = np.arange(rows)[:, None] % 8
+    np.savez(tmp_path / "tissuemnist.npz", **arrays)
+    monkeypatch.setenv("FEDCONFORMAL_DATA", str(tmp_path))
+    logits = tmp_path / "logits"
+    logits.mkdir()
+    for method in ("fedprox", "central"):
+        write_logits(logits, f"tissuemnist_{method}", classes=8)
+    arguments = ("paper", "table", "full-results", "--datasets", "tissuemnist", "--logits", logits, "--json")
+    before = command.ok(*arguments).json["rows"]
+    (printed,) = {row["differs"].partition("make it with: ")[2] for row in before if row["method"] == "FedAvg"}
+    command.ok(*shlex.split(printed)[1:])  # as it says
+    after = command.ok(*arguments, "--train").json["rows"]
+    ours = [row for row in after if row["method"] in {"FedAvg", "TCT"}]
+    assert len(ours) == 6
+    assert all(row["differs"].startswith("own run, 80 rows") and "rounds 1 (paper" in row["differs"] for row in ours)
+    assert all(0.6 < row["coverage"]["mean"] <= 1 for row in ours)
+
+
+def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
+    from fedconformal.training.config import Config, preset
+
+    record = made.fitzpatrick_records(1)[0]
+    (tmp_path / "fitzpatrick17k").mkdir()
+    (tmp_path / "fitzpatrick17k.csv").write_text(f"{made.FITZPATRICK_HEADER}\n{record}\n", "utf-8")
+    image.new("RGB", (300, 300)).save(tmp_path / "fitzpatrick17k" / f"{record.partition(',')[0]}.jpg")
+    monkeypatch.setenv("FEDCONFORMAL_DATA", str(tmp_path))
+    known = load("fitzpatrick17k").train.columns
+    source = Source(directory=tmp_path)
+    for dataset in FULL_RESULTS:
+        for method in (*METHODS, "tct-squared"):
+            for variant in ("", "iid"):
+                words = source.command(dataset, method, variant=variant).words
+                given = {
+                    key.removeprefix("--").replace("-", "_"): value
+                    for key, value in itertools.pairwise(words)
+                    if key.startswith("--")
+                }
+                chosen = dict([given.pop("set").split("=")]) if "set" in given else {}
+                taken = ("dataset", "method", "partition", "column")
+                values: dict[str, Any] = {key: given[key] for key in taken if key in given}
+                if "clients" in given:
+                    values["clients"] = int(given["clients"])
+                config = Config.from_dict(preset(given["preset"], values) | values | chosen)
+                assert config.settings.dataset in names()
+                assert "column" not in values or values["column"] in known
 
 
 def test_without_logits_it_says_what_to_do(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,15 @@ def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None
     arrays |= {f"temp_{name}": arrays[f"val_{name}"] for name in ("logits", "labels")}
     for part in ("val", "temp", "test"):
         arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 2
-    np.savez(run / "logits.npz", **arrays)
+    np.savez(run / "logits.npz", names=np.array(["south", "north"]), **arrays)
     (run / "config.json").write_text(json.dumps({"config": {"rounds": 20, "seed": 0}, "versions": {}}))
     answers = Source(directory=logits).read("dermamnist", "fedprox")
     assert answers
-    assert answers.differs == "own run, 750 rows, 20 rounds, paper 200"
+    assert answers.differs == (
+        f"own run, 750 rows, accuracy {answers.accuracy:.2f}, rounds 20 (paper 200), epochs None (paper 5)"
+    )
     assert set(answers.clients) == {0, 1}
+    assert answers.sites == ("north", "south")
 
 
 def test_the_rank_counts_every_client(logits: Path) -> None:

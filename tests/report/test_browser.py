@@ -113,6 +113,59 @@ def test_it_fits_the_screen(browser: Browser, width: int, dark: bool) -> None:
     assert light != dark
 
 
+CUT_OR_OVERLAPPING = """
+const found = [];
+for (const chart of document.querySelectorAll("svg.chart")) {
+  const frame = chart.getBoundingClientRect();
+  const texts = [...chart.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  texts.forEach(([text, a], i) => {
+    if (a.left < frame.left - 1 || a.right > frame.right + 1 || a.bottom > frame.bottom + 1) found.push("cut: " + text);
+    for (const [other, b] of texts.slice(0, i)) {
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (across > 1 && down > 3) found.push("overlap: " + text + ", " + other);
+    }
+  });
+}
+return found;
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_long_names_are_neither_cut_nor_overlap(
+    browser: Browser, made: tuple[fc.Predictor, Rows], page: Path, tmp_path: Path, width: int
+) -> None:
+    predictor, rows = made
+    sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.labels % 3]
+    found = predictor.evaluate(rows.probs, rows.labels, clients=sites)
+    names = [f"actinic keratosis or intraepithelial carcinoma {i}" for i in range(CLASSES)]
+    long = tmp_path / "long.html"
+    long.write_text(report_page(predictor, found, rows=rows, names=names), "utf-8")
+    browser.look(width=width, dark=False)
+    try:
+        browser.go(long)
+        assert browser.run(CUT_OR_OVERLAPPING) == []
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.go(page)
+
+
+FIGURES = sorted((Path(__file__).parents[2] / "docs" / "images" / "results").glob("*.svg"))
+
+
+def test_no_label_of_a_figure_is_cut_or_overlaps(browser: Browser, page: Path, tmp_path: Path) -> None:
+    drawn = tmp_path / "figures.html"
+    head = '<!doctype html><meta charset="utf-8"><body style="width: 2700px">'
+    drawn.write_text(head + "".join(path.read_text("utf-8") for path in FIGURES), "utf-8")
+    browser.look(width=2700, dark=False)
+    try:
+        browser.go(drawn)
+        assert browser.run("return document.querySelectorAll('svg.chart').length") == len(FIGURES) > 20
+        assert browser.run(CUT_OR_OVERLAPPING) == []
+    finally:
+        browser.go(page)
+
+
 def test_nothing_is_asked_for_and_nothing_goes_wrong(browser: Browser, page: Path) -> None:
     browser.requests()  # what the browser asked for when it started is not the page's
     browser.go(page)

@@ -102,6 +102,9 @@ def test_a_promise_by_class_says_which_classes_are_in_every_set() -> None:
     assert "of each class" in found.start.promise
     html = report_page(predictor, predictor.evaluate(rows().probs, rows().labels), rows=rows())
     assert "Coverage by class" in html
+    named = report_page(predictor, predictor.evaluate(rows().probs, rows().labels), names=["ant", "bee", "cow", "dog"])
+    assert "bee: " in named  # in the chart
+    assert "<td>bee</td>" in named
     assert "Every class by itself" in html
 
 
@@ -110,6 +113,16 @@ def test_bytes_are_told_where_they_are_known() -> None:
     digest = predictor.certificate.summaries[0].sha256
     assert "Together 1,234 bytes left the sites" in report_page(predictor, sent={digest: 1234})
     assert "not known" in report_page(predictor)
+
+
+def test_a_limit_is_named_for_a_wanted_accuracy() -> None:
+    predictor, test = plain(), rows()
+    found = fc.selective_classification(predictor.predict_set(test.probs), test.probs, test.labels)
+    limit = found.limit_for(0.8)
+    assert found.limits[-1].accuracy < 0.8
+    assert limit
+    told = f"to be right 80% of the time, answer sets of at most {limit.size} ({limit.kept:.1%} of the rows)"
+    assert told in report_page(predictor, rows=test)
 
 
 def test_labels_have_names() -> None:

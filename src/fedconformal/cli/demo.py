@@ -14,7 +14,6 @@ import typer
 
 from fedconformal.cli.console import say, table
 from fedconformal.cli.inputs import Source, checked_probabilities, read_run
-from fedconformal.data import load as load_data
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.files import read_npz
@@ -41,9 +40,7 @@ def demo(
     say("Every site scores its own calibration rows and sends one small file:\n")
     found = {method: _calibrated(output, method, alpha) for method in METHODS}
     report = output / "report.html"
-    images = output / "test_images.npy"
-    np.save(images, load_data("digits").test.x[:, 0])
-    _run("report", str(output / SHOWN), "--score", "lac", "--alpha", alpha, "--images", str(images), "-o", str(report))
+    _run("report", str(output / SHOWN), "--score", "lac", "--alpha", alpha, "-o", str(report))
     say(f"Sets that hold the true digit with probability {1 - float(alpha):g}, whichever way the model was trained:\n")
     table(
         ("training", "accuracy", "coverage", "labels a set"),

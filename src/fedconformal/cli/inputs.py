@@ -24,6 +24,7 @@ from fedconformal.validation import (
     as_labels,
     as_probabilities,
     as_temperature,
+    named_clients,
     softmax,
 )
 
@@ -87,23 +88,13 @@ def read_run(path: Path, part: str) -> Run:
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
     with naming(path):
-        return Run(logits, labels, _named(clients, arrays.get("names")), _temperature(arrays.get("temperature")))
+        return Run(logits, labels, named_clients(clients, arrays.get("names")), _temperature(arrays.get("temperature")))
 
 
 def _temperature(found: NDArray[Any] | None) -> float | None:
     if found is None:
         return None
     return as_temperature(found.item() if found.shape == () else found)
-
-
-def _named(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Turn positions into names where the run has them."""
-    if names is None:
-        return clients
-    if names.ndim != 1 or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
-        raise InputError("names: expected a name for each client")
-    named: NDArray[Any] = names[clients]
-    return named
 
 
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -103,8 +105,11 @@ def make_figure(
     if output.suffix != ".svg":
         raise InputError(f"{output}: expected a name that ends in .svg")
     entry = find(name, FIGURES, "figure")
-    write_bytes(output, entry.make(_setup(logits, partition, None, Kind.tdigest, name)).encode())
+    setup = _setup(logits, partition, None, Kind.tdigest, name)
+    write_bytes(output, entry.make(setup).encode())
     say(f"wrote {output}: {entry.about} ({entry.label})")
+    for remark in setup.remarks():
+        say(remark)
 
 
 @paper.command("results")
@@ -145,5 +150,7 @@ def _train_absent(setup: Setup) -> None:
             if setup.source.path(dataset, method) is None:
                 command = setup.source.command(dataset, method)
                 logger.warning("%s", command)
-                if run(command.words):
+                with contextlib.redirect_stdout(sys.stderr):  # what is asked for here is the table
+                    failed = run(command.words)
+                if failed:
                     raise InputError(f"this failed: {command}")

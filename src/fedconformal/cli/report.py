@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from fedconformal import registry
 from fedconformal.calibration import calibrate
-from fedconformal.cli.console import say
+from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
@@ -23,9 +23,10 @@ from fedconformal.cli.inputs import (
     warn_of_temperature,
 )
 from fedconformal.cli.summarize import summarize_run
+from fedconformal.data.sets.base import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.files import read_array, read_bytes, read_npz, write_bytes
+from fedconformal.files import read_array, read_bytes, write_bytes
 from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import Score
@@ -59,13 +60,14 @@ def report(
     if is_run:
         path = source / "logits.npz" if source.is_dir() else source
         predictor, sent = _calibrated(path, alpha or "0.1", score or "raps")
-        rows, ids = _test_rows(path, predictor, _images(images, path))
+        names, kept_images = _of_dataset(path)
+        rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
     else:
-        predictor, rows, ids = load(source), None, None
+        predictor, rows, ids, names = load(source), None, None, ()
         sent = {Summary.from_bytes(data).digest(): len(data) for data in map(read_bytes, summaries or ())}
         if probs is not None and labels is not None:
             warn_of_temperature(predictor, kept)
-            rows = _given_rows(probs, labels, kept, predictor, _images(images, None))
+            rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
             if clients is not None:
                 ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows.labels), name=str(clients))
     evaluation = None
@@ -73,7 +75,7 @@ def report(
         if not len(rows.labels):
             raise InputError(f"{probs or source}: is empty; there is nothing to report")
         evaluation = evaluate_sets(predictor.predict_set(rows.probs), rows.labels, clients=ids)
-    page = report_page(predictor, evaluation, rows=rows, sent=sent).encode()
+    page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
     write_bytes(output, page)
     say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
 
@@ -102,19 +104,23 @@ def _given_rows(probs: Path, labels: Path, source: Source, predictor: Predictor,
     return Rows(probs=found, labels=read_labels(labels, found), plain=plain, images=images)
 
 
-def _images(given: Path | None, run: Path | None) -> NDArray[Any] | None:
-    """Read the images that were given, or those of a run's data set if they are where data is kept."""
-    if given is not None:
-        return read_array(given, "images", "test_images")
-    if run is None or "FEDCONFORMAL_DATA" not in os.environ or not (run.parent / "config.json").exists():
-        return None
+def _given_images(given: Path | None) -> NDArray[Any] | None:
+    return None if given is None else read_array(given, "images", "test_images")
+
+
+def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:
+    """Return what a run's classes are called and its test images, as far as its data set can be had without asking."""
     try:
-        dataset = json.loads(read_bytes(run.parent / "config.json"))["config"]["dataset"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    kept = Path(os.environ["FEDCONFORMAL_DATA"]) / f"{Path(str(dataset)).name}.npz"
-    if not kept.exists():
-        return None
-    found = read_npz(kept).get("test_images")
-    rows = len(read_run(run, "test")[1])
-    return found if found is not None and len(found) == rows else None
+        settings = dict(json.loads(read_bytes(run.parent / "config.json"))["config"])
+        source = registry.find(str(settings["dataset"]), Dataset)
+    except (InputError, ValueError, KeyError, TypeError):
+        return (), None
+    labels = read_run(run, "test").labels
+    try:
+        data = source().load(download=False, progress=None)
+        test = data.having(settings["column"]).test if settings.get("column") else data.test
+    except InputError as error:
+        logger.info("no images are shown: %s", error)
+        return source.classes, None
+    same = np.array_equal(test.y, labels)
+    return data.classes, test.x if same and test.x.ndim == 4 else None

@@ -35,7 +35,7 @@ def compare_loss(setup: Setup) -> Table:
             continue
         sizes, coverage = [], []
         for trial in trials(answers, count=setup.count):
-            sets = sets_of(trial, name, ALPHA, setup.kind)
+            sets = sets_of(trial, SCORES[name], ALPHA, setup.kind)
             sizes.append(np.count_nonzero(sets) / len(sets))
             coverage.append(float(trial.covered(sets).mean()))
         ours = round(answers.accuracy, 3), Measured.of(sizes), Measured.of(coverage)

@@ -1,8 +1,8 @@
 """What trained models said of held-out rows: files of other people's logits, or runs of our own.
 
-A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", or "overlap3" for three classes a
-client. A run of `fedconformal train` is a directory of that name there, with logits.npz in it. All held-out rows are
-pooled: the experiments cut them in two at random, ten times.
+A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes a
+client, or "source" for sites that a column of the data names. A run of `fedconformal train` is a directory of that name
+there, with logits.npz in it. All held-out rows are pooled: the experiments cut them in two at random, ten times.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, read_npz
 from fedconformal.paper.clients import GROUPS, Partition, client_of_each
-from fedconformal.validation import Integers, as_clients, as_labels, as_matrix
+from fedconformal.validation import Integers, as_clients, as_labels, as_matrix, named_clients
 
 PARTS = ("val", "temp", "test")
 """Rows of a run that fitted its temperature are held out too: here the temperature is fitted anew in every trial."""
 
-PAPER_ROUNDS = 200
+SETTINGS = {"rounds": 200, "epochs": 5}
+TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500}
+"""What a run of our own is compared with: the paper's settings."""
 
-COLUMNS = {
-    "fitz17k-disease": "three_partition_label",
-    "fitz17k-skin": "fitzpatrick_scale",
-}
+COLUMNS = {"fitz17k-disease": "three_groups", "fitz17k-skin": "skin_type"}
 """Data sets whose clients are the values of a column."""
 CLIENTS = {"fitz17k-disease": 3, "fitz17k-skin": 6}
 
@@ -45,6 +44,8 @@ class Answers:
     labels: Integers
     clients: Integers
     differs: str
+    sites: tuple[str, ...]
+    """What the clients are called; a number where they have no name."""
     central: bool = False
     """A model trained in one place, whose temperature is fitted on all calibration rows together."""
 
@@ -83,22 +84,27 @@ class Source:
         labels = as_labels(labels, rows=len(logits), classes=logits.shape[1], name=f"{path}: labels")
         own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
         if self.partition is None and len(own) == len(parts):
-            clients = as_clients(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
-            clients = np.unique(clients, return_inverse=True)[1]
+            owners = as_clients(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
+            with naming(path):
+                sites, clients = np.unique(named_clients(owners, arrays.get("names")), return_inverse=True)
         else:
             if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
                 raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
-            if variant.startswith("overlap"):
-                raise InputError(f"{path}: has no val_clients, test_clients; which classes overlap does not tell them")
+            if variant not in ("", "iid"):
+                raise InputError(
+                    f"{path}: has no val_clients, test_clients; its name does not tell which client has what"
+                )
             with naming(path):
                 clients = client_of_each(labels, dataset, self.partition or ("iid" if variant == "iid" else "classes"))
+            sites = np.arange(clients.max() + 1)
         return Answers(
             name=_name(dataset, method, variant=variant),
             dataset=dataset,
             logits=logits,
             labels=labels,
             clients=clients,
-            differs=_differs(path, len(logits)),
+            differs=_differs(path, len(logits), float(np.mean(logits.argmax(axis=1) == labels))),
+            sites=tuple(map(str, sites)),
             central=method == "central",
         )
 
@@ -113,6 +119,8 @@ class Source:
             words[4] = "fitzpatrick17k"
         if variant == "iid":
             words += ["--partition", "iid", "--clients", str(CLIENTS.get(dataset) or len(GROUPS[dataset]))]
+        elif variant == "source":
+            words += ["--partition", "column", "--column", variant]
         elif variant:
             words += ["--partition", "overlap", "--classes-per-client", variant.removeprefix("overlap")]
         elif dataset in COLUMNS:
@@ -145,7 +153,7 @@ def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
     return logits
 
 
-def _differs(path: Path, rows: int) -> str:
+def _differs(path: Path, rows: int, accuracy: float) -> str:
     config = path.parent / "config.json"
     if path.name != "logits.npz" or not config.exists():
         return f"others' logits, {rows} rows"
@@ -153,9 +161,14 @@ def _differs(path: Path, rows: int) -> str:
         settings = dict(json.loads(read_bytes(config))["config"])
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{config}: is not the config.json of a run") from None
-    told = [f"own run, {rows} rows"]
-    rounds = settings.get("rounds")
-    if rounds != PAPER_ROUNDS:
-        told.append(f"{rounds} rounds, paper {PAPER_ROUNDS}")
+    wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS
+    told = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
+    told += [
+        f"{key.replace('_', ' ')} {settings.get(key)} (paper {value})"
+        for key, value in wanted.items()
+        if settings.get(key) != value
+    ]
     told += [f"{key} {settings[key]}" for key in ("model", "seed") if settings.get(key) not in (None, 0)]
+    if settings.get("weights"):
+        told.append(f"started from {Path(str(settings['weights'])).name}")
     return ", ".join(told)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedconformal.paper.full_results import NOTES, measure
+from fedconformal.paper.logits import Answers
 from fedconformal.paper.numbers import FULL_RESULTS, METHODS, RELATIVE_INEFFICIENCY
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.table import Table
@@ -23,16 +24,21 @@ def relative_inefficiency(setup: Setup) -> Table:
     """Divide mean sizes by those of the central model: as printed, from the paper's own sizes, and ours."""
     rows: list[tuple[Any, ...]] = []
     for dataset in setup.track(setup.datasets):
-        central = _sizes(setup, dataset, "central")
+        central = setup.source.read(dataset, "central")
+        base = None if central is None else _sizes(setup, central)
         for method in ("fedavg", "fedprox", "tct"):
-            sizes = None if central is None else _sizes(setup, dataset, method)
+            answers = setup.source.read(dataset, method)
             lacking = "central" if central is None else method
-            told = "" if sizes is not None else f"absent; make it with: {setup.source.command(dataset, lacking)}"
+            if central is None or base is None or answers is None:
+                ratios, told = None, f"absent; make it with: {setup.source.command(dataset, lacking)}"
+            else:
+                ratios = _sizes(setup, answers) / base
+                told = " over ".join(dict.fromkeys([answers.differs, central.differs]))
             printed = RELATIVE_INEFFICIENCY.get(dataset, {}).get(method)
-            if printed is None and sizes is None:
+            if printed is None and ratios is None:
                 continue
             for i, level in enumerate(LEVELS):
-                ours = None if sizes is None or central is None else round(float(sizes[i] / central[i]), 2)
+                ours = None if ratios is None else round(float(ratios[i]), 2)
                 theirs = (printed[i], _of_sizes(dataset, method, i)) if printed else (None, None)
                 rows.append((dataset, METHODS[method], level, *theirs, ours, told))
     return Table(
@@ -49,9 +55,6 @@ def _of_sizes(dataset: str, method: str, i: int) -> float:
     return round(printed[method][i].size / printed["central"][i].size, 1)
 
 
-def _sizes(setup: Setup, dataset: str, method: str) -> Floats | None:
-    answers = setup.source.read(dataset, method)
-    if answers is None:
-        return None
+def _sizes(setup: Setup, answers: Answers) -> Floats:
     means: Floats = measure(answers, LEVELS, kind=setup.kind, count=setup.count)[1].mean(axis=0)
     return means

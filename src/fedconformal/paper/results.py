@@ -21,7 +21,8 @@ HEAD = """# Results
 Every table and figure of the paper (Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for
 distributed uncertainty quantification", 2023), redone, with the paper's numbers beside ours. This page is written by
 `make results` from the logits that are at hand; what is absent says the command that would make it, with LOGITS for
-the directory of logits. In tables the last column refers to the notes below.
+the directory of logits. In tables the last column refers to the notes below. In figures too, ten random halves of
+the held-out rows calibrate and test, with the temperature fitted on those that calibrate, as the paper does.
 """
 
 
@@ -30,12 +31,12 @@ def write_results(setup: Setup, output: Path) -> list[str]:
     absent: list[str] = []
     images = output.parent / IMAGES
     images.mkdir(parents=True, exist_ok=True)
-    quiet = replace(setup, track=iter)
 
     def sections() -> Iterator[str]:
         work: list[Entry[Table] | Entry[str]] = [*TABLES.values(), *FIGURES.values()]
         for entry in setup.track(work):
             yield f"\n## {entry.name}\n\n{entry.about[0].upper()}{entry.about[1:]} ({entry.label}).\n\n"
+            quiet = replace(setup, track=iter, told={})
             try:
                 made = entry.make(quiet)
             except InputError as error:
@@ -45,6 +46,8 @@ def write_results(setup: Setup, output: Path) -> list[str]:
             if isinstance(made, str):
                 write_bytes(images / f"{entry.name}.svg", made.encode() + b"\n")
                 yield f"![{entry.about}]({(IMAGES / entry.name).as_posix()}.svg)\n"
+                yield "".join(f"\n- {remark}" for remark in quiet.remarks()).replace("\n-", "\n\n-", 1)
+                yield "\n" if quiet.told else ""
             else:
                 yield made.to_markdown()
 

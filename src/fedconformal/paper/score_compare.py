@@ -28,7 +28,7 @@ def score_compare(setup: Setup) -> Table:
     for method, name in setup.track([(method, name) for method in models for name in SCORES]):
         sizes, coverage = [], []
         for trial in trials(models[method], count=setup.count):
-            sets = sets_of(trial, name, ALPHA, setup.kind)
+            sets = sets_of(trial, SCORES[name], ALPHA, setup.kind)
             kept = right[trial.test.index]
             sizes.append(int(np.count_nonzero(sets[kept])) / max(1, int(np.count_nonzero(kept))))
             coverage.append(float(trial.covered(sets)[kept].mean()))

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedconformal.paper.full_results import NOTES
 from fedconformal.paper.numbers import SIZE_CONDITIONAL
-from fedconformal.paper.score_functions import RANDOMISED, SCORES, sets_of
+from fedconformal.paper.score_functions import RANDOMISED, SCORES, scores_for, sets_of
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.table import Measured, Table
 from fedconformal.paper.trials import trials
@@ -57,7 +57,7 @@ def quarters(setup: Setup, dataset: str, name: str) -> Floats:
     rng = np.random.default_rng(0)
     found = []
     for trial in trials(setup.need(dataset, "tct"), count=setup.count):
-        sets = sets_of(trial, name, ALPHA, setup.kind)
+        sets = sets_of(trial, scores_for(dataset)[name], ALPHA, setup.kind)
         sizes, covered = np.count_nonzero(sets, axis=1), trial.covered(sets)
         order = np.lexsort([rng.random(len(sizes)), sizes])
         parts = np.array_split(order, len(QUARTERS))

@@ -21,7 +21,6 @@ from fedconformal.summaries import Summary, pool, summarize
 from fedconformal.validation import Booleans, Floats, Integers, Probabilities, as_alpha
 
 TRIALS = 10
-KINDS = ("tdigest", "exact", "ranks")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

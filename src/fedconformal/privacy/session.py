@@ -63,16 +63,20 @@ class Session:
 
     def of_bits(self, bits: bytes) -> frozenset[int]:
         """Read a row of bits."""
-        count = len(self.names)
-        found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
-        if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
-            raise InputError("a list of sites does not fit the roster")
-        return frozenset(found.tolist())
+        return _of_bits(bits, len(self.names))
 
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
         if 2 * len(answered) <= len(self.names) or len(answered) < FEWEST:
             raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
+def _of_bits(bits: bytes, count: int) -> frozenset[int]:
+    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+    if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
+        raise InputError("a list of sites does not fit the roster")
+    return frozenset(found.tolist())
 
 
 def session_of(invite: Invite, roster: Roster) -> Session:

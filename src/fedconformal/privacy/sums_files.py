@@ -133,10 +133,9 @@ def advance_files(
     state = changed(state, received=state.received + sum(map(len, received)))
     if coordinator.session is None:
         coordinator, roster = middle.seat(coordinator, received)
-        state = changed(state, joins=list(received))
-        if coordinator.search.answer is not None:  # scores are too few for noise: nobody is asked
+        if coordinator.search.answer is not None:  # too few scores for the noise: nobody is asked
             return state, {}, coordinator
-        return state, _to(coordinator, coordinator.present, roster), coordinator
+        return changed(state, joins=list(received)), _to(coordinator, coordinator.present, roster), coordinator
     if not coordinator.deposits:
         coordinator = middle.admit(coordinator, received)
         state = changed(state, deposits=list(received))

@@ -191,7 +191,7 @@ def _left(site: Site, bits: bytes) -> frozenset[int]:
     """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
     session, index = _entered(site)
     left = session.of_bits(bits)
-    if index not in left or not left <= site.present:
+    if index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left & site.agreed.keys())

@@ -8,13 +8,15 @@ from html import escape
 
 from fedconformal.curve import PromiseCurve
 from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
+from fedconformal.report.bars import ROW, Bar, Bars, name_space
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
 from fedconformal.report.slider import Slider
 from fedconformal.validation import ALPHA_UNIT
 
 WIDTH = 440
-LEFT, RIGHT = 96, 20
-ROW = 24
+RIGHT = 20
+LONGEST = 18
+"""Letters of a name that are drawn; all of it is in the tooltip and in the numbers below."""
 MAX_BARS = 16
 MAX_GROUPS = 40
 """Of more groups, those with the lowest coverage are drawn."""
@@ -27,11 +29,13 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
     low = min(0.9 * target, *(group.low for group in groups))
     low = max(0.0, math.floor(low * 20) / 20)
 
+    left = name_space([_short(group.name) for group in groups])
+
     def x(share: float) -> float:
-        return LEFT + (share - low) / (1 - low) * (WIDTH - LEFT - RIGHT)
+        return left + (share - low) / (1 - low) * (WIDTH - left - RIGHT)
 
     bottom = ROW * len(groups) + 8
-    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">coverage</text>']
+    parts = [f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">coverage</text>']
     for value in round_numbers(low, 1.0):
         parts.append(f'<line class="grid" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="0" y2="{bottom}"/>')
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{percent(value)}</text>')
@@ -41,11 +45,15 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
         label = f"{group.name}: {group.coverage:.3f} ({group.low:.3f} to {group.high:.3f}), {group.rows} rows"
         parts.append(
             f"<g><title>{escape(label)}</title>"
-            f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(group.name[:13])}</text>'
+            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(_short(group.name))}</text>'
             f'<line class="interval s0" x1="{x(group.low):.1f}" x2="{x(group.high):.1f}" y1="{y}" y2="{y}"/>'
             f'<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def size_chart(evaluation: Evaluation) -> str:
@@ -56,17 +64,12 @@ def size_chart(evaluation: Evaluation) -> str:
         bars = [(group.name, group.rows) for group in evaluation.by_size]
     elif not bars[0][1]:
         bars = bars[1:]
-    total, top = sum(count for _, count in bars), max(count for _, count in bars)
-    parts = []
-    for i, (name, count) in enumerate(bars):
-        y = ROW * i + 4
-        length = count / top * (WIDTH - LEFT - RIGHT - 96)
-        parts.append(
-            f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{name} label{"" if name == "1" else "s"}</text>'
-            f'<rect class="f0" x="{LEFT}" y="{y}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>'
-            f'<text x="{LEFT + length + 8:.1f}" y="{y + 14}">{count} ({count / total:.1%})</text>'
-        )
-    return svg("".join(parts), WIDTH, ROW * len(bars) + 8, "How many rows have sets of each size")
+    total = sum(count for _, count in bars)
+    drawn = [
+        Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / total:.1%})")
+        for name, count in bars
+    ]
+    return Bars(title="How many rows have sets of each size", bars=drawn).svg()
 
 
 def alpha_chart(found: Slider) -> tuple[str, list[tuple[float, float]]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
+import msgspec
+
 from fedconformal.certificate import Certificate, threshold_text
 from fedconformal.curve import PromiseCurve
 from fedconformal.evaluation import GROUP_COLUMNS, Evaluation, Group, reliability, selective_classification
@@ -31,6 +33,8 @@ from fedconformal.report.rows import Rows
 from fedconformal.report.slider import Example, Slider, slider
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+WANTED = (0.8, 0.9, 0.95)
+"""Accuracies for which the report says which sets to answer, where the model does not have them anyway."""
 MOST_CHIPS = 10
 """Labels of an example's set that are written out."""
 
@@ -55,7 +59,7 @@ def report_page(
     about = predictor.certificate
     found = slider(predictor, rows)
     chart, places = alpha_chart(found) if rows is not None else ("", [])
-    cards = [*_coverage(evaluation, about), *_model(predictor, rows), *_thresholds(predictor)]
+    cards = [*_coverage(evaluation, about, names), *_model(predictor, rows), *_thresholds(predictor, names)]
     parts = [
         f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
         f'<p class="promise">{escape(about.sentence())} <span class="badge {about.status}">{about.status}</span></p>',
@@ -151,18 +155,19 @@ def _slider(found: Slider, chart: str, names: Sequence[str]) -> str:
     )
 
 
-def _example(i: int, one: Example, alpha: float, names: Sequence[str]) -> str:
-    def name(label: int) -> str:
-        return escape(names[label] if label < len(names) else str(label))
+def _name(label: int, names: Sequence[str]) -> str:
+    return names[label] if label < len(names) else str(label)
 
+
+def _example(i: int, one: Example, alpha: float, names: Sequence[str]) -> str:
     members = one.members(alpha)
     chips = [
-        f'<span class="chip{" true" if label == one.label else ""}">{name(label)}</span>'
+        f'<span class="chip{" true" if label == one.label else ""}">{escape(_name(label, names))}</span>'
         for label in members[:MOST_CHIPS]
     ]
     if len(members) > MOST_CHIPS:
         chips.append(f'<span class="chip">and {len(members) - MOST_CHIPS} more</span>')
-    missed = "" if one.label in members else f"misses the truth, {name(one.label)}"
+    missed = "" if one.label in members else f"misses the truth, {escape(_name(one.label, names))}"
     image = f'<img src="{one.image}" alt="test row {one.row}" width="64" height="64">' if one.image else ""
     count = f"{len(members)} label{'' if len(members) == 1 else 's'}"
     return (
@@ -172,7 +177,7 @@ def _example(i: int, one: Example, alpha: float, names: Sequence[str]) -> str:
     )
 
 
-def _coverage(evaluation: Evaluation | None, about: Certificate) -> Iterable[str]:
+def _coverage(evaluation: Evaluation | None, about: Certificate, names: Sequence[str]) -> Iterable[str]:
     if evaluation is None:
         return
     target = 1 - about.alpha
@@ -191,8 +196,8 @@ def _coverage(evaluation: Evaluation | None, about: Certificate) -> Iterable[str
     )
     yield _card("Set sizes", size_chart(evaluation), _groups("set size", evaluation.by_size))
     if about.classes:
-        chart = coverage_chart(evaluation.by_class, target)
-        yield _card("Coverage by class", chart, _groups("class", evaluation.by_class))
+        classes = [msgspec.structs.replace(group, name=_name(int(group.name), names)) for group in evaluation.by_class]
+        yield _card("Coverage by class", coverage_chart(classes, target), _groups("class", classes))
 
 
 def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
@@ -211,6 +216,14 @@ def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
         '<p class="soft">Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise '
         "is for all rows; learn-then-test would certify a limit.</p>"
     )
+    chosen = [(wanted, found.limit_for(wanted)) for wanted in WANTED if wanted > found.limits[-1].accuracy]
+    advice = [
+        f"to be right {wanted:.0%} of the time, answer sets of at most {limit.size} ({limit.kept:.1%} of the rows)"
+        for wanted, limit in chosen
+        if limit is not None
+    ]
+    if advice:
+        text += f"<p>On these rows: {'; '.join(advice)}.</p>"
     cells = [
         (f"{one.size}", f"{one.kept:.1%}", f"{one.accuracy:.1%}", f"{one.coverage:.1%}") for one in found.limits[:30]
     ]
@@ -218,7 +231,7 @@ def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
     yield _card("Answer only the easy rows", text + selective_chart(found), _table(columns, cells))
 
 
-def _thresholds(predictor: Predictor) -> Iterable[str]:
+def _thresholds(predictor: Predictor, names: Sequence[str]) -> Iterable[str]:
     about = predictor.certificate
     if isinstance(predictor.curve, PromiseCurve):
         chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
@@ -226,7 +239,12 @@ def _thresholds(predictor: Predictor) -> Iterable[str]:
         yield _card("What each threshold promises", text + chart)
         return
     rows = (
-        (str(record.label), str(record.scores), f"{float(record.threshold):.6g}", f"{record.coverage_at_least:.4f}")
+        (
+            _name(record.label, names),
+            str(record.scores),
+            f"{float(record.threshold):.6g}",
+            f"{record.coverage_at_least:.4f}",
+        )
         for record in about.classes or ()
     )
     text = '<p class="soft">A class with too few calibration scores has no finite threshold: it is in every set.</p>'

@@ -8,14 +8,16 @@ Okabe and Ito, "Color universal design", 2008; every series has a dash or a mark
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal
+from typing import Literal, Protocol
 
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
 LEGEND_ROW = 18
+HEADING_ROW, HEADING_LETTER = 17, 7.2
 MOST_SERIES = 6
 
 STYLE = """
@@ -27,11 +29,8 @@ svg.chart text { font: 12px system-ui, sans-serif; fill: currentColor; }
 .chart .grid { stroke: var(--rule); stroke-width: 1; } .chart .target { stroke: currentColor; stroke-width: 1.5;
   stroke-dasharray: 5 4; opacity: .8; }
 .chart path, .chart .interval { fill: none; stroke-width: 2; }
-.chart .band { stroke: none; opacity: .18; }
-"""
-ALONE = """
-svg.chart { color: #222; background: #fff; }
-@media (prefers-color-scheme: dark) { svg.chart { color: #ddd; background: #16181c; } }
+.chart .ring { fill: none; stroke-width: 2; }
+svg.chart .heading { font-weight: 600; font-size: 13px; }
 """
 COLOURS = "".join(
     f".chart .s{i} {{ stroke: var(--s{i}); }} .chart .f{i} {{ fill: var(--s{i}); }} "
@@ -39,6 +38,11 @@ COLOURS = "".join(
     for i, dash in enumerate(("none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"))
 )
 CHART_STYLE = STYLE + COLOURS
+ALONE = f"""<style>{CHART_STYLE}
+svg.chart {{ color: #222; background: #fff; }}
+@media (prefers-color-scheme: dark) {{ svg.chart {{ color: #ddd; background: #16181c; }} }}
+</style>"""
+"""The style of a chart in a file of its own."""
 
 Point = tuple[float, float]
 Marker = Literal["dot", "square", "triangle", "diamond"]
@@ -113,12 +117,11 @@ class Plot:
             )
         self._key(name, f'<rect class="f{i}" x="4" y="-5" width="14" height="10"/>')
 
-    def band(self, lows: Sequence[Point], highs: Sequence[Point], name: str) -> None:
-        """Shade between two lines, in the colour of the series of this name."""
-        i = self._number(name)
-        placed = [self.at(*point) for point in [*lows, *reversed(highs)]]
-        path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in placed) + "Z"
-        self._parts.append(f'<path class="band f{i}" style="fill: var(--s{i})" d="{path}"/>')
+    def rings(self, points: Iterable[Point], name: str, *, like: str) -> None:
+        """Draw hollow markers in the colour of another series, such as the paper's values beside ours."""
+        i = self._number(like)
+        self._parts += [_marker(i, *self.at(*point), hollow=True) for point in points]
+        self._key(name, _marker(i, 11, 0, hollow=True))
 
     def interval(self, at: float, low: float, high: float, name: str) -> None:
         """Draw a vertical interval in the colour of a series."""
@@ -143,12 +146,13 @@ class Plot:
         """Add SVG that was made elsewhere."""
         self._parts.append(part)
 
-    def svg(self, *, alone: bool = False) -> str:
-        """Write the chart; `alone` for a file of its own, with its style inside."""
-        legend, _ = self._legend()
-        style = f"<style>{CHART_STYLE}{ALONE}</style>" if alone else ""
-        inside = "".join([*self._frame(), *self._parts, legend])
-        return svg(inside, self.width, self.full_height, self.title, head=style)
+    def svg(self) -> str:
+        """Write the chart as part of a page, which has its style and says what it is."""
+        return svg(self.inside(), self.width, self.full_height, self.title)
+
+    def inside(self) -> str:
+        """Write what is drawn, without the frame of a file."""
+        return "".join([*self._frame(), *self._parts, self._legend()[0]])
 
     @property
     def full_height(self) -> float:
@@ -209,17 +213,44 @@ def svg(inside: str, width: float, height: float, title: str, *, head: str = "")
     return f"{start}{head}<title>{name}</title>{inside}</svg>"
 
 
-def beside(charts: Sequence[Plot], titles: Sequence[str], name: str) -> str:
-    """Set charts side by side in one file, each under its title."""
-    drawn = [chart.svg() for chart in charts]
-    tallest = max(chart.full_height for chart in charts)
+class Drawn(Protocol):
+    """What can be set into a figure: a chart with a title and a size."""
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+
+    @property
+    def width(self) -> float:
+        """How wide it is."""
+
+    @property
+    def full_height(self) -> float:
+        """The height with the legend below."""
+
+    def inside(self) -> str:
+        """Write what is drawn, without the frame of a file."""
+
+
+def figure(*charts: Drawn, name: str = "") -> str:
+    """Set charts side by side in a file of its own, each under its title; the name is for those who cannot see it.
+
+    >>> plots = [Plot(title=title, x=(0, 1), y=(0, 1), x_label="alpha", y_label="size") for title in ("One", "Two")]
+    >>> figure(*plots, name="Both").count('class="heading"')
+    2
+    """
+    headings = [textwrap.wrap(chart.title, int((chart.width - 8) / HEADING_LETTER)) for chart in charts]
+    top = HEADING_ROW * max(map(len, headings)) + 12
     parts, x = [], 0.0
-    for chart, text, title in zip(charts, drawn, titles, strict=True):
-        inside = text[text.index("</title>") + len("</title>") : -len("</svg>")]
-        heading = f'<text x="{LEFT}" y="-8" style="font-weight: bold">{escape(title)}</text>'
-        parts.append(f'<g transform="translate({x:g} 28)">{heading}{inside}</g>')
+    for chart, lines in zip(charts, headings, strict=True):
+        heading = "".join(
+            f'<text class="heading" x="8" y="{HEADING_ROW * (i + 1) - top}">{escape(line)}</text>'
+            for i, line in enumerate(lines)
+        )
+        parts.append(f'<g transform="translate({x:g} {top})">{heading}{chart.inside()}</g>')
         x += chart.width
-    return svg("".join(parts), x, tallest + 28, name, head=f"<style>{CHART_STYLE}{ALONE}</style>")
+    height = top + max(chart.full_height for chart in charts)
+    return svg("".join(parts), x, height, name or charts[0].title, head=ALONE)
 
 
 def round_numbers(low: float, high: float) -> list[float]:
@@ -243,12 +274,15 @@ def percent(value: float) -> str:
     return f"{100 * value:.4g}%"
 
 
-def _marker(i: int, x: float, y: float) -> str:
-    shape = MARKERS[i]
+def _marker(i: int, x: float, y: float, *, hollow: bool = False) -> str:
+    shape, kind = MARKERS[i], f"ring s{i}" if hollow else f"f{i}"
     if shape == "dot":
-        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+        return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if hollow else 4}"/>'
     if shape == "square":
-        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
+        half = 4.5 if hollow else 3.5
+        side = f'width="{2 * half:g}" height="{2 * half:g}"'
+        return f'<rect class="{kind}" x="{x - half:.1f}" y="{y - half:.1f}" {side}/>'
     outline = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}[shape]
-    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in outline)
-    return f'<polygon class="f{i}" points="{points}"/>'
+    grown = 1.3 if hollow else 1.0
+    points = " ".join(f"{x + grown * dx:.1f},{y + grown * dy:.1f}" for dx, dy in outline)
+    return f'<polygon class="{kind}" points="{points}"/>'

@@ -14,6 +14,10 @@ class Source(ABC):
     """Where a data set comes from. A file here that derives from it is found by its `name`."""
 
     name: ClassVar[str]
+    classes: ClassVar[tuple[str, ...]] = ()
+    """What the classes are called, where it is known before the data is read."""
+    groups: ClassVar[Groups] = ()
+    """The classes of each client in the paper, if it is in the paper."""
 
     @abstractmethod
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:

@@ -18,7 +18,7 @@ import numpy as np
 from fedconformal.data import store
 from fedconformal.data.base import Dataset, Progress, Rows, Split
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Groups, Source, in_groups_of
+from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.cifar100 import CLASSES, GROUPS
 from fedconformal.data.sets.images import halves, read_images
 from fedconformal.errors import InputError
@@ -33,8 +33,6 @@ CHUNK = 2**20
 
 class _CIFAR(Source):
     release: ClassVar[Release]
-    classes: ClassVar[tuple[str, ...]]
-    groups: ClassVar[Groups]
     files: ClassVar[dict[Split, tuple[str, ...]]]
     label_bytes: ClassVar[int]
     """Before each image; the last of them is the class."""

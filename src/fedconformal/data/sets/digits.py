@@ -19,6 +19,8 @@ class Digits(Source):
     """1,797 digits, cut at random into 60 % to train, 20 % to calibrate and 20 % to test; one class a client."""
 
     name = "digits"
+    classes = tuple("0123456789")
+    groups = in_groups_of(1, 10)
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Take them out of scikit-learn."""
@@ -29,4 +31,4 @@ class Digits(Source):
         bunch = load_digits()
         images = np.rint(bunch.images * (255 / LEVELS)).astype(np.uint8)[:, np.newaxis]
         parts = cut(Rows(x=images, y=bunch.target.astype(np.int64)), (0.6, 0.2, 0.2))
-        return Dataset(name=self.name, classes=tuple("0123456789"), groups=in_groups_of(1, 10), **parts)
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)

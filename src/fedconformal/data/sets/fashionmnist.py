@@ -33,7 +33,6 @@ FILES = {
     "t10k-images-idx3-ubyte.gz": (4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
     "t10k-labels-idx1-ubyte.gz": (5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
 }
-CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 MOST_BYTES = 2**28
 
 
@@ -41,31 +40,33 @@ class FashionMNIST(Source):
     """60,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
 
     name = "fashionmnist"
+    classes = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+    groups = in_groups_of(1, 10)
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read an .npz file if there is one, and the four official files otherwise."""
         parts: dict[Split, Rows]
         if path := store.find("fashionmnist.npz"):
-            parts = read_images(path, classes=len(CLASSES))
+            parts = read_images(path, classes=len(self.classes))
         else:
             found = [_locate(name, download=download, progress=progress) for name in FILES]
-            parts = {"train": _rows(*found[:2]), "test": _rows(*found[2:])}
+            parts = {"train": self.rows(*found[:2]), "test": self.rows(*found[2:])}
         if "val" not in parts:
             parts["val"], parts["test"] = halves(parts["test"])
-        return Dataset(name=self.name, classes=CLASSES, groups=in_groups_of(1, len(CLASSES)), **parts)
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+
+    def rows(self, images: Path, labels: Path) -> Rows:
+        """Read two of the official files."""
+        with naming(images):
+            x = as_images(read_idx(images), "images")
+        with naming(labels):
+            return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(self.classes)))
 
 
 def _locate(name: str, *, download: bool, progress: Progress | None) -> Path:
     size, sha256 = FILES[name]
     release = Release(file=f"fashionmnist/{name}", url=f"{ADDRESS}/{name}", most=size, checksum=f"sha256:{sha256}")
     return locate(release, download=download, progress=progress, also=DEBIAN / name)
-
-
-def _rows(images: Path, labels: Path) -> Rows:
-    with naming(images):
-        x = as_images(read_idx(images), "images")
-    with naming(labels):
-        return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(CLASSES)))
 
 
 def read_idx(path: Path) -> NDArray[Any]:

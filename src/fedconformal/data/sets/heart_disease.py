@@ -65,6 +65,7 @@ class HeartDisease(Source):
     """
 
     name = "heart_disease"
+    classes = ("absent", "present")
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read one .csv file with a column `hospital` if there is one, and the four official files otherwise."""
@@ -77,7 +78,7 @@ class HeartDisease(Source):
         values = np.array([numbers for _, numbers in patients], np.float64).reshape(-1, len(FIELDS))
         rows = Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
         parts = cut(rows, (0.5, 0.25, 0.25), by="hospital")
-        return Dataset(name=self.name, classes=("absent", "present"), groups=None, **parts)
+        return Dataset(name=self.name, classes=self.classes, groups=None, **parts)
 
 
 def as_features(values: Floats) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from fedconformal.data.base import Dataset, Progress
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Groups, Source, in_groups_of
+from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.images import read_images
 from fedconformal.errors import InputError
 
@@ -18,8 +18,6 @@ ADDRESS = "https://zenodo.org/records/10519652/files"
 
 
 class _MedMNIST(Source):
-    classes: ClassVar[tuple[str, ...]]
-    groups: ClassVar[Groups]
     md5: ClassVar[str]
     most: ClassVar[int]
 

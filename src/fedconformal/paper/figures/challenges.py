@@ -7,7 +7,7 @@ import numpy as np
 from fedconformal.guarantees import OneClient
 from fedconformal.paper.figures.histogram import shares_of, size_plot
 from fedconformal.paper.setup import Setup
-from fedconformal.report.plot import Plot, percent
+from fedconformal.report.plot import Plot, figure, percent
 from fedconformal.scores import LAC
 from fedconformal.validation import Floats
 
@@ -34,12 +34,12 @@ def challenge_exchangeability(setup: Setup) -> str:
     overall = everywhere.mean(axis=(0, 2))
     lowest, highest = int(overall.argmin()), int(overall.argmax())
     drawn = {
-        "the client that calibrated (mean)": here.mean(axis=(0, 1)),
-        f"all, by client {clients[lowest]}": everywhere[:, lowest].mean(axis=0),
-        f"all, by client {clients[highest]}": everywhere[:, highest].mean(axis=0),
+        "the client that calibrates (mean over clients)": here.mean(axis=(0, 1)),
+        f"all clients, when client {clients[lowest]} calibrates": everywhere[:, lowest].mean(axis=0),
+        f"all clients, when client {clients[highest]} calibrates": everywhere[:, highest].mean(axis=0),
     }
     plot = Plot(
-        title="Coverage when one client alone calibrates",
+        title="Coverage when one client alone calibrates (CIFAR-100, FedAvg)",
         x=(LEVELS[0], LEVELS[-1]),
         y=(0.0, 1.0),
         x_label="coverage asked for, 1 - alpha",
@@ -50,7 +50,7 @@ def challenge_exchangeability(setup: Setup) -> str:
     plot.diagonal("asked for")
     for name, shares in drawn.items():
         plot.line(list(zip(LEVELS, shares.tolist(), strict=True)), name, markers=True)
-    return plot.svg(alone=True)
+    return figure(plot)
 
 
 def challenge_efficiency(setup: Setup) -> str:
@@ -65,9 +65,13 @@ def challenge_efficiency(setup: Setup) -> str:
             found.append(shares_of(sets, MOST))
             means.setdefault(name, []).append(np.count_nonzero(sets) / len(sets))
         drawn[name] = np.mean(found, axis=0)
-    plot = size_plot("Set sizes with like and unlike clients", MOST, max(float(s.max()) for s in drawn.values()))
+    plot = size_plot(
+        "Set sizes with like and unlike clients (CIFAR-100, FedAvg, LAC at alpha 0.1)",
+        MOST,
+        max(float(s.max()) for s in drawn.values()),
+    )
     printed = {"like clients": 7.5, "unlike clients": 21.1}
     for name, shares in drawn.items():
         label = f"{name}: mean {np.mean(means[name]):.1f} (paper {printed[name]})"
         plot.line(list(enumerate(shares.tolist())), label)
-    return plot.svg(alone=True)
+    return figure(plot)

@@ -10,12 +10,15 @@ from collections import Counter
 
 import numpy as np
 
+from fedconformal.data.sets.base import Source
 from fedconformal.errors import InputError
 from fedconformal.files import read_npz
 from fedconformal.paper.clients import GROUPS
 from fedconformal.paper.numbers import METHODS
 from fedconformal.paper.setup import Setup
-from fedconformal.report.plot import Plot
+from fedconformal.registry import find
+from fedconformal.report.bars import Bar, Bars
+from fedconformal.report.plot import Plot, figure
 from fedconformal.validation import Integers
 
 SKIN_FILE = "fitzpatrick17k.csv"
@@ -32,18 +35,17 @@ def skin_class_dist(setup: Setup) -> str:
         y_label="images",
         width=640,
     )
-    plot.bars([(i, i + 1, count) for i, count in enumerate(counts)], f"{sum(counts):,} images")
-    return plot.svg(alone=True)
+    plot.bars([(i, i + 1, count) for i, count in enumerate(counts)], f"{sum(counts):,} images together")
+    return figure(plot)
 
 
 def skin_rate(setup: Setup) -> str:
     """fig:skin-rate: images of each Fitzpatrick skin type."""
     counts = _column(setup, "fitzpatrick_scale")
-    kinds = sorted((int(float(kind)) for kind in counts if kind), key=lambda kind: kind if kind > 0 else 99)
     totals = Counter({int(float(kind)): count for kind, count in counts.items() if kind})
-    names = [str(kind) if kind > 0 else "not known" for kind in kinds]
-    counted = [totals[kind] for kind in kinds]
-    return _bars(counted, names, "Fitzpatrick skin type", "Images of each skin type", ["images"] * len(kinds))
+    kinds = sorted(totals, key=lambda kind: kind if kind > 0 else 99)
+    bars = [Bar(f"type {kind}" if kind > 0 else "not known", totals[kind], f"{totals[kind]:,}") for kind in kinds]
+    return figure(Bars(title="Fitzpatrick17k: images of each Fitzpatrick skin type", bars=bars))
 
 
 def derma(setup: Setup) -> str:
@@ -63,11 +65,11 @@ def tissue(setup: Setup) -> str:
 
 def _partition(setup: Setup, dataset: str) -> str:
     labels, what = _labels(setup, dataset)
-    groups = GROUPS[dataset]
-    client = {label: f"client {k + 1}" for k, group in enumerate(groups) for label in group}
+    client = {label: f"client {k}" for k, group in enumerate(GROUPS[dataset]) for label in group}
+    names = find(dataset, Source).classes
     counts = np.bincount(labels, minlength=len(client)).tolist()
-    title = f"{dataset}: {len(labels):,} {what}"
-    return _bars(counts, [str(i) for i in range(len(counts))], "class", title, [client[i] for i in range(len(counts))])
+    bars = [Bar(name, counts[i], f"{counts[i]:,} images", client[i]) for i, name in enumerate(names)]
+    return figure(Bars(title=f"{dataset}: {len(labels):,} {what}, by class and client", bars=bars, width=680))
 
 
 def _labels(setup: Setup, dataset: str) -> tuple[Integers, str]:
@@ -77,25 +79,10 @@ def _labels(setup: Setup, dataset: str) -> tuple[Integers, str]:
         return np.concatenate([part.reshape(-1) for part in parts]).astype(np.int64), "images"
     except InputError:
         for method in METHODS:
-            answers = setup.source.read(dataset, method)
+            answers = setup.read(dataset, method)
             if answers is not None:
-                return answers.labels, "held-out images (stand in for all)"
+                return answers.labels, "held-out images (they stand in for all)"
         raise
-
-
-def _bars(counts: list[int], names: list[str], x_label: str, title: str, series: list[str]) -> str:
-    plot = Plot(
-        title=title,
-        x=(-0.5, len(counts) - 0.5),
-        y=(0, max(counts) * 1.05),
-        x_label=f"{x_label} ({title})" if series[0].startswith("client") else x_label,
-        y_label="images",
-        x_names=names,
-        width=560,
-    )
-    for i, (count, name) in enumerate(zip(counts, series, strict=True)):
-        plot.bars([(i - 0.4, i + 0.4, count)], name)
-    return plot.svg(alone=True)
 
 
 def _column(setup: Setup, name: str) -> Counter[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from fedconformal.paper.setup import Setup
-from fedconformal.report.plot import ALONE, CHART_STYLE, svg
+from fedconformal.report.plot import ALONE, svg
 
-STYLE = f"<style>{CHART_STYLE}{ALONE} .box {{ fill: none; stroke: currentColor; stroke-width: 1.2; }}</style>"
+STYLE = ALONE + "<style>.box { fill: none; stroke: currentColor; stroke-width: 1.2; }</style>"
 CLIENTS = ((0.08, 0.15, 0.24, 0.33, 0.41, 0.55, 0.82), (0.19, 0.47, 0.62, 0.71, 0.93))
 ALPHA_TENTHS = 3
 
@@ -23,13 +23,13 @@ def overview(setup: Setup) -> str:  # noqa: ARG001
             _arrow(160, y + 23, 266, 105),
         ]
     parts += [
-        '<text x="198" y="34">a summary each</text>',
-        _box(268, 74, 176, 62, "server", "rank ceil((1-alpha)(N+K))"),
+        '<text x="196" y="36">a summary of about 1 kB each</text>',
+        _box(268, 74, 176, 62, "server", "rank ⌈(1−α)(N+K)⌉ of all"),
         _arrow(444, 105, 486, 105),
         '<text x="457" y="97">q</text>',
-        _box(488, 74, 156, 62, "any row x", "{y : score(x, y) &lt;= q}"),
+        _box(488, 74, 156, 62, "any row x", "{y : score(x, y) ≤ q}"),
         _arrow(644, 105, 682, 105),
-        _box(684, 74, 196, 62, "prediction set", "holds y with prob. 1-alpha"),
+        _box(684, 74, 196, 62, "prediction set", "holds y with prob. ≥ 1−α"),
     ]
     return svg("".join(parts), 890, 215, "Overview of federated conformal prediction", head=STYLE)
 
@@ -43,7 +43,7 @@ def two_clients(setup: Setup) -> str:  # noqa: ARG001
     def x(score: float) -> float:
         return 110 + 600 * score
 
-    told = f"q = {threshold:g}: the {rank}th smallest of {total - len(CLIENTS)}, as ceil(0.7 (12 + 2)) = {rank}"
+    told = f"q = {threshold:g}: the {rank}th smallest of {total - len(CLIENTS)}, as ⌈0.7 (12 + 2)⌉ = {rank}"
     parts = [
         f'<line class="target" x1="{x(threshold):.1f}" x2="{x(threshold):.1f}" y1="16" y2="150"/>',
         f'<text x="{x(threshold):.1f}" y="166" text-anchor="middle">{told}</text>',
@@ -60,8 +60,11 @@ def two_clients(setup: Setup) -> str:  # noqa: ARG001
             if score > threshold:
                 shape = f'<rect class="{colour}" x="{x(score) - 5:.1f}" y="{y - 5}" width="10" height="10"/>'
             parts.append(shape)
-    parts.append(f'<text x="{x(0.5)}" y="192" text-anchor="middle">score (low conforms)</text>')
-    return svg("".join(parts), 760, 204, "The threshold of two clients at alpha 0.3", head=STYLE)
+    for i in range(6):
+        tick = x(i / 5)
+        parts.append(f'<text x="{tick}" y="190" text-anchor="middle">{i / 5:g}</text>')
+    parts.append(f'<text x="{x(0.5)}" y="210" text-anchor="middle">score (low conforms)</text>')
+    return svg("".join(parts), 760, 222, "The threshold of two clients at alpha 0.3", head=STYLE)
 
 
 def _box(x: float, y: float, width: float, height: float, *lines: str) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from fedconformal.errors import InputError
 from fedconformal.evaluation import reliability
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.temperature import probabilities, shifted
 from fedconformal.paper.trials import trials
-from fedconformal.report.plot import Plot, beside, percent
+from fedconformal.report.plot import Plot, figure, percent
 
 LOSSES = {"cross-entropy": "tct", "squared loss": "tct-squared"}
 
 
 def _losses(setup: Setup, dataset: str) -> str:
     """Draw each loss whose logits are there."""
-    plots, titles = [], []
+    plots = []
     for name, method in LOSSES.items():
-        answers = setup.source.read(dataset, method, variant="iid")
+        answers = setup.read(dataset, method, variant="iid")
         if answers is None:
             continue
         (trial,) = trials(answers, count=1)
@@ -24,7 +23,7 @@ def _losses(setup: Setup, dataset: str) -> str:
         plain = reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows])
         scaled = reliability(trial.test.probs, trial.test.labels)
         plot = Plot(
-            title=f"Reliability with {name}",
+            title=f"{dataset}, TCT with {name}, like clients: T = {trial.temperature:.2f}",
             x=(0.0, 1.0),
             y=(0.0, 1.0),
             x_label="confidence in the top label",
@@ -37,11 +36,9 @@ def _losses(setup: Setup, dataset: str) -> str:
             label = f"{when}: ECE {found.ece:.3f}, MCE {found.mce:.3f}"
             plot.line([(one.confidence, one.accuracy) for one in found.bins], label, markers=True)
         plots.append(plot)
-        titles.append(f"{name}, T = {trial.temperature:.2f}")
     if not plots:
-        command = setup.source.command(dataset, "tct", variant="iid")
-        raise InputError(f"{setup.source.directory}: has no {command.path.name}; make it with: {command}")
-    return beside(plots, titles, f"Reliability of TCT on {dataset}, clients alike")
+        setup.need(dataset, "tct", variant="iid")
+    return figure(*plots, name=f"Reliability of TCT on {dataset}, clients alike")
 
 
 def cifar100(setup: Setup) -> str:

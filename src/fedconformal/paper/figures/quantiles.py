@@ -15,7 +15,7 @@ import numpy as np
 
 from fedconformal.paper.setup import Setup
 from fedconformal.paper.trials import Trial
-from fedconformal.report.plot import Plot, beside, percent
+from fedconformal.report.plot import Plot, figure, percent
 from fedconformal.scores import LAC
 from fedconformal.validation import Floats
 
@@ -23,32 +23,45 @@ LEVELS = (*(round(0.5 + 0.05 * i, 2) for i in range(10)), 0.97, 0.99)
 ACCURACY = 0.01
 """The relative accuracy of DDSketch in the package that the paper uses."""
 
-METHODS = ("exact", "tdigest", "ranks", "DDSketch, mid-bucket", "mean of quantiles")
+METHODS = {
+    "exact": "exact",
+    "tdigest": "t-digest",
+    "ranks": "certified ranks",
+    "ddsketch": "DDSketch, mid-bucket",
+    "mean": "mean of quantiles",
+}
 
 
 def quantile_compare(setup: Setup) -> str:
     """Draw coverage, and how far it is from the exact one, against the coverage asked for."""
     found = coverage_of_each(setup)
     panel = partial(Plot, x=(LEVELS[0], 1.0), x_label="coverage asked for, 1 - alpha", x_text=percent)
-    whole = panel(title="Coverage", y=(0.4, 1.0), y_label="coverage", y_text=percent)
-    off = panel(title="Difference", y=(-0.11, 0.11), y_label="coverage less the exact one", y_text=percent)
+    whole = panel(
+        title="Coverage with each way to find the quantile (TCT, LAC)", y=(0.4, 1.0), y_label="coverage", y_text=percent
+    )
+    off = panel(
+        title="Difference to the exact quantile's",
+        y=(-0.11, 0.11),
+        y_label="coverage less the exact one",
+        y_text=percent,
+    )
     whole.diagonal("asked for")
-    for name in METHODS:
-        whole.line(list(zip(LEVELS, found[name].tolist(), strict=True)), name)
-        off.line(list(zip(LEVELS, (found[name] - found["exact"]).tolist(), strict=True)), name)
-    return beside([whole, off], ["Coverage", "Difference to the exact quantile"], "Quantiles across clients")
+    for method, name in METHODS.items():
+        whole.line(list(zip(LEVELS, found[method].tolist(), strict=True)), name)
+        off.line(list(zip(LEVELS, (found[method] - found["exact"]).tolist(), strict=True)), name, markers=True)
+    return figure(whole, off, name="Quantiles across clients")
 
 
 def coverage_of_each(setup: Setup) -> dict[str, Floats]:
     """Return the mean coverage of each method at each level, with TCT and LAC; empty sets allowed, to see it all."""
-    answers = setup.source.read("fitz17k-disease", "tct") or setup.need("cifar100", "tct")
+    answers = setup.read("fitz17k-disease", "tct") or setup.need("cifar100", "tct")
     alphas = [round(1 - level, 9) for level in LEVELS]
     found: dict[str, list[Floats]] = {name: [] for name in METHODS}
     for trial in setup.trials(answers):
         tested = np.sort(trial.test.scores(LAC()))
         thresholds = {kind: trial.thresholds(LAC(), alphas, kind=kind) for kind in ("exact", "tdigest", "ranks")}
-        thresholds["DDSketch, mid-bucket"] = [mid_bucket(trial, alpha) for alpha in alphas]
-        thresholds["mean of quantiles"] = [mean_of_quantiles(trial, alpha) for alpha in alphas]
+        thresholds["ddsketch"] = [mid_bucket(trial, alpha) for alpha in alphas]
+        thresholds["mean"] = [mean_of_quantiles(trial, alpha) for alpha in alphas]
         for name, limits in thresholds.items():
             found[name].append(np.searchsorted(tested, limits, side="right") / len(tested))
     return {name: np.mean(runs, axis=0) for name, runs in found.items()}
