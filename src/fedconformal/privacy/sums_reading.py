@@ -99,8 +99,9 @@ def read_reveal(coordinator: Coordinator, data: bytes) -> Reveal:
     if (found.session, found.number) != (session.id, number) or found.site not in coordinator.answers:
         raise InputError(f"a reveal is of another session or round, expected round {number}")
     length = session.rounds.cells(number) * session.rounds.dtype.itemsize
-    missing = coordinator.present - coordinator.answers.keys()
-    wanted = missing.intersection(session.neighbours(found.site)) if missing else missing
+    present, answers = coordinator.present, coordinator.answers
+    near = session.neighbours(found.site) if len(answers) < len(present) else ()
+    wanted = {j for j in near if j in present and j not in answers}
     if {j for j, _ in found.masks} != wanted or any(len(mask) != length for _, mask in found.masks):
         raise InputError(f"site {session.names[found.site]!r} did not reveal the masks that it should")
     return found

@@ -194,7 +194,7 @@ def _left(site: Site, bits: bytes) -> frozenset[int]:
     if index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
-    near = len(left & site.agreed.keys())
+    near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if 3 * near < len(site.agreed):
         raise InputError(f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind")
     return left
