@@ -146,10 +146,18 @@ time.sleep(600)
 """
 
 
-def test_ending_a_program_ends_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+ORPHAN = CHILD.replace("\ntime.sleep(600)", "")
+
+
+@pytest.mark.parametrize(("code", "count"), [(CHILD, 2), (ORPHAN, 1)], ids=["child", "orphan"])
+def test_ending_a_program_ends_what_it_started(
+    code: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
-    with running([sys.executable, "-c", CHILD], tmp_path, tmp_path / "log"):
-        wait_until(lambda: len(left_running(str(tmp_path))) == 2)
+    with running([sys.executable, "-c", code], tmp_path, tmp_path / "log") as process:
+        if code == ORPHAN:
+            process.wait(PATIENCE)
+        wait_until(lambda: len(left_running(str(tmp_path))) == count)
     assert left_running(str(tmp_path)) == []
 
 

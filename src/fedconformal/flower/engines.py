@@ -165,12 +165,15 @@ def running(command: list[str], home: Path, log: Path) -> Iterator[subprocess.Po
         try:
             yield process
         finally:
-            end(process)
+            end(process, home)
 
 
-def end(process: subprocess.Popen[Any], patience: float = PATIENCE) -> None:
-    """End a program and all that it has started, kindly first; some of it runs in sessions of its own."""
-    family = _family(process.pid)
+def end(process: subprocess.Popen[Any], home: Path | None = None, patience: float = PATIENCE) -> None:
+    """End a program and all that it has started, kindly first; some of it runs in sessions of its own.
+
+    What Ray starts may outlive its parent, and then only the home in its environment says whose it is.
+    """
+    family = _family(process.pid) | (set() if home is None else _at_home(home))
     for kind in (signal.SIGTERM, signal.SIGKILL):
         for number in family & _processes().keys():
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -204,6 +207,16 @@ def _family(root: int) -> set[Process]:
         before = len(found)
         numbers = {number for number, _ in found}
         found |= {one for one, parent in there.items() if parent in numbers}
+    return found
+
+
+def _at_home(home: Path) -> set[Process]:
+    """Return the processes whose Flower has this home; none where there is no /proc."""
+    mark, found = f"FLWR_HOME={home}".encode(), set()
+    for one in _processes():
+        with contextlib.suppress(OSError):  # it is gone, or not ours
+            if mark in Path(f"/proc/{one[0]}/environ").read_bytes().split(b"\0"):
+                found.add(one)
     return found
 
 
