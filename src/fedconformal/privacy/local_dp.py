@@ -27,10 +27,9 @@ from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries.base import Origin, described_score, score_from
-from fedconformal.summaries.wire import MAX_SIZE, Name, Parameter
+from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
 from fedconformal.validation import as_alpha, as_name, as_scores
 
-MAGIC = b"FCN1"
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -57,15 +56,15 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
 
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
-        return MAGIC + msgspec.msgpack.encode(self)
+        return NOISY + msgspec.msgpack.encode(self)
 
     @staticmethod
     def from_bytes(data: bytes) -> NoisyHistogram:
         """Decode hostile bytes."""
-        if data[: len(MAGIC)] != MAGIC:
+        if data[: len(NOISY)] != NOISY:
             raise InputError("this is not a noisy histogram; make one with summarize --privacy local")
         try:
-            found = msgspec.msgpack.decode(data[len(MAGIC) :], type=NoisyHistogram)
+            found = msgspec.msgpack.decode(data[len(NOISY) :], type=NoisyHistogram)
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
             raise InputError(f"the noisy histogram cannot be decoded: {error}") from None
         as_grid(found.grid)

@@ -19,6 +19,8 @@ from fedconformal.errors import InputError
 from fedconformal.validation import Floats, Integers
 
 MAGIC = b"FCS"
+NOISY = b"FCN1"
+"""How noisy counts begin, which are for `calibrate --privacy local`."""
 VERSION = b"1"
 LETTER = len(MAGIC) + len(VERSION)
 PREFIX = LETTER + 1 + 4
@@ -78,7 +80,8 @@ def _refuse(data: bytes) -> None:
     if len(data) > MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
-        raise InputError("this is not a fedconformal summary (.fcs)")
+        advice = "; it holds noisy counts: say --privacy local" if data[:4] == NOISY else ""
+        raise InputError(f"this is not a fedconformal summary (.fcs){advice}")
     if len(data) <= PREFIX:
         raise InputError("the summary is truncated; ask the site to send it again")
     if data[3:4] != VERSION:
