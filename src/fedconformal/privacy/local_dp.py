@@ -30,7 +30,6 @@ from fedconformal.summaries.base import Origin, described_score, score_from
 from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
 from fedconformal.validation import as_alpha, as_name, as_scores
 
-
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
