@@ -48,9 +48,7 @@ def test_refusals(sites: list[str], command: Command) -> None:
     fails("none.key: cannot be read", "sign", "a.fcs", "--key", "none.key")
     fails("a.fcs: a private key has 32 bytes", "sign", "a.fcs", "--key", "a.fcs")
     private = ["--privacy", "dp", "--epsilon", "10", "--alpha", "0.5"]
-    fails(
-        "--signed does not go with --privacy dp", "calibrate", *sites, "-o", "p.json", "--signed", "keys.json", *private
-    )
+    fails("--signed does not go with --privacy", "calibrate", *sites, "-o", "p.json", "--signed", "keys.json", *private)
     Path("b.fcs.sig").write_bytes(Path("a.fcs.sig").read_bytes())
     fails("the summary of 'b' is not signed", "calibrate", *sites, "-o", "p.json", "--signed", "keys.json")
     Path("b.fcs.sig").write_text("{}")
