@@ -53,7 +53,7 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
     "fashionmnist-fedavg": {**FASHION, **FEDAVG},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 50, "linear_rounds": 60, "coordinates": 10_000, "steps": 100},
+    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000, "steps": 100},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
     "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, "rounds": 20},
