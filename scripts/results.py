@@ -59,7 +59,7 @@ RUNS: dict[str, Settings] = {
     "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, "rounds": 20},
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
-    "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, "rounds": 20},
+    "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, "rounds": 20, "linear_rounds": 60},
     "cifar100-tct": {
         "dataset": "cifar100",
         "partition": "classes",
