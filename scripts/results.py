@@ -41,6 +41,18 @@ CENTRAL: Settings = {"method": "central"}
 FEDAVG: Settings = {"method": "fedavg"}
 FEDPROX: Settings = {"method": "fedprox", "mu": 0.1}
 TCT: Settings = {"method": "tct"}
+SWEEP: Settings = {**TCT, "linear_rounds": 30, "steps": 100}
+CIFAR100: Settings = {
+    "dataset": "cifar100",
+    "partition": "classes",
+    "model": "resnet14",
+    "weights": "checkpoints/cifar100_fedavg_resnet14_round100.pth",
+    **TCT,
+    "rounds": 0,
+    "linear_rounds": 18,
+    "coordinates": 10_000,
+    "steps": 200,
+}
 
 RUNS: dict[str, Settings] = {
     "digits-central": {"dataset": "digits", **CENTRAL},
@@ -56,23 +68,17 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-tct": {**FASHION, **TCT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000, "steps": 100},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
-    "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, "rounds": 20},
+    "dermamnist-fedprox": {**DERMA, "partition": "classes", **FEDPROX, "rounds": 30},
+    "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, "rounds": 20, "linear_rounds": 60},
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
     "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, "rounds": 20, "linear_rounds": 60},
-    "cifar100-tct": {
-        "dataset": "cifar100",
-        "partition": "classes",
-        "model": "resnet14",
-        "weights": "checkpoints/cifar100_fedavg_resnet14_round100.pth",
-        **TCT,
-        "rounds": 0,
-        "linear_rounds": 18,
-        "coordinates": 10_000,
-        "steps": 200,
-    },
-    "cifar10-2-fedavg": {**CIFAR10, "classes_per_client": 2, **FEDAVG},
-    "cifar10-10-fedavg": {**CIFAR10, "classes_per_client": 10, **FEDAVG},
+    "cifar100-tct": CIFAR100,
+    "cifar100-tct-squared": {**CIFAR100, "loss": "squared"},
+    "cifar10-central": {**CIFAR10, "classes_per_client": 2, **CENTRAL},
+    "cifar10-2-fedprox": {**CIFAR10, "classes_per_client": 2, **FEDPROX},
+    **{f"cifar10-{n}-fedavg": {**CIFAR10, "classes_per_client": n, **FEDAVG} for n in (2, 3, 4, 10)},
+    **{f"cifar10-{n}-tct": {**CIFAR10, "classes_per_client": n, **SWEEP} for n in (2, 3, 4, 10)},
 }
 
 

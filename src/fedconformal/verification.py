@@ -7,21 +7,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fedconformal._version import __version__
-from fedconformal.calibration import calibrate
-from fedconformal.certificate import SummaryRecord
+from fedconformal.calibration import Calibration, calibrate
+from fedconformal.certificate import Certificate, SummaryRecord
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import described
 from fedconformal.predictor import Predictor
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.summaries.base import Summary
 
 WORDING = ("promise", "assumption", "caveat", "conditions")
 """What another release may say in other words."""
 
 
-def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
+def verify(predictor: Predictor, summaries: Sequence[Summary] | Sequence[NoisyHistogram]) -> list[str]:
     """Return what does not match, in words; an empty list means that the certificate is confirmed.
 
-    A digest detects change, not forgery: whoever can write both files can make them match.
+    A digest detects change, not forgery: whoever can write both files can make them match. Noisy histograms take the
+    place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
+    of, follows from nothing that is kept, so it cannot be confirmed.
 
     >>> from fedconformal import LAC, calibrate, summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a", score=LAC())]
@@ -34,6 +37,8 @@ def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
     the certified summary of site 'a' was not given
     """
     certificate = predictor.certificate
+    if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
+        return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
     given = {summary.digest(): summary for summary in summaries}
     wanted = [record.sha256 for record in certificate.summaries]
     spare = Counter(summary.digest() for summary in summaries)
@@ -53,14 +58,21 @@ def verify(predictor: Predictor, summaries: Sequence[Summary]) -> list[str]:
     if problems:
         return problems
     try:
-        guarantee = described(certificate.guarantee)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            again = calibrate([given[digest] for digest in wanted], alpha=certificate.alpha, guarantee=guarantee)
+            again = _again([given[digest] for digest in wanted], certificate)
         expected = Predictor.of(again, score=predictor.score)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected)
+
+
+def _again(given: list[Summary | NoisyHistogram], certificate: Certificate) -> Calibration:
+    guarantee = described(certificate.guarantee)
+    noisy = [one for one in given if isinstance(one, NoisyHistogram)]
+    if noisy:
+        return calibrate_locally(noisy, alpha=certificate.alpha, guarantee=guarantee)
+    return calibrate([one for one in given if isinstance(one, Summary)], alpha=certificate.alpha, guarantee=guarantee)
 
 
 def _who(record: SummaryRecord) -> str:

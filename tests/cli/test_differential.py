@@ -32,6 +32,8 @@ def test_a_private_threshold(sites: list[str], command: Command) -> None:
     assert certificate.privacy is not None
     assert certificate.coverage_at_least >= 0.9
     assert [record.sha256 for record in certificate.summaries] == ["", "", ""]
+    checked = command("verify", "p.json", *sites)
+    assert (checked.code, "a private release cannot be recomputed" in checked.out) == (1, True)
     assert [entry.data for entry in read_ledger(Path("ledger.json")).entries] == ["site-0", "site-1", "site-2"]
     again = command("calibrate", *sites, *options)
     assert again.code == 2
@@ -94,6 +96,8 @@ def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Comman
     assert predictor.certificate.coverage_at_least >= 0.9
     assert "what each site sends" in predictor.certificate.privacy["definition"]  # type: ignore[index]
     command.ok("predict", "p.json", "probs-0.npy", "-o", "sets.npz")
+    assert "confirmed from 2 summaries" in command.ok("verify", "p.json", *noisy[::-1]).out
+    assert "of site 'clinic-1' was not given" in command("verify", "p.json", noisy[0]).out
     again = command("summarize", "probs-0.npy", "labels-0.npy", *LOCAL, "-o", "clinic-0.fcn")
     assert again.code == 2
     assert "'clinic-0' has spent 2 of 3; 2 more is over its budget" in again.err

@@ -8,18 +8,20 @@ from typing import Annotated
 import typer
 
 from fedconformal.cli.console import print_json, say
+from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, read_trusted
 from fedconformal.errors import AlteredError
 from fedconformal.files import naming, read_bytes
 from fedconformal.predictor import Predictor, load
 from fedconformal.privacy.signatures import check_signatures
+from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
 
 
 def verify(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    summaries: Annotated[list[Path], typer.Argument(help="The .fcs files it was made from, in any order.")],
+    summaries: Annotated[list[Path], typer.Argument(help="The .fcs or .fcn files it was made from, in any order.")],
     signed: Trusted = None,
     json: Json = False,
 ) -> None:
@@ -40,7 +42,8 @@ def verify(
 
 def _problems(path: Path, summaries: list[Path]) -> list[str]:
     data = read_bytes(path)
-    given = read_summaries(summaries)
+    noisy = bool(summaries) and read_bytes(summaries[0])[: len(NOISY)] == NOISY
+    given = read_noisy(summaries) if noisy else read_summaries(summaries)
     try:
         with naming(path):
             found = Predictor.from_bytes(data)

@@ -79,7 +79,10 @@ class NoisyRound:
                 "honest_sites": self.honest,
                 "answered_sites": len(counted),
             },
-            outside=f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol",
+            outside=(
+                f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol; a "
+                "coordinator that does not keep to it, such as one that tells sites different lists of who answered"
+            ),
         )
 
     def check_noise(self, counted: frozenset[int]) -> None:

@@ -48,6 +48,11 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     temperature: float | None = None
 
     @property
+    def label(self) -> str:
+        """What to call this in a message."""
+        return f"site {self.site!r}"
+
+    @property
     def origin(self) -> Origin:
         """What the scores were made from."""
         score = None if self.score is None else score_from(*self.score)
@@ -56,6 +61,10 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
         return NOISY + msgspec.msgpack.encode(self)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of these bytes, which names them in a certificate; the noise is in them already."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @staticmethod
     def from_bytes(data: bytes) -> NoisyHistogram:
@@ -131,12 +140,7 @@ def calibrate_locally(
         details={"margin": None if plan is None else int(plan.margins.max())},
     )
     records = [
-        SummaryRecord(
-            sites=(found.site,),
-            sizes=(found.size,),
-            kind=found.name,
-            sha256=hashlib.sha256(found.to_bytes()).hexdigest(),  # of what was released anyway
-        )
+        SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
     return released(
