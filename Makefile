@@ -27,7 +27,7 @@ deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on
 	$(BIN)/python scripts/deployment.py
 
 test: lint ## lint, check types, run all tests and show coverage
-	$(BIN)/pytest --cov
+	$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.dev ## lint and check types only
 	$(BIN)/ruff check

@@ -30,6 +30,9 @@ BLOCK = 2**22
 SAMPLE = 1024
 """How many points of a stretch are looked at to choose where to ask."""
 
+NEAR = 8
+"""How far from where it should be a point is looked for first."""
+
 MOST_PIVOTS = 128
 PIVOT_COUNTS = 2**17
 """How many thresholds are asked for at a time: fewer if there are many summaries."""
@@ -81,12 +84,16 @@ class Search:
 
     def _bisected(self, wanted: Fraction) -> float:
         """Find the first point that promises as much as wanted, where there is but one summary: they are in order."""
-        first = bisect_left(
-            range(len(self._stack.values)),
-            wanted,
-            key=lambda place: self._promised(self._stack.counts(np.array([place + 1]))[:, None])[0],
-        )
-        return float(self._stack.values[first])
+
+        def promise(place: int) -> Fraction:
+            return self._promised(self._stack.counts(np.array([place + 1]))[:, None])[0]
+
+        size = len(self._stack.values)
+        near = math.ceil(wanted * size)  # as if coverage grew evenly; mostly it does
+        low, high = max(0, near - NEAR), min(size, near + NEAR)
+        if (low and promise(low - 1) >= wanted) or promise(high - 1) < wanted:
+            low, high = 0, size
+        return float(self._stack.values[bisect_left(range(size), wanted, low, high, key=promise)])
 
     def _narrowed(
         self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool

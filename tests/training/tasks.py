@@ -70,3 +70,19 @@ class Dies:
         if client == message:
             os._exit(9)
         out.zero_()
+
+
+class TakesMemory:
+    """Fill and free eight times 4 MB, again and again; tell how many pages the system had to find for that."""
+
+    pages, steps = 8 * 1024, 20
+
+    def __call__(self, client: int, vector: Tensor, out: Tensor, message: Any) -> int:
+        import resource
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(self.steps):
+            out.fill_(
+                float(torch.stack([part.sum() for part in [torch.ones(self.pages * 128) for _ in range(8)]]).sum())
+            )
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before

@@ -52,9 +52,11 @@ H = TypeVar("H", bound=Header)
 
 def pack(letter: str, message: Header) -> bytes:
     """Encode a message of this kind."""
-    body = msgspec.msgpack.encode(message)
     start = MAGIC + VERSION + letter.encode()
-    return b"".join([start, zlib.crc32(body, zlib.crc32(start)).to_bytes(4, "little"), body])
+    data = bytearray(start.ljust(PREFIX))
+    ENCODER.encode_into(message, data, PREFIX)  # in place, as it may be long
+    data[len(start) : PREFIX] = zlib.crc32(memoryview(data)[PREFIX:], zlib.crc32(start)).to_bytes(4, "little")
+    return bytes(data)
 
 
 def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:

@@ -1,0 +1,203 @@
+"""Messages that are not what they should be are refused, whoever sent them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy import sums_coordinator as middle
+from fedconformal.privacy import sums_site as ends
+from fedconformal.privacy.messages import (
+    Answer,
+    Deposit,
+    Invite,
+    Join,
+    Lost,
+    Question,
+    Reveal,
+    Roster,
+    Shares,
+    Unmask,
+    pack,
+    unpack,
+)
+from fedconformal.privacy.sums_reading import seated
+from tests.contracts.tools import refusal, refused
+from tests.privacy.sums_play import Round
+
+
+@pytest.fixture(scope="module")
+def first() -> Round:
+    return Round()
+
+
+def test_duplicates_and_replays_are_refused(first: Round) -> None:
+    other = Round()
+    with refused("site 'a' answered round 0 twice"):
+        middle.collect(first.coordinator, [*first.answers, first.answers[0]])
+    with refused("site 'a' revealed round 0 twice"):
+        middle.finish(first.open, [*first.reveals, first.reveals[0]])
+    with refused("site 'a' opened shares twice"):
+        middle.recover(first.waiting, [*first.opened, first.opened[0]])
+    with refused("round 0 is closed"):
+        middle.collect(first.open, first.answers)
+    with refused("another session or round, expected round 1"):
+        middle.collect(first.done, first.answers)
+    with refused("signature is wrong"):
+        middle.collect(first.coordinator, other.answers)
+    with refused("signature is wrong"):
+        middle.recover(first.waiting, other.opened)
+    with refused("round 0 has been answered"):
+        ends.answer(first.answered["a"], first.question)
+    with refused("round 0, expected round 1"):
+        ends.answer(first.revealed["a"], first.question)
+    with refused("round 0, expected round 1"):
+        ends.reveal(first.revealed["a"], first.request)
+    with refused("signature is wrong"):
+        ends.answer(first.sites["a"], other.question)
+    with refused("are not to be opened now"):
+        ends.open_shares(first.helped["a"], first.requests["a"])
+    later, _ = ends.answer(first.revealed["a"], middle.ask(first.done))
+    with refused("are not to be opened now"):
+        ends.open_shares(later, first.requests["a"])
+
+
+def test_messages_out_of_order_are_refused(first: Round) -> None:
+    with refused("round 1, expected round 0"):
+        ends.answer(first.sites["a"], middle.ask(first.done))
+    with refused("has not been answered yet"):
+        ends.reveal(first.sites["a"], first.request)
+    with refused("are not to be opened now"):
+        ends.open_shares(first.answered["a"], first.requests["a"])
+    with refused("nobody has answered round 1"):
+        middle.finish(first.done, first.reveals)
+    with refused("round 0 waits for shares"):
+        middle.finish(first.waiting, first.reveals)
+    with refused("nobody has vanished in round 0"):
+        middle.recover(first.open, first.opened)
+    with refused("expected the message Answer, got one of the kind b'V'"):
+        middle.collect(first.coordinator, first.reveals)
+    with refused("cannot be right"):
+        ends.open_shares(first.revealed["a"], first.requests["b"])
+
+
+def test_altered_messages_are_refused(first: Round) -> None:
+    rng = np.random.default_rng(0)
+    for data, use in (
+        (first.answers[0], lambda bad: middle.collect(first.coordinator, [bad])),
+        (first.reveals[0], lambda bad: middle.finish(first.open, [bad])),
+        (first.opened[0], lambda bad: middle.recover(first.waiting, [bad])),
+        (first.question, lambda bad: ends.answer(first.sites["a"], bad)),
+        (first.request, lambda bad: ends.reveal(first.answered["a"], bad)),
+        (first.requests["a"], lambda bad: ends.open_shares(first.revealed["a"], bad)),
+    ):
+        for position in [*range(80), *rng.integers(80, len(data), 40).tolist()]:
+            bad = bytearray(data)
+            bad[min(position, len(data) - 1)] ^= 1 << int(rng.integers(8))
+            refusal(lambda bad=bytes(bad), use=use: use(bad))  # type: ignore[misc]
+        for cut in (0, 3, 4, 68, 69, len(data) - 1):
+            refusal(lambda cut=cut, use=use, data=data: use(data[:cut]))  # type: ignore[misc]
+        refusal(lambda use=use, data=data: use(data + b"\0"))  # type: ignore[misc]
+
+
+def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
+    session, a = seated(first.coordinator), first.sites["a"]
+    good = unpack(first.answers[0], Answer, session.signing)
+    changed = msgspec.structs.replace
+    for bad, words in (
+        (changed(good, counts=good.counts[:-4]), "bytes of counts"),
+        (changed(good, prefix=1), "another session or round"),
+        (changed(good, number=1), "another session or round"),
+        (changed(good, session=bytes(16)), "another session or round"),
+        (changed(good, site=1), "signature is wrong"),
+        (changed(good, site=99), "no site number 99"),
+    ):
+        with refused(words):
+            middle.collect(first.coordinator, [pack(bad, a.signing)])
+    told = unpack(first.reveals[0], Reveal, session.signing)
+    with refused("did not reveal the masks that it should"):
+        middle.finish(first.open, [pack(changed(told, masks=[(1, bytes(2**18))]), a.signing)])
+    lying = pack(changed(told, seed=bytes(16)), a.signing)
+    with refused("the sum of round 0 is impossible"):
+        middle.finish(first.open, [lying, *first.reveals[1:]])
+    shares = unpack(first.opened[0], Shares, session.signing)
+    ((lost, own, locking),) = shares.shares
+    for entries in ([], [(lost, None, locking)], [(1, own, locking)]):
+        with refused("did not open the shares that it should"):
+            middle.recover(first.waiting, [pack(changed(shares, shares=entries), a.signing)])
+    wrong = {
+        name: unpack(data, Shares, session.signing) for name, data in zip(first.requests, first.opened, strict=True)
+    }
+    lies = [
+        pack(changed(found, shares=[(lost, bytes(16), locking)]), first.sites[name].signing)
+        for name, found in wrong.items()
+    ]
+    with refused("the sum of round 0 is impossible"):
+        middle.recover(first.waiting, lies)
+
+
+def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
+    session, key = seated(first.coordinator), first.coordinator.signing
+    changed = msgspec.structs.replace
+    told = unpack(first.request, Unmask, session.coordinator)
+    for answered in (b"", bytes(9), b"\xff"):
+        with refused("does not fit the roster"):
+            ends.reveal(first.answered["a"], pack(changed(told, answered=answered), key))
+    without = session.as_bits({1, 2, 3, 4, 5})
+    with refused("cannot be right: site 'a' is"):
+        ends.reveal(first.answered["a"], pack(changed(told, answered=without), key))
+    again = pack(Question(session.id, 1, 0, session.as_bits(range(7))), key)
+    with refused("who was out is not"):
+        ends.answer(first.helped["a"], again)
+    request = unpack(first.requests["a"], Lost, session.coordinator)
+    ((sender, sealed),) = request.shares
+    for shares in ([(sender, bytes(48))], [(99, sealed)], [(1, sealed)]):
+        with refused("was altered, or the site is not lost"):
+            ends.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
+    for vanished, words in (({0}, "cannot be right"), ({3, 4, 5, 6}, "only 3 of 7 sites are left; nothing is opened")):
+        with refused(words):
+            ends.open_shares(first.revealed["a"], pack(changed(request, vanished=session.as_bits(vanished)), key))
+
+
+def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
+    coordinator, invitation = middle.invite(fc.Mixture(), 0.1)
+    sites = [ends.join(ends.new_site(name, [0.1, 0.2]), invitation) for name in "abc"]
+    joins = [message for _, message in sites]
+    with refused("on the roster twice"):
+        middle.seat(coordinator, [*joins, joins[0]])
+    with refused("nobody joined"):
+        middle.seat(coordinator, [])
+    with refused("joined another session"):
+        middle.seat(middle.invite(fc.Mixture(), 0.1)[0], joins)
+    seated, roster = middle.seat(coordinator, joins)
+    with refused("the roster is frozen"):
+        middle.seat(seated, joins)
+    stranger, _ = ends.join(ends.new_site("d", [0.1]), invitation)
+    with refused("site 'd' is not on the roster as it joined"):
+        ends.enter(stranger, roster)
+    claimed = msgspec.structs.replace(unpack(joins[0], Join), size=5)
+    _, smaller = middle.seat(coordinator, [pack(claimed, sites[0][0].signing), *joins[1:]])
+    with refused("site 'a' is not on the roster as it joined"):
+        ends.enter(sites[0][0], smaller)
+    with refused("has joined a session"):
+        ends.join(sites[0][0], invitation)
+    with refused("no roster yet"):
+        ends.answer(sites[0][0], first.question)
+    with refused("signature is wrong"):
+        ends.enter(first.sites["a"].__class__(**{**vars(first.sites["a"]), "session": None}), roster)
+
+
+def test_repr_shows_no_secrets(first: Round) -> None:
+    site = first.answered["a"]
+    assert "Private" not in repr(site)
+    assert not any(repr(secret) in repr(site) for secret in site.secrets)
+    assert replace(site).name == "a"
+
+
+def test_every_message_has_its_own_letter() -> None:
+    kinds = (Invite, Join, Roster, Deposit, Question, Answer, Unmask, Reveal, Lost, Shares)
+    assert len({kind.letter for kind in kinds}) == len(kinds)
