@@ -31,7 +31,17 @@ from fedconformal.validation import as_alpha, as_temperature, shown, softmax
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
-MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, EOFError, MemoryError)
+MALFORMED = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
 
@@ -112,7 +122,6 @@ class Reader:
     def __init__(self, question: Question) -> None:
         self._expected = self._found = question.origin
         self._kind = question.kind + (" by class" if question.by_class else "")
-        self._seen: set[str] = set()
         self._decoded: dict[bytes, Summary] = {}
 
     def look_ahead(self, found: Iterable[Any]) -> None:
@@ -135,10 +144,6 @@ class Reader:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
         if not summary.sites or (len(summary.sites) == 1 and summary.sites != (site,)):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
-        if not self._seen.isdisjoint(summary.sites):
-            twice = next(one for one in summary.sites if one in self._seen)
-            raise InputError(f"sent a summary of {shown(twice)}, which has been sent before")
-        self._seen.update(summary.sites)
         return summary
 
     def _summary(self, data: Any, form: Any) -> Summary:
@@ -147,6 +152,32 @@ class Reader:
         if len(data) > MAX_BYTES:
             raise InputError(f"sent a summary of {len(data)} bytes, more than {MAX_BYTES}")
         return self._decoded.get(data) or Summary.from_bytes(data)
+
+
+def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
+    """Say for every sender's summary why it cannot be used, or None: each site is to be in one of them.
+
+    A pool does not speak for a site that answers for itself, so nobody can push another one out.
+
+    >>> from fedconformal import pool
+    >>> a, b, c = (summarize([0.5], site=site) for site in "abc")
+    >>> spoken_for([("a", pool([a, b])), ("b", b), ("c", c)])
+    ['sent a summary of b, which answers for itself', None, None]
+    """
+    themselves = {sender for sender, summary in found if sender in summary.sites}
+    seen: set[str] = set()
+    reasons: list[str | None] = []
+    for sender, summary in found:
+        other = next((one for one in summary.sites if one != sender and one in themselves), None)
+        twice = next((one for one in summary.sites if one in seen), None)
+        if other is not None:
+            reasons.append(f"sent a summary of {shown(other)}, which answers for itself")
+        elif twice is not None:
+            reasons.append(f"sent a summary of {shown(twice)}, which has been sent before")
+        else:
+            seen.update(summary.sites)
+            reasons.append(None)
+    return reasons
 
 
 def reason(error: Exception) -> str:

@@ -120,16 +120,21 @@ def _gather(
     if not sites:
         return [], []
     replies = collab.clients(timeout=timeout).calibrate(question.to_dict(), dict(weights))
-    answers, reader, summaries, left_out = dict(replies), Reader(question), [], []
+    answers, reader, found, reasons = dict(replies), Reader(question), {}, {}
     for site in sites:
         try:
             if site not in answers:
                 raise InputError(_why_none(replies.failures.get(site), timeout))
-            summaries.append(_read(reader, site, answers[site]))
+            found[site] = _read(reader, site, answers[site])
         except exchange.MALFORMED as error:
-            left_out.append(LeftOut(site=site, reason=exchange.reason(error)))
-            logger.warning("calibrate: %s %s", site, left_out[-1].reason)
-    return summaries, left_out
+            reasons[site] = exchange.reason(error)
+    for site, reason in zip(list(found), exchange.spoken_for(list(found.items())), strict=True):
+        if reason is not None:
+            reasons[site] = reason
+            del found[site]
+    for site, reason in reasons.items():
+        logger.warning("calibrate: %s %s", site, reason)
+    return list(found.values()), [LeftOut(site=site, reason=reasons[site]) for site in sorted(reasons)]
 
 
 def _why_none(failure: CollabCallError | None, timeout: float) -> str:

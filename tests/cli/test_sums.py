@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.cli import sums as module
 from fedconformal.privacy import read_ledger
 from tests.cli.command import Command
 
@@ -101,7 +102,9 @@ def test_refusals(scores: list[np.ndarray], command: Command) -> None:
     fails("every-client needs every site's own counts", "start", "other", "--guarantee", "every-client")
     fails("the first step needs --summary", "answer", "session/invite.fcm", "--state", "x.st", "-o", "x.fcm")
     fails("has joined a session", "answer", "session/invite.fcm", "--state", "0.st", "-o", "0.fcm")
-    fails("not a message of a sums session", "advance", "session", "0.fcs")
+    fails("0.fcs: this is not a message of a sums session", "advance", "session", "0.fcs")
+    Path("torn.fcm").write_bytes(Path("1.fcm").read_bytes()[:-3])
+    fails("torn.fcm: ", "advance", "session", *answers[:1], "torn.fcm", *answers[2:])
     fails("fewer than 3", "advance", "session", *answers[:2])
     Path("ranks.fcs").write_bytes(fc.summarize(np.linspace(0, 1, 500), site="r").to_bytes())
     needs_exact = ["answer", "session/invite.fcm", "--summary", "ranks.fcs", "--state", "r.st", "-o", "r.fcm"]
@@ -113,6 +116,36 @@ def test_refusals(scores: list[np.ndarray], command: Command) -> None:
     to_a = ["answer", "session/to-clinic-a.fcm", "--state", "0.st", "-o", "0.fcm"]
     command.ok("sums", *to_a)
     fails("has not joined yet, or has the roster already", *to_a)
+
+
+def test_a_step_that_broke_off_is_finished_and_not_taken_twice(
+    scores: list[np.ndarray], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sites must not be told two different lists of who answered."""
+    answers = joined(command)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_secret", broken)
+        assert "the disk is full" in command("sums", "advance", "session", *answers).err
+    assert not list(Path("session").glob("to-*.fcm"))  # nothing went out, so it may be taken again
+    command.ok("sums", "advance", "session", *answers)
+    for k in range(5):
+        name = NAMES[k].replace("/", "_")
+        command.ok("sums", "answer", f"session/to-{name}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "publish", lambda *_: [])
+        command.ok("sums", "advance", "session", *answers)
+    again = command("sums", "advance", "session", *answers)
+    assert again.code == 2
+    assert "this step was taken before and broke off; send" in again.err
+    assert len(list(Path("session").glob("to-*.fcm"))) == 5
+    assert not list(Path("session").glob("to-*.fcm.*"))
+    for _ in range(4):
+        step(command, [0, 1, 2, 3, 4])
+    assert fc.load("session/predictor.json").certificate.status == "certified"
+
+
+def broken(*_: object) -> None:
+    raise fc.InputError("the disk is full")
 
 
 def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

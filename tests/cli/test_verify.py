@@ -1,8 +1,12 @@
 """`verify` fails if one digit or one byte was changed."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
+import fedconformal as fc
 from tests.cli.command import Command
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
@@ -49,3 +53,12 @@ def test_other_or_missing_summaries_are_named(calibrated: Path, command: Command
     assert done.code == 1
     assert "site 'site-1' is not the one that was certified" in done.out
     assert "the certified summary of site 'site-2' was not given" in done.out
+
+
+def test_the_wording_of_another_release_is_said_not_to_be_compared(calibrated: Path, command: Command) -> None:
+    predictor = fc.load("predictor.json")
+    elsewhere = msgspec.structs.replace(predictor.certificate, versions={"fedconformal": "0.0.1"}, promise="for all")
+    replace(predictor, certificate=elsewhere).save("changed.json")
+    done = command.ok("verify", "changed.json", *SUMMARIES)
+    assert "It is of fedconformal 0.0.1: its wording was not compared" in done.out
+    assert "wording" not in command.ok("verify", "predictor.json", *SUMMARIES).out

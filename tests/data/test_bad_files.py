@@ -89,13 +89,13 @@ def test_medical_images_without_their_validation_rows(place: Path) -> None:
     ("content", "message"),
     [
         (b"not gzip", "cannot be read (Not a gzipped file"),
-        (gzip.compress(b""), "is no IDX file of bytes"),
-        (gzip.compress(b"\0\0\x08\x03" + bytes(5)), "is no IDX file of bytes"),
-        (gzip.compress(b"\0\0\x0d\x01" + b"\0\0\0\1" + b"1234"), "is no IDX file of bytes"),
-        (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "is no IDX file of bytes"),
-        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234"), "does not hold the 5 bytes it says"),
-        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\3" + b"1234"), "does not hold the 3 bytes it says"),
-        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\x80" + bytes(range(128)))[:-9], "cannot be read"),
+        (gzip.compress(b"", mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x03" + bytes(5), mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x0d\x01" + b"\0\0\0\1" + b"1234", mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12, mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234", mtime=0), "does not hold the 5 bytes it says"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\3" + b"1234", mtime=0), "does not hold the 3 bytes it says"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\x80" + bytes(range(128)), mtime=0)[:-9], "cannot be read"),
     ],
 )
 def test_idx_files_that_are_none(place: Path, content: bytes, message: str) -> None:

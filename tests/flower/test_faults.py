@@ -189,7 +189,39 @@ def test_two_nodes_that_are_the_same_site_count_once() -> None:
     assert certificate.clients == 3
     (left_out,) = certificate.left_out or []
     assert left_out.site == "node-4"
-    assert "sent a summary of site-1, which has been sent before" in left_out.reason
+    assert left_out.reason == "site-1 has answered from another node"
+
+
+def pool_with(*others: str) -> Callable[[Message], None]:
+    """Send a pool that speaks for others as well."""
+
+    def fault(reply: Message) -> None:
+        was = fc.Summary.from_bytes(data_of(reply))
+        about: dict[str, Any] = vars(was.origin)
+        made = fc.pool([was, *(fc.summarize(np.zeros(40), site=site, **about) for site in others)])
+        changed(reply.content, "summary", data=made.to_bytes())
+        changed(reply.content, "metrics", num_examples=made.n)
+
+    return fault
+
+
+def test_nobody_is_pushed_out_by_a_pool() -> None:
+    federation = Federation(grid(SITES, {0: pool_with("site-1", "site-2")}))
+    certificate = calibrate(federation, MODEL).certificate
+    assert [record.sites for record in certificate.summaries] == [(f"site-{k}",) for k in range(1, SITES)]
+    (left_out,) = certificate.left_out or []
+    assert (left_out.site, left_out.reason) == ("site-0", "sent a summary of site-1, which answers for itself")
+    assert "site-0" not in federation.to_list()[0]["took_part"]
+    with pytest.raises(InputError, match="5 sites answered properly, at least 6 are needed"):
+        calibrate(Federation(grid(SITES, {0: pool_with("site-1")}), min_sites=6), MODEL)
+
+
+def test_two_pools_of_the_same_site_count_once() -> None:
+    federation = Federation(grid(SITES, {0: pool_with("elsewhere"), 4: pool_with("elsewhere")}))
+    certificate = calibrate(federation, MODEL).certificate
+    (left_out,) = certificate.left_out or []
+    assert (left_out.site, left_out.reason) == ("site-4", "sent a summary of elsewhere, which has been sent before")
+    assert certificate.clients == SITES
 
 
 class Losing(InProcessGrid):
@@ -261,6 +293,18 @@ def weights(array: Any) -> Callable[[Message], None]:
     return fault
 
 
+def header(text: bytes) -> Callable[[Message], None]:
+    """Send an array whose header is this."""
+
+    def fault(reply: Message) -> None:
+        data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+        reply.content.array_records["arrays"]["w"] = Array(
+            dtype="float32", shape=(2, 3), stype="numpy.ndarray", data=data
+        )
+
+    return fault
+
+
 def bomb(reply: Message) -> None:
     """Say that there are many terabytes to come."""
     was = reply.content.array_records["arrays"]["w"]
@@ -278,6 +322,9 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "infinite": (weights(np.full((2, 3), np.inf, np.float32)), "w holds a value that is not finite"),
     "wrong shape": (weights(np.zeros((3, 2), np.float32)), "w is float32 (3, 2), expected float32 (2, 3)"),
     "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
+    "a header that is too deep": (header(b"{'descr':" + b"-" * 5000 + b"1}"), "w cannot be read"),
+    "a header of a long sum": (header(b"1+" * 4000 + b"1"), "w cannot be read"),
+    "a header that never ends": (header(b"[" * 9000), "w cannot be read"),
     "too large to be true": (bomb, "w is shorter or longer than it says"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
     "an extra key": (more_arrays, "weights: are"),

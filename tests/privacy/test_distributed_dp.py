@@ -232,6 +232,20 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
         noisy.claim(frozenset(range(5)), {})
 
 
+def test_a_sum_that_cannot_be_gives_no_certificate() -> None:
+    """Whoever reveals a wrong mask makes the sum any number; noise is never so large."""
+    noisy = made((2000,) * 4, "1")
+    everybody = frozenset(range(4))
+    for cells in ([0, 2000 * 4 + noisy.most_noise + 1], [-noisy.most_noise - 1, 2000 * 4]):
+        wrong = np.array([*cells, *[0] * (len(GRID) - 2)], dtype=np.int32).view(np.uint32)
+        with refused("the sum is impossible: a site sent something else than its counts with noise"):
+            noisy.advance(Search(), wrong, everybody)
+    right = np.array([0, 2000 * 4, *[0] * (len(GRID) - 2)], dtype=np.uint32)
+    assert noisy.advance(Search(), right, everybody).answer == GRID[1]
+    drawn = sum(shares(20_000, noisy.epsilon, noisy.honest) for _ in range(4))
+    assert np.abs(drawn).max() < noisy.most_noise / 3
+
+
 def test_too_few_scores_are_not_asked_for() -> None:
     sites = {name: ends.new_site(name, np.linspace(0, 1, 30)) for name in "abc"}
     coordinator, invitation = middle.invite(fc.Mixture(), 0.1, epsilon="0.1")

@@ -22,6 +22,7 @@ from fedconformal.privacy.dp import (
     plan_release,
     utilities,
 )
+from fedconformal.privacy.ledger import locked
 from fedconformal.validation import Floats, Integers
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
@@ -220,3 +221,15 @@ def test_the_ledger_adds_up_and_refuses(tmp_path: Path) -> None:
         path.write_bytes(bad)
         with refused("not a privacy ledger", "ledger.json"):
             read_ledger(path)
+
+
+def test_one_release_at_a_time_is_entered(tmp_path: Path) -> None:
+    with refused("'a' has spent 0 of 1; 1.5 more is over its budget"):
+        Ledger(budget=1.0).spend(["a", "b", "a"], 0.75, "threshold")
+    path = tmp_path / "ledger.json"
+    with locked(path), refused("is in use by another release", "ledger.json.lock"), locked(path):
+        pass
+    with locked(path):
+        pass
+    with refused("cannot be locked"), locked(tmp_path / "absent" / "ledger.json"):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from fractions import Fraction
 
@@ -16,11 +17,10 @@ import fedconformal as fc
 from fedconformal.privacy import calibrate_by_sums, masks
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.messages import (
-    Answer,
-    unpack,
-)
-from fedconformal.privacy.radix import EXACT, SHORT
+from fedconformal.privacy.bit_order import keys_of
+from fedconformal.privacy.messages import Answer, unpack
+from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search
+from fedconformal.privacy.weighted_sum import weighted_sum
 from fedconformal.validation import Floats
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 from tests.privacy.sums_play import SCORES, opened
@@ -112,3 +112,24 @@ def test_a_mask_can_be_expanded_from_any_word_on(dtype: str) -> None:
     whole = masks.expand(bytes(32), 100, np.dtype(dtype))
     for start, words in itertools.product((0, 1, 3, 16, 37), (1, 5, 63)):
         assert np.array_equal(masks.expand(bytes(32), words, np.dtype(dtype), start), whole[start : start + words])
+
+
+def test_sums_with_weights_that_differ_can_be_taken_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """Modulo n_k only the counts of site k are left: the other weights are multiples of it. So nothing is claimed."""
+    sizes = (101, 103, 107, 109)
+    scores = {f"site-{n}": np.random.default_rng(n).random(n) for n in sizes}
+    wanted = weighted_sum(fc.NewClient(), Fraction(3, 10), sizes)
+    rounds = Rounds((16,), wanted)
+    own = [rounds.histogram(Search(), keys_of(part), k) for k, part in enumerate(scores.values())]
+    total = sum(histogram.astype(object) for histogram in own)
+    for n, weight, histogram in zip(sizes, wanted.weights, own, strict=True):
+        assert np.array_equal(total * pow(weight, -1, n) % n, histogram.astype(object) // weight)
+    with caplog.at_level(logging.WARNING):
+        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewClient()).calibration.certificate
+    assert "the sites weigh differently with new-client: sums can be taken apart" in caplog.text
+    assert "count every site's own histogram as seen" in certificate.caveat
+    assert "no site's own counts were seen" not in certificate.caveat
+    assert certificate.privacy is not None
+    assert "which it may be able to take apart" in certificate.privacy["claim"]
+    alike = calibrate_by_sums({name: part[:100] for name, part in scores.items()}, guarantee=fc.NewClient(), alpha=0.3)
+    assert "no site's own counts were seen" in alike.calibration.certificate.caveat

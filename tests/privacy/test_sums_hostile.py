@@ -169,6 +169,9 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
     joins = [message for _, message in sites]
     with refused("on the roster twice"):
         middle.seat(coordinator, [*joins, joins[0]])
+    named = msgspec.structs.replace(unpack(joins[0], Join), site="x\n\x1b[31m")
+    with refused("site"):
+        middle.seat(coordinator, [pack(named, sites[0][0].signing), *joins[1:]])
     with refused("nobody joined"):
         middle.seat(coordinator, [])
     with refused("joined another session"):
@@ -183,6 +186,10 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
     _, smaller = middle.seat(coordinator, [pack(claimed, sites[0][0].signing), *joins[1:]])
     with refused("site 'a' is not on the roster as it joined"):
         ends.enter(sites[0][0], smaller)
+    said = unpack(roster, Roster, coordinator.invite.coordinator)
+    empty = [(name, 0 if name == "b" else size, *keys) for name, size, *keys in said.seats]
+    with refused("Roster cannot be decoded"):
+        ends.enter(sites[0][0], pack(msgspec.structs.replace(said, seats=empty), coordinator.signing))
     with refused("has joined a session"):
         ends.join(sites[0][0], invitation)
     with refused("no roster yet"):

@@ -27,10 +27,14 @@ from fedconformal.privacy.sums_files import (
     answer_bundle,
     joined_for,
     new_state,
+    prepare,
+    publish,
     read_state,
+    reader_of,
     start_files,
     write_secret,
 )
+from fedconformal.privacy.sums_reading import Coordinator
 from fedconformal.validation import as_alpha
 
 STATE = "coordinator.state"
@@ -114,23 +118,25 @@ def advance(
 ) -> None:
     """At the coordinator: take the next step; at the last one, write predictor.json."""
     state = read_state(folder / STATE, CoordinatorState)
+    if sent := publish(folder, state):
+        raise InputError(f"{folder}: this step was taken before and broke off; send {sent[0]} and the like, then go on")
     received = [read_bytes(path) for path in progress(answers, "reading answers", len(answers))]
-    state, outgoing, coordinator = advance_files(state, received)
+    state, outgoing, coordinator = _advanced(state, dict(zip(answers, received, strict=True)))
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
-    for name, data in outgoing.items():
-        write_bytes(files[name], data)
-    for stale in set(folder.glob("to-*.fcm")) - set(files.values()):
-        stale.unlink()
     if coordinator.search.answer is None:
+        prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)
+        publish(folder, state)
         if json:
             print_json({"send": {name: str(path) for name, path in files.items()}})
             return
         for name, path in files.items():
             say(f"send {path} to {name}")
         return
+    for stale in folder.glob("to-*.fcm"):
+        stale.unlink()
     predictor = Predictor.of(certified(coordinator))
     predictor.save(folder / "predictor.json")
     (folder / STATE).unlink()
@@ -148,6 +154,20 @@ def advance(
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
     say(f"{state.received:,} bytes came from {certificate.clients} sites. {bound_in_words(bound)}")
+
+
+def _advanced(
+    state: CoordinatorState, received: dict[Path, bytes]
+) -> tuple[CoordinatorState, dict[str, bytes], Coordinator]:
+    """Take the next step; if it is refused, say which file is to blame, so that one can go on without it."""
+    try:
+        return advance_files(state, list(received.values()))
+    except InputError:
+        read = reader_of(state)
+        for path, data in received.items():
+            with naming(path):
+                read(data)
+        raise
 
 
 def _safe(name: str) -> str:

@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
-from fedconformal.exchange import Calibrated, Question, Reader, conclude
+from fedconformal.exchange import Calibrated, Question, Reader, conclude, spoken_for
 from fedconformal.flower.federation import Answer, Federation
 from fedconformal.flower.records import (
     ARRAYS,
@@ -100,6 +100,8 @@ def gather(
     """
     reader = _Reader(question.config_records[ASK])
     answers = federation.ask(STAGE, question, "query.calibrate", reader.read, look_ahead=reader.look_ahead)
+    reasons = spoken_for([(answer.site.name, answer.value[0]) for answer in answers])
+    answers = federation.without(answers, reasons)
     left_out = federation.left_out(answers)
     for answer in answers:
         left_out += answer.value[1]

@@ -182,11 +182,20 @@ class Federation:
         kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
         for answer in kept:
             record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
-        if everybody and len(kept) < self.min_sites:
-            whys = "; ".join(f"{site}: {reason}" for site, reason in list(record.refused)[-3:])
-            raise InputError(
-                f"{stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys or 'none'})"
-            )
+        if everybody:
+            self._check_enough(record, kept)
+        return kept
+
+    def without(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+        """Refuse those of the last answers that there is a reason against, and return the others."""
+        stage, kept = self.stages[-1], []
+        for answer, reason in zip(answers, reasons, strict=True):
+            if reason is None:
+                kept.append(answer)
+            else:
+                del stage.took_part[answer.site.name]
+                self._refuse(stage, answer.node, reason)
+        self._check_enough(stage, kept)
         return kept
 
     def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
@@ -198,6 +207,14 @@ class Federation:
     def to_list(self) -> list[dict[str, Any]]:
         """Describe the stages for JSON."""
         return [stage.to_dict() for stage in self.stages]
+
+    def _check_enough(self, stage: Stage, answers: Sequence[Answer[Any]]) -> None:
+        if len(answers) < self.min_sites:
+            whys = "; ".join(f"{site}: {reason}" for site, reason in list(stage.refused)[-3:])
+            raise InputError(
+                f"{stage.name}: {len(answers)} sites answered properly, at least {self.min_sites} are needed "
+                f"({whys or 'none'})"
+            )
 
     def _read_all(
         self,
@@ -238,6 +255,7 @@ class Federation:
         kept: dict[str, Answer[T]] = {}
         for answer in answers:
             if answer.site.name in kept:
+                self._known[answer.node] = None  # the name is another node's
                 self._refuse(stage, answer.node, f"{answer.site.name} has answered from another node")
             else:
                 kept[answer.site.name] = answer

@@ -109,7 +109,7 @@ def _header(array: Array, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         stream = BytesIO(array.data)
         npy.read_magic(stream)  # a later version of the format has a longer header, which then cannot be read
         shape, _, dtype = npy.read_array_header_1_0(stream)
-    except ValueError:
+    except Exception:  # noqa: BLE001 (numpy reads it as Python, whose parser has errors of all kinds)
         raise InputError(f"{what} cannot be read") from None
     if math.prod(shape) * dtype.itemsize != len(array.data) - stream.tell():
         raise InputError(f"{what} is shorter or longer than it says")

@@ -21,11 +21,14 @@ import numpy as np
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.bit_order import Keys
-from fedconformal.privacy.noise import shares
+from fedconformal.privacy.noise import MOVED, shares
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
 from fedconformal.privacy.radix import Counted, Search
 from fedconformal.privacy.released import OUTSIDE, Claim
 from fedconformal.validation import Floats
+
+TAIL = 60
+"""So many times its scale is a draw of noise at most, as good as always."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,6 +88,19 @@ class NoisyRound:
             ),
         )
 
+    @property
+    def most_noise(self) -> int:
+        """What the noise in a cell is not above: at most two draws, each beyond half of it with less than exp(-60).
+
+        >>> from fedconformal.guarantees import Mixture
+        >>> grid = np.array([0.5, 1, math.inf])
+        >>> NoisyRound(
+        ...     guarantee=Mixture(), alpha=Fraction(1, 10), sizes=(400,) * 10, epsilon=Fraction(1), grid=grid
+        ... ).most_noise
+        240
+        """
+        return math.ceil(2 * TAIL * MOVED / self.epsilon)
+
     def check_noise(self, counted: frozenset[int]) -> None:
         """Refuse a sum with less noise in it than epsilon takes: who dropped out before the answer has added none."""
         if len(counted) < self.honest:
@@ -123,4 +139,7 @@ class NoisyRound:
             raise InputError(f"the sum has {total.size} counts, expected {len(self.grid)}")
         self.check_noise(present)
         counts = total.view(f"<i{self.dtype.itemsize}").tolist()
-        return Search(1, answer=self.plan.threshold(counts, sum(self.sizes[k] for k in present)))
+        scores = sum(self.sizes[k] for k in present)
+        if min(counts) < -self.most_noise or max(counts) > scores + self.most_noise:
+            raise InputError("the sum is impossible: a site sent something else than its counts with noise")
+        return Search(1, answer=self.plan.threshold(counts, scores))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -42,13 +44,29 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Traceback (most recent call last):
         fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
         """
-        for name in data:
-            if self.spent(name) + as_decimal(epsilon) > as_decimal(self.budget):
+        for name, times in Counter(data).items():
+            if self.spent(name) + times * as_decimal(epsilon) > as_decimal(self.budget):
                 raise InputError(
                     f"{name!r} has spent {float(self.spent(name)):g} of {self.budget:g}; "
-                    f"{epsilon:g} more is over its budget"
+                    f"{times * epsilon:g} more is over its budget"
                 )
         return Ledger(self.budget, [*self.entries, *(Entry(name, epsilon, purpose) for name in data)])
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others from spending at the same time: who read what is spent is also the next to write it."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        lock.touch(exist_ok=False)
+    except FileExistsError:
+        raise InputError(f"{path}: is in use by another release; wait, or delete {lock} if there is none") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be locked ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def read_ledger(path: Path) -> Ledger:

@@ -34,6 +34,7 @@ Sealed = Annotated[bytes, msgspec.Meta(min_length=48, max_length=48)]
 """Shares of both secrets of a site, and a tag of 16 bytes."""
 Bits = Annotated[bytes, msgspec.Meta(max_length=MAX_SITES // 8 + 1)]
 """Some of the sites, as a row of bits."""
+Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Round = Annotated[int, msgspec.Meta(ge=0, lt=64)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SITES)]
 Digits = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -67,7 +68,7 @@ class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     letter = "J"
 
     site: Name
-    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
+    size: Size
     signing: Key
     masking: Key
     score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
@@ -80,7 +81,7 @@ class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
 
     letter = "R"
 
-    seats: Annotated[list[tuple[Name, int, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    seats: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
 class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -61,6 +61,11 @@ class Rounds:
         """Where the coordinator starts."""
         return Search()
 
+    @property
+    def alike(self) -> bool:
+        """Whether all sites weigh alike; else a sum may tell which site a count is from."""
+        return len(set(self.wanted.weights)) == 1
+
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The smallest word in which no sum wraps around."""
@@ -105,7 +110,7 @@ class Rounds:
         digit = int(np.searchsorted(reached, self.wanted.target))
         if digit == len(reached):
             if search.number == 0:
-                return Search(answer=math.inf)
+                return Search(1, answer=math.inf)
             digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
             return self._found(search.number + 1, search.prefix << self.widths[search.number] | digit)
         below = int(reached[digit - 1]) if digit else search.below

@@ -33,6 +33,10 @@ HIDDEN = (
     " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
     "site, and the sums show how many scores of all sites together lie in ever smaller cells around it."
 )
+APART = (
+    " It was found from weighted sums over all sites. The sites' weights differ, so that who knows every n_k can often "
+    "take such a sum apart: count every site's own histogram as seen by the coordinator."
+)
 DROPPED = (
     " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
     "low, and the promise still includes that site."
@@ -156,7 +160,7 @@ def certified(coordinator: Coordinator) -> Calibration:
         status="certified",
         promise=bound.promise(session.names),
         assumption=bound.assumption,
-        caveat=bound.caveat + HIDDEN + dropped,
+        caveat=bound.caveat + (HIDDEN if rounds.alike else APART) + dropped,
         alpha=float(alpha),
         guarantee=bound.to_dict(),
         threshold=threshold_json(threshold),
@@ -176,7 +180,8 @@ def certified(coordinator: Coordinator) -> Calibration:
         versions=versions(),
         privacy={
             **played,
-            "claim": "the coordinator saw the name and number of scores of every site, and of the scores only sums",
+            "claim": "the coordinator saw the name and number of scores of every site, and of the scores only "
+            + ("sums" if rounds.alike else "weighted sums, which it may be able to take apart"),
         },
     )
     return Calibration(certificate, lambda: one_step(threshold, lowest))

@@ -6,9 +6,11 @@ belongs to, so that a step that was interrupted is never taken twice.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,15 @@ from fedconformal.privacy.extras import needing
 from fedconformal.privacy.masks import PairKeys
 from fedconformal.privacy.messages import Invite, Key, Seed, unpack
 from fedconformal.privacy.radix import Search
-from fedconformal.privacy.sums_reading import Coordinator, seated
+from fedconformal.privacy.sums_reading import (
+    Coordinator,
+    read_answer,
+    read_deposit,
+    read_join,
+    read_reveal,
+    read_shares,
+    seated,
+)
 from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
 
@@ -163,6 +173,39 @@ def advance_files(
         reveals=[],
     )
     return state, _to(coordinator, coordinator.present, middle.ask(coordinator)), coordinator
+
+
+def reader_of(state: CoordinatorState) -> Callable[[bytes], object]:
+    """Return what reads one message of the step that is next."""
+    coordinator = _coordinator(state)
+    if coordinator.session is None:
+        return partial(read_join, coordinator)
+    if not coordinator.deposits:
+        return partial(read_deposit, coordinator)
+    if not coordinator.answers:
+        return partial(read_answer, coordinator)
+    return partial(read_shares if coordinator.reveals else read_reveal, coordinator)
+
+
+def prepare(state: CoordinatorState, outgoing: Mapping[Path, bytes]) -> None:
+    """Write what goes with a new state beside its places: sites must not get two different messages of one step."""
+    for path, data in outgoing.items():
+        write_bytes(path.with_name(f"{path.name}.{_tag(state)}"), data)
+
+
+def publish(folder: Path, state: CoordinatorState) -> list[Path]:
+    """Move what was prepared with this state to its places; what was prepared with another never counted."""
+    found = {path.with_suffix(""): path for path in folder.glob(f"to-*.fcm.{_tag(state)}")}
+    stale = {path for path in folder.glob("to-*.fcm*") if path not in found and path not in found.values()}
+    for path in stale if found else ():
+        path.unlink()
+    for path, prepared in found.items():
+        prepared.replace(path)
+    return sorted(found)
+
+
+def _tag(state: CoordinatorState) -> str:
+    return hashlib.sha256(encode_state(state)).hexdigest()[:16]
 
 
 def start_files(coordinator: Coordinator, invitation: bytes) -> tuple[CoordinatorState, bytes]:

@@ -7,6 +7,7 @@ not answer in time no share is ever opened that would unmask a late answer.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from fedconformal.privacy.messages import (
     pack,
     unpack,
 )
-from fedconformal.privacy.radix import Counted, Search
+from fedconformal.privacy.radix import Counted, Rounds, Search
 from fedconformal.privacy.session import Session, entered, guarantee_of
 from fedconformal.summaries.base import Origin, described_score
 from fedconformal.validation import as_name, as_scores
@@ -40,6 +41,8 @@ from fedconformal.validation import as_name, as_scores
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +118,8 @@ def enter(site: Site, seated: bytes) -> tuple[Site, bytes]:
     """Take a seat, and leave with some neighbours what is needed should this site be lost."""
     site = take_seat(site, seated)
     session, index = _entered(site)
+    if isinstance(session.rounds, Rounds) and not session.rounds.alike:
+        logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
     site = replace(site, mask=_added(site, site.agreed, 0, words))
     holders = session.holders(index)
