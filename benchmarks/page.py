@@ -19,9 +19,9 @@ Rows = Iterator[tuple[str, str, str]]
 
 HEAD = """# Speed
 
-Written by `python benchmarks/page.py` from `benchmarks/results`; `make bench` measures anew. Every figure is a ratio of
-two things timed in turn in one run on the same machine, so that its speed cancels out. Where a figure misses what was
-wanted, it stands here all the same.
+Written by `python benchmarks/page.py` from `benchmarks/results`; `make bench` measures anew. Ratios are of two
+things timed in turn in one run on the same machine, so that its speed cancels out; memory is in MB. Where a figure
+misses what was wanted, it stands here all the same.
 """
 
 
@@ -108,14 +108,45 @@ def paper(found: Any) -> Rows:
     yield "The full-results table, against reading the files and one sort a trial", times(whole / least), at_most(2)
 
 
+def imports(found: Any) -> Rows:
+    """What it takes to begin, and what crosses the wire."""
+    yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
+    size = found["rank_summary_bytes"]["with alpha, score and site"]
+    yield "A certified rank summary with m = 100", f"{size} bytes", "at most 850 bytes"
+
+
+def flower(found: Any) -> Rows:
+    """The in-process engine."""
+    for arrays in ("one array", "four arrays"):
+        plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
+        yield f"10 clients x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
+    yield "10,000 sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
+    for count, peak in found["peaks"].items():
+        yield f"{int(count):,} sites calibrated: memory", f"{peak:.0f} MB", "linear"
+
+
+def privacy(found: Any) -> Rows:
+    """Sums only, and differential privacy."""
+    for row in found["sums"]:
+        bar = row["sites"] == 1000 and row["masks"] == "yes" and row["rounds"] == 16
+        what = f"{row['sites']:,} sites, rounds: {row['rounds']}, masks: {row['masks']}"
+        up = f"{row['bytes up a site']:,} bytes up a site"
+        yield f"{what}; {up}", f"{row['seconds']:.1f} s", "at most 30 s" if bar else ""
+    ratio = found["private"]["release"] / found["private"]["np.sort"]
+    yield "A private release at N = 1,000,000, against np.sort", times(ratio), at_most(5)
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Any], Rows]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
     "stream": ("Streams", stream),
+    "imports": ("Imports and bytes", imports),
     "training": ("Training", training),
     "tct_features": ("TCT: features", tct_features),
     "tct_linear": ("TCT: the linear stage", tct_linear),
     "paper": ("The paper's tables", paper),
+    "flower": ("Flower's in-process engine", flower),
+    "privacy": ("Privacy", privacy),
 }
 
 

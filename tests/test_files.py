@@ -251,9 +251,22 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with refused("cannot be written (No such file or directory)", "-o"):
         write_bytes(tmp_path / "no" / "a.fcs", b"x")
     (tmp_path / "folder").mkdir()
-    with refused("cannot be written"):
+    with refused("is a directory or a device"):
         write_bytes(tmp_path / "folder", b"x")
     file = put(tmp_path / "file", b"old")
     with refused("cannot be written"):
         write_bytes(file / "a.fcs", b"x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_what_is_no_plain_file_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(InputError, match="is a directory or a device, not a file"):
+            write_bytes(path, b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for data in (b"one", b"two"):
+        write_bytes(tmp_path / "link", data)
+        assert (tmp_path / "target").read_bytes() == data
+    assert (tmp_path / "link").is_symlink()

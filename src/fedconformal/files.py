@@ -68,7 +68,13 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write beside and rename, so that a reader sees the old file or the new one, never half of it."""
+    """Write beside and rename, so that a reader sees the old file or the new one, never half of it.
+
+    A link is followed; what is no plain file, such as a device, is left alone.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is a directory or a device, not a file; choose another place with -o")
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:

@@ -155,7 +155,7 @@ class Predictor:
         try:
             content = json.loads(data, parse_constant=_refuse_constant)
             if not isinstance(content, dict) or content.get("kind") != "fedconformal predictor":
-                raise InputError("not a fedconformal predictor")
+                raise InputError("it is JSON of another kind")
             digest = _digest({key: value for key, value in content.items() if key != "sha256"})
         except (ValueError, RecursionError) as error:
             raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None

@@ -44,7 +44,8 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
     """Return the subclass of `base` with this name, or say which names there are."""
     known = members(base)
     if name not in known:
-        raise InputError(f"no {base.__name__.lower()} is called {name!r}; there are {', '.join(sorted(known))}")
+        noun = getattr(base, "noun", base.__name__.lower())
+        raise InputError(f"no {noun} is called {name!r}; there are {', '.join(sorted(known))}")
     return known[name]
 
 

@@ -41,3 +41,20 @@ def test_the_demo_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = command("demo")
     assert done.code == 2
     assert done.err == "error: the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [(["--alpha", "1.5"], "alpha is 1.5"), (["-o", "taken"], "taken: is a file; name a directory with -o")],
+)
+def test_the_demo_looks_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, options: list[str], problem: str
+) -> None:
+    for name in ("torch", "sklearn"):
+        pytest.importorskip(name, reason="the demo needs torch and scikit-learn")
+    monkeypatch.chdir(tmp_path)
+    Path("taken").write_text("")
+    done = command("demo", *options)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert problem in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

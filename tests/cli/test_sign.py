@@ -54,6 +54,14 @@ def test_refusals(sites: list[str], command: Command) -> None:
     Path("b.fcs.sig").write_text("{}")
     fails("b.fcs.sig: not a signature", "calibrate", *sites, "-o", "p.json", "--signed", "keys.json")
     Path("b.fcs.sig").unlink()
-    fails("b.fcs.sig: cannot be read", "calibrate", *sites, "-o", "p.json", "--signed", "keys.json")
+    fails(
+        "b.fcs.sig: is not there; the site makes it with fedconformal sign",
+        "calibrate",
+        *sites,
+        "-o",
+        "p.json",
+        "--signed",
+        "keys.json",
+    )
     fails("keys.txt: cannot be read", "calibrate", sites[0], "-o", "p.json", "--signed", "keys.txt")
     assert not Path("p.json").exists()

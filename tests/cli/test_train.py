@@ -67,13 +67,17 @@ def test_options_go_before_the_file(here: Path, command: Command) -> None:
     ("options", "message"),
     [
         ((), "no dataset is named; say which with --dataset"),
-        (("--dataset", "digit"), "no source is called 'digit'; there are"),
+        (("--dataset", "digit"), "no data set is called 'digit'; there are"),
         (("--dataset", "digits", "--method", "sgd"), "no trainer is called 'sgd'"),
         (("--dataset", "digits", "--set", "rouns=3"), "rouns is no setting; did you mean rounds?"),
         (("--dataset", "digits", "--set", "rounds"), "--set rounds: expected KEY=VALUE"),
         (("--dataset", "digits", "--mu", "1"), "mu is for fedprox, not for fedavg and classes"),
         (("--dataset", "digits", "--model", "lenet"), "lenet: needs images of at least 12 by 12 pixels"),
         (("--dataset", "digits", "--device", "cuda"), "device 'cuda'"),
+        (("--dataset", "digits", "--weights", "none.pt"), "none.pt"),
+        (("--dataset", "digits", "--partition", "column"), "column is needed here; say --column"),
+        (("--dataset", "digits", "--partition", "column", "--column", "ward"), "ward"),
+        (("--dataset", "digits", "--set", "temperature=x"), "invalid enum value 'x'; there are pooled, mean, none"),
     ],
 )
 def test_bad_options(here: Path, command: Command, options: tuple[str, ...], message: str) -> None:
@@ -82,6 +86,7 @@ def test_bad_options(here: Path, command: Command, options: tuple[str, ...], mes
     assert message in done.err
     assert done.err.count("\n") == 1
     assert done.out == ""
+    assert not Path("run").exists()
 
 
 @pytest.mark.parametrize(

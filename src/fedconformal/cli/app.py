@@ -69,7 +69,8 @@ def run(arguments: Sequence[str]) -> int:
         except InputError as error:
             return _fail(str(error))
         except UsageProblem as error:
-            return _fail(f"{error.format_message()} (fedconformal --help shows what there is)")
+            message = error.format_message() or "Name one of these commands."
+            return _fail(f"{message} (fedconformal --help shows what there is)")
         except (KeyboardInterrupt, typer.Abort):
             stderr.print("stopped")
             return 130

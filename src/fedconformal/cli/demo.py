@@ -18,6 +18,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.files import read_npz
 from fedconformal.predictor import load
+from fedconformal.validation import as_alpha
 
 SITES = 10
 METHODS = {"central": (), "fedavg": (), "fedprox": (), "tct": ("--set", "linear_rounds=5", "--set", "coordinates=2000")}
@@ -34,6 +35,9 @@ def demo(
     """Train on digits at ten one-class sites in four ways, calibrate each by files, compare, and write a report."""
     if not all(importlib.util.find_spec(name) for name in ("torch", "sklearn")):
         raise InputError("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'")
+    as_alpha(alpha)
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output}: is a file; name a directory with -o")
     say("Handwritten digits; site k holds only images of the digit k. Training, in four ways:\n")
     for method, more in METHODS.items():
         _run("train", "--dataset", "digits", "--method", method, *more, "--resume", "-o", str(output / method))
@@ -80,8 +84,8 @@ def _run(*arguments: str, show: bool = True) -> None:
     shown = " ".join(_shortened(arguments))
     with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
         say(f"$ fedconformal {shown}")
-        if run(arguments):
-            raise InputError(f"fedconformal {shown} failed")
+        if code := run(arguments):
+            raise typer.Exit(code)  # it has said why
         say("")
 
 

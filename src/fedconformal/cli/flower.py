@@ -30,7 +30,9 @@ class Engine(StrEnum):
 
 
 @flower.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, not there yet.")]) -> None:
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, empty or not there yet.")],
+) -> None:
     """Make a Flower app that trains and calibrates on handwritten digits; its task.py is yours to change."""
     from fedconformal.flower.app import make_app
 

@@ -46,6 +46,12 @@ AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top l
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 
 
+def check_ending(output: Path, ending: str) -> None:
+    """Refuse an output by another name than its kind has: it would be missed where such files are looked for."""
+    if output.suffix != ending:
+        raise InputError(f"{output}: expected a file that ends in {ending}")
+
+
 def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
     """Read and check (n, J) probabilities, from logits if the file holds these."""
     return checked_probabilities(read_array(path, source.value), str(path), source, temperature)

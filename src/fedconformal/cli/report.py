@@ -16,6 +16,7 @@ from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
+    check_ending,
     checked_probabilities,
     read_labels,
     read_probabilities,
@@ -26,7 +27,7 @@ from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.base import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.files import read_array, read_bytes, write_bytes
+from fedconformal.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import Score
@@ -50,6 +51,7 @@ def report(
     kept: From = Source.probs,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
+    check_ending(output, ".html")
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
@@ -64,7 +66,7 @@ def report(
         rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
     else:
         predictor, rows, ids, names = load(source), None, None, ()
-        sent = {Summary.from_bytes(data).digest(): len(data) for data in map(read_bytes, summaries or ())}
+        sent = dict(_sent(path, predictor) for path in summaries or ())
         if probs is not None and labels is not None:
             warn_of_temperature(predictor, kept)
             rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
@@ -85,6 +87,16 @@ def _calibrated(path: Path, alpha: str, score: str) -> tuple[Predictor, dict[str
     function = registry.find(score, Score)()
     made = list(summarize_run(path, None, {"alpha": alpha, "score": function}).values())
     return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
+
+
+def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
+    """Return digest and bytes of a summary that the predictor was made from."""
+    data = read_bytes(path)
+    with naming(path):
+        digest = Summary.from_bytes(data).digest()
+        if digest not in {record.sha256 for record in predictor.certificate.summaries}:
+            raise InputError("is not one of the summaries that this predictor was made from")
+    return digest, len(data)
 
 
 def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:

@@ -35,13 +35,16 @@ def sign(
     json: Json = False,
 ) -> None:
     """Sign a summary; the signature is written beside it, as SUMMARY.sig."""
+    data = read_bytes(summary)
+    with naming(summary):
+        found = Summary.from_bytes(data)
     if new_key:
         _make_key(key)
     with naming(key):
         private = read_bytes(key)
         public = signatures.public_key(private)
     with naming(summary):
-        record = signatures.sign(Summary.from_bytes(read_bytes(summary)), private)
+        record = signatures.sign(found, private)
     output = beside(summary)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     if json:
@@ -78,6 +81,8 @@ def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Pat
         raise InputError("--signed does not go with --privacy, which withholds what was signed")
     records = []
     for path in map(beside, summaries):
+        if not path.exists():
+            raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
         with naming(path):
             records.append(_decode(read_bytes(path), SignatureRecord, "a signature"))
     return replace(result, certificate=signatures.signed(result.certificate, records, read_trusted(trusted)))

@@ -19,6 +19,7 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
+    check_ending,
     checked_probabilities,
     read_labels,
     read_probabilities,
@@ -57,7 +58,11 @@ def summarize(
     alpha: Alpha = "0.1",
     source: From = Source.probs,
     temperature: Annotated[
-        float | None, typer.Option(help="Divide logits by this; recorded.", show_default="the run's")
+        float | None,
+        typer.Option(
+            help="Divide logits by this; of probabilities, what they were made with; recorded.",
+            show_default="the run's",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
@@ -85,10 +90,13 @@ def summarize(
     if chunks:
         if by_class:
             raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
-        written = {output: _of_chunks(files, source, about, site or output.stem)}
+        check_ending(output, ".fcs")
+        written = {output: _of_chunks(files, source, about, output.stem if site is None else site)}
     elif len(files) == 2:
+        check_ending(output, ".fcs" if noise is None else ".fcn")
         rows = read_probabilities(files[0], source, temperature)
-        summary = _of_site(rows, read_labels(files[1], rows), str(files[0]), about, site or output.stem)
+        name = output.stem if site is None else site
+        summary = _of_site(rows, read_labels(files[1], rows), str(files[0]), about, name)
         written = {output: summary}
     elif len(files) > 2:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -127,7 +127,13 @@ def _made(cls: type[T], given: Mapping[str, Any]) -> T:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__ from None
         what, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.strip('`') or cls.__name__.lower()}: {what[0].lower()}{what[1:]}") from None
+        key = where.strip("`")
+        if not key and "missing required field" in what:
+            key = what.split("`")[1]
+            raise InputError(f"{key} is needed here; say --{key}, or {key} = ... in the file") from None
+        allowed = get_args(get_type_hints(cls).get(key))
+        choice = f"; there are {', '.join(map(str, allowed))}" if "enum value" in what else ""
+        raise InputError(f"{key or cls.__name__.lower()}: {what[0].lower()}{what[1:]}{choice}") from None
 
 
 def _keys(cls: Any) -> list[str]:

@@ -95,9 +95,11 @@ def train(
         tensorboard: write events for TensorBoard too.
         progress: told how much is done, of how much, and what.
     """
-    _open(config, output, resume=resume)
+    _check_settings(config, output, resume=resume)
     dataset, sites = _parted(config, progress)
-    clients = _clients(config, dataset, sites)
+    clients, model = _clients(config, dataset, sites), _model(config, dataset)
+    find_device(config.trainer.device)
+    _open(config, output)  # whatever is wrong with the settings has been said by now
     state = read_checkpoint(output / "checkpoint.npz") if resume else None
     metrics = Metrics(
         output / "metrics.jsonl",
@@ -113,9 +115,7 @@ def train(
         write_bytes(output / "checkpoint.npz", checkpoint(now))
 
     try:
-        trained = config.trainer.fit(
-            _model(config, dataset), clients, progress=progress, on_round=on_round, resume=state
-        )
+        trained = config.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
@@ -166,21 +166,29 @@ def versions() -> dict[str, str]:
     return {"fedconformal": __version__, "python": platform.python_version(), **packages}
 
 
-def _open(config: Config, output: Path, *, resume: bool) -> None:
+def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
     there = read_settings(output)
     if there is not None and not resume:
         raise InputError(f"{output}: holds a run already; go on with it with --resume, or choose another place with -o")
-    asked = json.loads(json.dumps(config.to_dict()))
+    asked = _plain(config)
     if there is not None:
         for key in {**there, **asked}:
             if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
                 found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
                 raise InputError(f"{output}: {found}; --resume goes on with the same settings")
+
+
+def _open(config: Config, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place with -o") from None
-    write_bytes(output / "config.json", _json({"config": asked, "versions": versions()}))
+    write_bytes(output / "config.json", _json({"config": _plain(config), "versions": versions()}))
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
+    return found
 
 
 def _parted(config: Config, progress: Progress | None) -> tuple[Dataset, Sites]:

@@ -14,6 +14,7 @@ class Source(ABC):
     """Where a data set comes from. A file here that derives from it is found by its `name`."""
 
     name: ClassVar[str]
+    noun: ClassVar[str] = "data set"
     classes: ClassVar[tuple[str, ...]] = ()
     """What the classes are called, where it is known before the data is read."""
     groups: ClassVar[Groups] = ()
