@@ -120,7 +120,8 @@ def flower(found: Any) -> Rows:
     for arrays in ("one array", "four arrays"):
         plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
         yield f"10 clients x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
-    yield "10,000 sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
+    most = max(map(int, found["peaks"]))
+    yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
     for count, peak in found["peaks"].items():
         yield f"{int(count):,} sites calibrated: memory", f"{peak:.0f} MB", "linear"
 

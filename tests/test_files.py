@@ -270,3 +270,5 @@ def test_what_is_no_plain_file_is_left_alone(tmp_path: Path) -> None:
         write_bytes(tmp_path / "link", data)
         assert (tmp_path / "target").read_bytes() == data
     assert (tmp_path / "link").is_symlink()
+    with refused("cannot be written"):
+        write_bytes(tmp_path / ("a" * 300), b"x")

@@ -72,10 +72,10 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     A link is followed; what is no plain file, such as a device, is left alone.
     """
-    path = path.resolve() if path.is_symlink() else path
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is a directory or a device, not a file; choose another place with -o")
     try:
+        path = path.resolve() if path.is_symlink() else path
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is a directory or a device, not a file; choose another place with -o")
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file:

@@ -61,4 +61,6 @@ def test_the_wording_of_another_release_is_said_not_to_be_compared(calibrated: P
     replace(predictor, certificate=elsewhere).save("changed.json")
     done = command.ok("verify", "changed.json", *SUMMARIES)
     assert "It is of fedconformal 0.0.1: its wording was not compared" in done.out
+    assert command.ok("verify", "changed.json", *SUMMARIES, "--json").json["wording_compared"] is False
     assert "wording" not in command.ok("verify", "predictor.json", *SUMMARIES).out
+    assert command.ok("verify", "predictor.json", *SUMMARIES, "--json").json["wording_compared"] is True

@@ -22,7 +22,7 @@ from fedconformal.privacy.dp import (
     plan_release,
     utilities,
 )
-from fedconformal.privacy.ledger import locked
+from fedconformal.privacy.ledger import spending
 from fedconformal.validation import Floats, Integers
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
@@ -227,9 +227,13 @@ def test_one_release_at_a_time_is_entered(tmp_path: Path) -> None:
     with refused("'a' has spent 0 of 1; 1.5 more is over its budget"):
         Ledger(budget=1.0).spend(["a", "b", "a"], 0.75, "threshold")
     path = tmp_path / "ledger.json"
-    with locked(path), refused("is in use by another release", "ledger.json.lock"), locked(path):
-        pass
-    with locked(path):
-        pass
-    with refused("cannot be locked"), locked(tmp_path / "absent" / "ledger.json"):
+    write_ledger(path, Ledger(budget=1.0))
+    with spending(path, ["a"], 0.5, "first"):
+        with refused("is in use by another release", "ledger.json.lock"), spending(path, ["a"], 0.5, "second"):
+            pass
+        assert not read_ledger(path).entries
+    with pytest.raises(ArithmeticError), spending(path, ["a"], 0.5, "a release that was never made"):
+        raise ArithmeticError
+    assert [entry.purpose for entry in read_ledger(path).entries] == ["first"]
+    with refused("cannot be locked"), spending(tmp_path / "absent" / "ledger.json", ["a"], 0.5, "none"):
         pass

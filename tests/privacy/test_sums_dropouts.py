@@ -26,11 +26,6 @@ from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Round, opened, played
 
 
-@pytest.fixture(scope="module")
-def first() -> Round:
-    return Round()
-
-
 @pytest.mark.parametrize("number", range(16))
 def test_a_site_that_drops_out_only_raises_the_threshold(number: int) -> None:
     everybody = played(SCORES, lambda _n, _s: True, lambda _n, _s: True)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-import pytest
 
 import fedconformal as fc
 from fedconformal.privacy import sums_coordinator as middle
@@ -28,11 +27,6 @@ from fedconformal.privacy.messages import (
 from fedconformal.privacy.sums_reading import seated
 from tests.contracts.tools import refusal, refused
 from tests.privacy.sums_play import Round
-
-
-@pytest.fixture(scope="module")
-def first() -> Round:
-    return Round()
 
 
 def test_duplicates_and_replays_are_refused(first: Round) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +16,7 @@ from fedconformal.errors import InputError
 from fedconformal.files import naming, read_array, read_bytes
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
-from fedconformal.privacy.ledger import locked, read_ledger, write_ledger
+from fedconformal.privacy.ledger import spending
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.base import Summary
@@ -75,12 +74,8 @@ def release(
     if ledger is not None and not all(summary.sites for summary in summaries):
         raise InputError("--ledger needs summaries with site names; give them with --site")
     spent = float(as_epsilon(epsilon))
-    with nullcontext() if ledger is None else locked(ledger):
-        after = None if ledger is None else read_ledger(ledger).spend(site_names(summaries), spent, "threshold")
-        result = calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
-        if ledger is not None and after is not None:
-            write_ledger(ledger, after)
-    return result
+    with spending(ledger, site_names(summaries), spent, "threshold"):
+        return calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,9 +115,8 @@ def local_noise(
 
 def charge(ledger: Path | None, names: Sequence[str], epsilon: float, purpose: str) -> None:
     """Enter what is spent on these sites' rows in the ledger, if there is one, or refuse."""
-    if ledger is not None:
-        with locked(ledger):
-            write_ledger(ledger, read_ledger(ledger).spend(names, epsilon, purpose))
+    with spending(ledger, names, epsilon, purpose):
+        pass
 
 
 def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:

@@ -30,15 +30,17 @@ def verify(
     problems = _problems(predictor, summaries)
     if signed is not None and not problems:
         problems = check_signatures(load(predictor).certificate, read_trusted(signed))
+    made_by = None if problems else load(predictor).certificate.versions.get("fedconformal")
+    compared = made_by == __version__
     if json:
-        print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
+        found = {"confirmed": not problems, "problems": problems, "wording_compared": compared}
+        print_json({"predictor": str(predictor), **found})
     elif problems:
         for problem in problems:
             say(f"{predictor}: {problem}")
     else:
         say(f"{predictor}: confirmed from {len(summaries)} summaries")
-        made_by = load(predictor).certificate.versions.get("fedconformal")
-        if made_by != __version__:
+        if not compared:
             say(f"It is of fedconformal {made_by}: its wording was not compared; the numbers are what counts.")
     if problems:
         raise typer.Exit(1)

@@ -54,8 +54,22 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep others from spending at the same time: who read what is spent is also the next to write it."""
+def spending(path: Path | None, data: Sequence[str], epsilon: float, purpose: str) -> Iterator[None]:
+    """Make a release inside: refused if it is over a budget, entered when it is made; without a ledger just made.
+
+    Nobody else spends from the same ledger meanwhile, or both could pass and one entry be lost.
+    """
+    if path is None:
+        yield
+        return
+    with _locked(path):
+        after = read_ledger(path).spend(data, epsilon, purpose)
+        yield
+        write_ledger(path, after)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
     lock = path.with_name(f"{path.name}.lock")
     try:
         lock.touch(exist_ok=False)

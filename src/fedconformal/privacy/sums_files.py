@@ -189,16 +189,17 @@ def reader_of(state: CoordinatorState) -> Callable[[bytes], object]:
 
 def prepare(state: CoordinatorState, outgoing: Mapping[Path, bytes]) -> None:
     """Write what goes with a new state beside its places: sites must not get two different messages of one step."""
+    tag = _tag(state)
     for path, data in outgoing.items():
-        write_bytes(path.with_name(f"{path.name}.{_tag(state)}"), data)
+        write_bytes(path.with_name(f"{path.name}.{tag}"), data)
 
 
 def publish(folder: Path, state: CoordinatorState) -> list[Path]:
     """Move what was prepared with this state to its places; what was prepared with another never counted."""
     found = {path.with_suffix(""): path for path in folder.glob(f"to-*.fcm.{_tag(state)}")}
-    stale = {path for path in folder.glob("to-*.fcm*") if path not in found and path not in found.values()}
-    for path in stale if found else ():
-        path.unlink()
+    if found:
+        for path in set(folder.glob("to-*.fcm*")) - found.keys() - set(found.values()):
+            path.unlink()
     for path, prepared in found.items():
         prepared.replace(path)
     return sorted(found)

@@ -250,22 +250,21 @@ def _start(task: Task, vector: Tensor, slots: Tensor) -> _Worker:
     return _Worker(process=process, pipe=ours)
 
 
-def keep_memory() -> bool:
-    """Let this process keep what it frees, up to a gigabyte, for its next step; say whether that can be done here.
+def _keep_memory() -> None:
+    """Let this process keep what it frees, up to a gigabyte, for its next step, where the C library is glibc.
 
     Every step frees what it allocated. glibc would give that back to the system, which clears each page when it is
     asked for again, and that can take a quarter of a small model's step.
     """
-    try:
+    with contextlib.suppress(OSError, TypeError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, TypeError, AttributeError):  # not glibc
-        return False
-    return bool(mallopt(TRIM, 2**30) and mallopt(MMAP, LARGEST_BLOCK))
+        mallopt(TRIM, 2**30)
+        mallopt(MMAP, LARGEST_BLOCK)
 
 
 def _work(pipe: Connection[Any, Any], task: Task, vector: Tensor, slots: Tensor) -> None:
     torch.set_num_threads(1)
-    keep_memory()
+    _keep_memory()
     with contextlib.suppress(EOFError, OSError):  # the pipe closes when the run is over
         while True:
             client, slot, message = pipe.recv()
