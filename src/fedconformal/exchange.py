@@ -168,6 +168,10 @@ def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     seen: set[str] = set()
     reasons: list[str | None] = []
     for sender, summary in found:
+        if summary.sites == (sender,) and sender not in seen:  # as nearly all are
+            seen.add(sender)
+            reasons.append(None)
+            continue
         other = next((one for one in summary.sites if one != sender and one in themselves), None)
         twice = next((one for one in summary.sites if one in seen), None)
         if other is not None:

@@ -136,14 +136,18 @@ class Search:
 
     def curve(self, alpha: Fraction) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        order = np.argsort(self._stack.values)
-        values = self._stack.values[order]
+        apart = self._guarantee.sites_apart
         owner = self._stack.owners()
-        rise = self._stack.rises(np.arange(len(owner)), owner)[order]
+        rise = self._stack.rises(np.arange(len(owner)), owner)
+        if apart or (rise != rise[0]).any():
+            order = np.argsort(self._stack.values)
+            values, owner, rise = self._stack.values[order], owner[order], rise[order]
+        else:  # it does not matter whose point is whose
+            values = np.sort(self._stack.values)
         # Where a run of equal values ends: at that point all of them count.
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
         points = values[ends - 1]
-        apart, count = self._guarantee.sites_apart, len(points)
+        count = len(points)
         totals = np.cumsum(rise)[ends - 1]
         chosen = np.arange(count)
         if count > MAX_POINTS:
@@ -154,7 +158,7 @@ class Search:
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))
             chosen = chosen[chosen < count]
-        found = self._swept(owner[order], rise, ends[chosen]) if apart else self._promised(totals[None, chosen])
+        found = self._swept(owner, rise, ends[chosen]) if apart else self._promised(totals[None, chosen])
         promised = np.array([in_units(coverage) for coverage in found], dtype=np.int64)
         # Of several points that promise the same, the first is the one to use.
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)

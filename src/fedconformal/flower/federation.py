@@ -19,7 +19,7 @@ from fedconformal import exchange
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.flower.records import Site, read_site, size_of
-from fedconformal.summaries.base import BATCH, no_collection
+from fedconformal.summaries.base import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
 
@@ -108,9 +108,10 @@ class Federation:
         `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
         once; it must refuse nothing.
         """
-        messages = self.messages(content, message_type)
-        numbers = list(filter(None, self.grid.push_messages(messages)))
-        return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
+        with rare_collection():
+            messages = self.messages(content, message_type)
+            numbers = list(filter(None, self.grid.push_messages(messages)))
+            return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
 
     def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
         """Yield the replies to messages with these numbers as they come, so many at a time as are soon read."""
@@ -171,10 +172,9 @@ class Federation:
         waiting: set[int] = set(asked.values())
         answers: list[Answer[T]] = []
         for some in replies:
-            with no_collection():
-                if look_ahead is not None:
-                    look_ahead([reply.content for reply in some if reply.has_content()])
-                answers += self._read_all(record, some, asked, waiting, check)
+            if look_ahead is not None:
+                look_ahead([reply.content for reply in some if reply.has_content()])
+            answers += self._read_all(record, some, asked, waiting, check)
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
         for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
@@ -242,12 +242,13 @@ class Federation:
     def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
         if reply.has_error():
             raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
-        stage.received += size_of(reply.content)
-        site = read_site(reply.content, node)
+        content = reply.content
+        stage.received += size_of(content)
+        site = read_site(content, node)
         before = self._known[node]
         if before is not None and before != site.name:
             raise InputError(f"calls itself {site.name} now and was {before} before")
-        value = check(reply.content)
+        value = check(content)
         self._known[node] = site.name
         return Answer(node, site, value)
 

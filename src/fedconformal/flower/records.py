@@ -23,6 +23,7 @@ from fedconformal.validation import as_name, shown
 ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
 EXAMPLES = "num-examples"
 NUMBER_BYTES = 8
+NUMBERS = (int, float)
 C_ORDER = b"'fortran_order': False"
 
 
@@ -156,10 +157,12 @@ def size_of(content: RecordDict) -> int:
     for key, record in content.items():
         total += len(key)
         for name, value in record.items():
-            total += len(name) + (sum(map(_size, value)) if isinstance(value, list) else _size(value))
+            total += len(name) + (NUMBER_BYTES if type(value) in NUMBERS else _size(value))
     return total
 
 
 def _size(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
     data = value.data if isinstance(value, Array) else value
     return len(data) if isinstance(data, (bytes, str)) else NUMBER_BYTES

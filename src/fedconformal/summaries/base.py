@@ -27,6 +27,9 @@ BATCH = 1024
 BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
 
+MANY_OBJECTS = 50_000
+"""How many new ones the garbage collector waits for, where there is much to decode."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
@@ -194,7 +197,7 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        with no_collection():
+        with rare_collection():
             return _decoded_in_batches(list(map(bytes, messages)), names)
 
     def digest(self) -> str:
@@ -286,15 +289,14 @@ def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Sum
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
-    """Let the garbage collector wait: it would go through all there is again and again while it gets more."""
-    running = gc.isenabled()
-    gc.disable()
+def rare_collection() -> Iterator[None]:
+    """Let the garbage collector wait for more: where all that is made is kept, it would find nothing, over and over."""
+    first, *later = gc.get_threshold()
+    gc.set_threshold(first and max(first, MANY_OBJECTS), *later)  # zero: somebody has turned it off
     try:
         yield
     finally:
-        if running:
-            gc.enable()
+        gc.set_threshold(first, *later)
 
 
 def _decoded(batch: list[bytes]) -> list[Summary]:
