@@ -162,6 +162,10 @@ class _Absent:
     gap = 0
     certified = True
 
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Count nothing."""
+        return np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
+
 
 def _band(
     bound: Guarantee, alpha: Fraction, threshold: float, sizes: Sequence[int], held: Sequence[Summary | _Absent]

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from operator import ge
 
@@ -65,35 +66,40 @@ class Search:
     """The thresholds there are to choose from, and what each promises."""
 
     def __init__(self, summaries: Sequence[Stackable], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        self._stack = Stack(summaries)
+        self._summaries = summaries
         self._guarantee = guarantee
         self._sizes = sizes
 
+    @cached_property
+    def _stack(self) -> Stack:
+        return Stack(self._summaries)
+
     def smallest(self, alphas: Sequence[Fraction]) -> list[float]:
         """Find the first point that promises 1 - alpha, for each alpha; +inf if none does."""
+        if len(self._summaries) == 1:
+            return [self._bisected(1 - alpha) for alpha in alphas]
         stretch = self._stack.everything
         most = self._promised(self._stack.counts(stretch.last)[:, None])[0]
         wanted = sorted({1 - alpha for alpha in alphas if 1 - alpha <= most})
-        if len(self._stack) == 1:
-            found = {coverage: self._bisected(coverage) for coverage in wanted}
-        else:
-            low = _Edge(-math.inf, Fraction(0), stretch.first)
-            high = _Edge(float(self._stack.values[stretch.last - 1].max()), most, stretch.last)
-            found = dict(self._narrowed(wanted, low, high, guess=True)) if wanted else {}
+        low = _Edge(-math.inf, Fraction(0), stretch.first)
+        high = _Edge(float(self._stack.values[stretch.last - 1].max()), most, stretch.last)
+        found = dict(self._narrowed(wanted, low, high, guess=True)) if wanted else {}
         return [found.get(1 - alpha, math.inf) for alpha in alphas]
 
     def _bisected(self, wanted: Fraction) -> float:
-        """Find the first point that promises as much as wanted, where there is but one summary: they are in order."""
+        """Find the first point of the only summary that promises as much as wanted; +inf if none does."""
+        points, bounds = self._summaries[0].points, self._summaries[0].bounds
 
         def promise(place: int) -> Fraction:
-            return self._promised(self._stack.counts(np.array([place + 1]))[:, None])[0]
+            return self._promised(bounds(points[place : place + 1])[0][None])[0]
 
-        size = len(self._stack.values)
+        size = len(points)
         near = math.ceil(wanted * size)  # as if coverage grew evenly; mostly it does
         low, high = max(0, near - NEAR), min(size, near + NEAR)
         if (low and promise(low - 1) >= wanted) or promise(high - 1) < wanted:
             low, high = 0, size
-        return float(self._stack.values[bisect_left(range(size), wanted, low, high, key=promise)])
+        place = bisect_left(range(size), wanted, low, high, key=promise)
+        return float(points[place]) if place < size else math.inf
 
     def _narrowed(
         self, wanted: Sequence[Fraction], low: _Edge, high: _Edge, *, guess: bool

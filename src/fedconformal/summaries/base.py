@@ -81,7 +81,7 @@ class Summary(ABC):
     @classmethod
     @abstractmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        """Summarise the checked scores of one site; `alpha` says where precision matters most."""
+        """Summarise the checked scores of one site, maybe sorted in place; `alpha` says where precision matters."""
 
     @property
     @abstractmethod

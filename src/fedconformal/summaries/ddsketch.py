@@ -67,13 +67,14 @@ class DDSketchSummary(Summary):
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
         """Count the scores in each bucket; `alpha` is not needed, as the edges are the same for all."""
         # Looking up sorted scores is several times faster than looking them up in any order.
-        found = np.searchsorted(upper_edges(), np.sort(scores), side="left")
+        scores.sort()
+        found = np.searchsorted(upper_edges(), scores, side="left")
         buckets, counts = np.unique(found, return_counts=True)
         return cls(
             buckets=buckets.astype(np.int64),
             counts=counts.astype(np.int64),
-            smallest=float(scores.min()),
-            largest=float(scores.max()),
+            smallest=float(scores[0]),
+            largest=float(scores[-1]),
             sizes=(len(scores),),
             **about,
         )

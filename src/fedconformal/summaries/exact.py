@@ -43,7 +43,8 @@ class ExactSummary(Summary):
     @classmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
         """Keep all; `alpha` is not needed."""
-        return cls(values=np.sort(scores), sizes=(len(scores),), **about)
+        scores.sort()
+        return cls(values=scores, sizes=(len(scores),), **about)
 
     @property
     def points(self) -> Floats:

@@ -78,7 +78,8 @@ class RankSummary(Summary):
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
         """Take the order statistics at the scheduled ranks."""
         ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
-        values = np.sort(scores)[ranks - 1]  # with a hundred ranks faster than a partition
+        scores.sort()  # with a hundred ranks faster than a partition
+        values = scores[ranks - 1]
         return cls.scheduled(
             values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
         )

@@ -29,6 +29,10 @@ class Stackable(Protocol):
         """The lower count at each point."""
         ...
 
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Bound the number of scores <= q."""
+        ...
+
 
 class Stack:
     """The points of all summaries, one summary after the other, and the counts that are reached at them.

@@ -117,9 +117,9 @@ def _decoder(message: type[H]) -> msgspec.msgpack.Decoder[H]:
     return msgspec.msgpack.Decoder(message)
 
 
-def numbers(array: Floats | Integers, dtype: str) -> bytes:
-    """Pack an array as little-endian `<f8` or `<u8`."""
-    return array.astype(dtype, copy=False).tobytes()
+def numbers(array: Floats | Integers, dtype: str) -> Any:
+    """Show an array as little-endian `<f8` or `<u8`, to be encoded without a copy of its own."""
+    return array.astype(dtype, copy=False).view(np.uint8).data
 
 
 def array(data: bytes, dtype: str, what: str) -> Any:
