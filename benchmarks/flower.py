@@ -1,6 +1,6 @@
 """What the in-process engine costs: rounds of trivial training, and one calibration message to very many sites.
 
-    python benchmarks/flower.py [--clients 10000] [--turns 5]
+    python benchmarks/flower.py [--clients 10000] [--turns 9]
 
 The first table has 10 clients and 20 rounds, with a model of one array and with one of four; the plain loop does the
 same arithmetic without messages. Most of the difference is how Flower writes and reads an array. The second has
@@ -101,7 +101,7 @@ def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=10_000)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--peak", type=int)
     options = parser.parse_args()
     if options.peak:

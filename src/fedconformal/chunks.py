@@ -12,29 +12,31 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-CHUNK = 2**18
+CHUNK = 2**19
 """Entries worked on at a time."""
 
 QUICK = 2**20
 """The same for work that passes over them a few times only, where to begin a chunk costs more than the cache saves."""
 
-SHARE = 4
+SHARE = 2
 """How many chunks are work enough for a thread."""
 
 MOST_THREADS = 4
 """Every thread has its own work space, and more of them would mostly wait for memory."""
 
 
-def chunks(array: NDArray[Any], size: int) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices of about so many entries."""
-    step = max(1, size // array.shape[1])
+def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices of at most so many entries; as many for each share of the work."""
+    count = max(1, -(-len(array) // max(1, size // array.shape[1])))
+    step = max(1, -(-len(array) // (-(-count // shares) * shares)))
     for start in range(0, len(array), step):
         yield slice(start, min(start + step, len(array)))
 
 
 def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = QUICK) -> None:
     """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
-    pending = deque(chunks(array, size))
+    threads = max(1, min(cores(), MOST_THREADS, array.size // (SHARE * size)))
+    pending = deque(chunks(array, size, threads))
     failed: list[tuple[int, Exception]] = []
 
     def run() -> None:
@@ -49,7 +51,7 @@ def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: 
                 failed.append((rows.start, error))
                 pending.clear()
 
-    helpers = _threads(run, min(cores(), MOST_THREADS, len(pending) // SHARE) - 1)
+    helpers = _threads(run, threads - 1)
     try:
         run()
     finally:

@@ -23,8 +23,8 @@ MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
 }
 QUICK_CLASSES = 4096
 """Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
-LONG = 256
-"""Rows of so many classes are summed one by one as fast as by BLAS, whose threads would be in each other's way."""
+SHORT_ROW = 48
+"""Rows of fewer classes are summed faster by BLAS."""
 ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
 
@@ -77,7 +77,7 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
     # bits: read as unsigned integers, negative numbers, infinities and NaN all lie above those of 1.
     with np.errstate(over="ignore", invalid="ignore"):
-        off_by = _quick_sums(array) - 1
+        off_by = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1
     most = MOST_BITS[array.dtype]
     near = off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2
     if near and array.view(most.dtype).max() <= most:
@@ -97,12 +97,14 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     raise InputError(f"{name}: row {start + row} {problem}; {advice}")
 
 
-def _quick_sums(array: Probabilities) -> Probabilities:
-    """Sum each row, a few times faster than `sum`: by BLAS, which uses all cores, or by one core for each caller."""
-    classes = array.shape[1]
-    if classes < LONG:
-        return array @ np.ones(classes, dtype=array.dtype)
-    sums: Probabilities = np.einsum("ij->i", array, dtype=array.dtype if classes < QUICK_CLASSES else np.float64)
+def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """Sum along each row, in any order, a few times faster than `sum`.
+
+    Not by BLAS, if rows are not short: its threads go on spinning for a while, in the way of those that share the work.
+    """
+    if matrix.shape[1] < SHORT_ROW:
+        return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
+    sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype or matrix.dtype)
     return sums
 
 

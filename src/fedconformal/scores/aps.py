@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
 from fedconformal.scores.base import Rule, Score, of_own_label
-from fedconformal.validation import Booleans, Floats, Integers, Probabilities
+from fedconformal.validation import Booleans, Floats, Integers, Probabilities, row_sums
 
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12
@@ -186,11 +186,6 @@ def on_grid(probs: Probabilities) -> Floats:
 def count_true(flags: Booleans) -> Integers:
     """Count along each row."""
     return row_sums(flags.astype(np.float32)).astype(np.int64)
-
-
-def row_sums(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Sum along each row, in any order; as a product with ones this is several times faster than `sum`."""
-    return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
 
 
 def uniform_hash(rounded: Floats, seed: int) -> Floats:
