@@ -108,8 +108,8 @@ class Federation:
         `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
         once; it must refuse nothing.
         """
-        with rare_collection():
-            messages = self.messages(content, message_type)
+        messages = self.messages(content, message_type)
+        with rare_collection(len(messages)):
             numbers = list(filter(None, self.grid.push_messages(messages)))
             return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
 

@@ -27,8 +27,8 @@ BATCH = 1024
 BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
 
-MANY_OBJECTS = 50_000
-"""How many new ones the garbage collector waits for, where there is much to decode."""
+OBJECTS = 50
+"""At most about so many are made while one message is read, also by an engine that hands it over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,8 +197,9 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        with rare_collection():
-            return _decoded_in_batches(list(map(bytes, messages)), names)
+        found = list(map(bytes, messages))
+        with rare_collection(len(found)):
+            return _decoded_in_batches(found, names)
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes, which is that of the .fcs file."""
@@ -289,10 +290,10 @@ def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Sum
 
 
 @contextmanager
-def rare_collection() -> Iterator[None]:
-    """Let the garbage collector wait for more: where all that is made is kept, it would find nothing, over and over."""
+def rare_collection(messages: int) -> Iterator[None]:
+    """Let the garbage collector wait while so many messages are read: all that is made is kept, so it finds nothing."""
     first, *later = gc.get_threshold()
-    gc.set_threshold(first and max(first, MANY_OBJECTS), *later)  # zero: somebody has turned it off
+    gc.set_threshold(first and first + OBJECTS * messages, *later)  # zero: somebody has turned it off
     try:
         yield
     finally:
