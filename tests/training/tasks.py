@@ -11,7 +11,7 @@ from fedconformal.training import ClientData
 
 
 class SmallNet(nn.Module):
-    """A bit of everything that can differ between processes: convolution, BatchNorm, dropout."""
+    """A bit of everything that can differ between processes; its `view` cannot take images that lie channels last."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class SmallNet(nn.Module):
             self.head = nn.Linear(4 * 36, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.drop(self.norm(self.conv(x)).relu().flatten(1)))
+        logits: Tensor = self.head(self.drop(self.norm(self.conv(x)).relu().view(len(x), -1)))
         return logits
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 
 from torch.nn import functional  # noqa: E402
 
+from fedconformal import models  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import (  # noqa: E402
     Central,
@@ -85,10 +87,16 @@ def test_workers_that_start_in_the_middle_give_the_same_bits(monkeypatch: pytest
     assert same(here, middle)
 
 
-def test_one_client_is_plain_sgd() -> None:
-    (client,) = images((150,))
-    trained = FedAvg(rounds=2, epochs=3, rate=0.05, workers=1, seed=7).fit(SmallNet(), [client])
-    expected = SmallNet()
+@pytest.mark.parametrize(
+    ("make", "tiles"),
+    [(SmallNet, 1), (lambda: models.build("lenet", shape=(1, 16, 16), classes=3), 2)],
+    ids=["a user's model", "ours, channels last"],
+)
+def test_one_client_is_plain_sgd(make: Callable[[], Any], tiles: int) -> None:
+    (small,) = images((150,))
+    client = ClientData(name=small.name, x=small.x.tile(1, 1, tiles, tiles), y=small.y)
+    trained = FedAvg(rounds=2, epochs=3, rate=0.05, workers=1, seed=7).fit(make(), [client])
+    expected = make()
     with one_thread():
         for number in range(2):
             torch.manual_seed(client_seed(7, number, 0))

@@ -17,9 +17,6 @@ from torch.nn import functional
 from fedconformal.errors import InputError
 from fedconformal.training.clients import PackedClients
 
-IMAGES = 4
-"""A batch of images has so many dimensions."""
-
 
 class FlatModel:
     """A model whose weights are views of one float32 vector: first what is trained, then what is only averaged.
@@ -124,8 +121,8 @@ class LocalTraining:
     def _gradient(self, model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
         model.gradient.zero_()
         inputs = self.clients.preprocess.training(x)
-        if inputs.ndim == IMAGES and self.device.type == "cpu":
-            # Channels last, also where there is one: on one thread a step takes up to a fifth less.
+        if self.device.type == "cpu" and getattr(self.module, "channels_last", False):
+            # Up to a fifth faster; also where there is one channel, which `contiguous` would leave as it is.
             inputs = torch.empty_like(inputs, memory_format=torch.channels_last).copy_(inputs)
         loss = functional.cross_entropy(model.module(inputs), y)
         loss.backward()
