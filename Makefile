@@ -44,7 +44,7 @@ docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
 results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md, from the logits at hand
 	$(BIN)/fedconformal paper results -o docs/results.md
 
-bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
+bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
 	$(PEERS)/bin/python benchmarks/imports.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
@@ -52,6 +52,8 @@ bench: $(PEERS)/.installed ## measure speed and memory beside MAPIE and TorchCP 
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
+	$(BIN)/python benchmarks/flower.py
+	$(BIN)/python benchmarks/flower_engines.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	$(PEERS)/bin/python benchmarks/page.py
 
