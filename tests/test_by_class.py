@@ -189,3 +189,21 @@ def test_too_few_columns_are_refused() -> None:
     predictor = made(fc.LAC(), fc.Mixture())
     with refused("2 classes"):
         predictor.predict_set([[0.5, 0.5]])
+    with refused("2 classes"):
+        predictor.predict_p([[0.5, 0.5]])
+
+
+def test_very_many_absent_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(fc.EveryClient, "shortfall", lambda *given: f"{asked.append(given)}")  # type: ignore[func-returns-value]
+    gap = [
+        fc.summarize(np.linspace(0, 1, 30), labels=[5000] * 30, by_class=True, site=site, score=fc.LAC())
+        for site in SITES
+    ]
+    found = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(fc.EveryClient()))
+    assert len(asked) == 1
+    records = found.certificate.classes
+    assert records is not None
+    assert [record.label for record in records] == list(range(5001))
+    assert {record.threshold for record in records[:-1]} == {"inf"}
+    assert records[-1].threshold < 1  # type: ignore[operator]

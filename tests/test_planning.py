@@ -127,6 +127,8 @@ def test_a_pilot_gives_set_sizes() -> None:
             real = fc.FederatedConformalClassifier(score=fc.LAC(), guarantee=guarantee).calibrate(rest)
             assert option.mean_size == pytest.approx(real.predict_set(probs).sum(axis=1).mean(), abs=0.1)
     assert found.options[5].mean_size == 5  # new-client needs more sites, so every label is in the set
+    with refused("no rows"):
+        fc.plan(alpha=0.1, sizes=sizes, pilot=pilot, probs=probs[:0])
     with refused("a pilot predictor and probabilities go together"):
         fc.plan(alpha=0.1, sizes=sizes, pilot=pilot)
 

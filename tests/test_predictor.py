@@ -284,6 +284,7 @@ RISING = list(range(1, MAX_POINTS + 2))
         (replaced("kind", "fedconformal summary"), "not a fedconformal predictor"),
         (replaced("certificate.format", 2), "format"),
         (replaced("certificate.status", "proven"), "status"),
+        (replaced("certificate.model", "half a \ud800 character"), "not a fedconformal predictor"),
         (replaced("certificate.threshold", None), "threshold"),
         (replaced("certificate.threshold", "infinity"), "threshold"),
         (replaced("certificate.threshold", 0.75), "different thresholds"),

@@ -123,6 +123,12 @@ def test_bad_logits(logits: Any, fragments: list[str]) -> None:
         fc.softmax(logits)
 
 
+@pytest.mark.parametrize("classes", [3, 10, 100])
+def test_softmax_does_not_depend_on_the_order_in_memory(classes: int) -> None:
+    logits = np.random.default_rng(0).normal(size=(500, classes))
+    assert fc.softmax(logits).tobytes() == fc.softmax(np.asfortranarray(logits)).tobytes()
+
+
 def test_softmax_by_hand() -> None:
     found = fc.softmax([[0.0, math.log(3)], [1000.0, 0.0]])
     assert found.dtype == np.float64

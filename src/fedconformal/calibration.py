@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedconformal.certificate import Certificate, ClassRecord, SummaryRecord, threshold_json, threshold_text, versions
@@ -119,23 +120,25 @@ def _by_class(
         sites.append(summary)
     bound = bound.in_class(sizes)
     searches: list[Search | None] = []
-    records = []
-    lacking = {}
+    records: list[ClassRecord] = []
+    seen = {label for site in sites for label in site.parts}
+    absent: ClassRecord | None = None
     for label in range(max(site.classes for site in sites)):
+        if label not in seen and absent is not None:  # there may be very many of them, all alike
+            searches.append(None)
+            records.append(msgspec.structs.replace(absent, label=label))
+            continue
         held = [site.parts.get(label, _Absent()) for site in sites]
-        of_class = [n for site in sites for n in site.sizes_of(label)]
-        search = Search(held, bound, of_class) if any(of_class) else None
+        of_class = _of_class(sites, label)
+        search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest([alpha])[0] if search else math.inf
-        if threshold == math.inf:
-            lacking[label] = bound.shortfall(alpha, of_class, names)
         searches.append(search)
-        band = _band(bound, alpha, threshold, of_class, held)
-        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
-    if lacking:
-        first = next(iter(lacking))
+        records.append(ClassRecord(label=label, scores=sum(of_class), **_band(bound, alpha, threshold, of_class, held)))
+        absent = absent if search else records[-1]
+    if lacking := [record.label for record in records if record.threshold == "inf"]:
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(list(lacking))} in every set; "
-            f"class {first}: {lacking[first]}",
+            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking)} in every set; "
+            f"class {lacking[0]}: {bound.shortfall(alpha, _of_class(sites, lacking[0]), names)}",
             InfeasibleWarning,
             stacklevel=3,
         )
@@ -152,6 +155,10 @@ def _by_class(
     return Calibration(
         certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
     )
+
+
+def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(label)]
 
 
 class _Absent:

@@ -96,6 +96,10 @@ class ClassCurves:
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the p-values of (n, J) scores, each column by its class; one for classes that were not seen."""
+        if scores.shape[1] < len(self.of_class):
+            raise InputError(
+                f"probabilities: have {scores.shape[1]} classes, the predictor has thresholds for {len(self.of_class)}"
+            )
         found = np.ones_like(scores)
         for label, curve in enumerate(self.of_class):
             if curve is not None:

@@ -130,8 +130,8 @@ class Reader:
         with contextlib.suppress(InputError):
             self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
 
-    def read(self, data: Any, form: Any, *, rows: Any, site: str | None) -> Summary:
-        """Read the summary of a site that says how many rows it has, and perhaps who it is."""
+    def read(self, data: Any, form: Any, *, rows: Any, site: str | None, pooled: bool = False) -> Summary:
+        """Read the summary of a site, or of those that it has pooled, which may be one; it says how many rows."""
         summary = self._summary(data, form)
         if summary.origin is not self._found:  # summaries that were decoded together share one
             difference = self._expected.difference(summary.origin)
@@ -142,7 +142,7 @@ class Reader:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
         if summary.n != rows:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
-        if not summary.sites or (len(summary.sites) == 1 and summary.sites != (site,)):
+        if not summary.sites or (len(summary.sites) == 1 and summary.sites != (site,) and not pooled):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
         return summary
 

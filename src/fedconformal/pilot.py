@@ -34,6 +34,8 @@ class Trial:
         """Draw counts at the curve's thresholds, or at fewer of them if there are very many sites."""
         if not isinstance(pilot.curve, PromiseCurve):
             raise InputError("the pilot predictor has a threshold for each class; make one without by-class")
+        if not len(np.asarray(probs)):
+            raise InputError("the pilot's probabilities have no rows; give at least one")
         # Scaled so that all scores lie at or below the last threshold, as the pilot's did.
         shares = pilot.curve.promised / pilot.curve.promised[-1]
         step = 1 + len(sizes) * len(shares) // BLOCK

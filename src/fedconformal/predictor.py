@@ -157,6 +157,7 @@ class Predictor:
             if not isinstance(content, dict) or content.get("kind") != "fedconformal predictor":
                 raise InputError("it is JSON of another kind")
             digest = _digest({key: value for key, value in content.items() if key != "sha256"})
+            json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
         except (ValueError, RecursionError) as error:
             raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None
         if content.get("sha256") != digest:

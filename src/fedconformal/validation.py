@@ -121,7 +121,7 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
         raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
     if len(array) and _are_distributions(array):
         raise InputError(f"{name}: every row is a distribution already; leave out --from logits")
-    scaled = array.astype(np.float64)
+    scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
     with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
         scaled -= scaled.max(axis=1, keepdims=True)
         scaled /= temperature
@@ -241,6 +241,8 @@ def shown(value: Any) -> str:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
     except ValueError:  # a whole number of thousands of digits
         text = "too long to show"
+    # What cannot be printed could be a command to the terminal.
+    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[: MAX_SHOWN + 1])
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 

@@ -1,5 +1,8 @@
 """The file workflow as a user would run it."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,39 @@ import fedconformal as fc
 from tests.cli.command import Command, site_rows
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
+
+
+def test_as_a_module_and_where_a_letter_cannot_be_shown(folder: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "fedconformal",
+            "summarize",
+            "probs-0.npy",
+            "labels-0.npy",
+            "--site",
+            "Zürich",
+            "-o",
+            "a.fcs",
+        ],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Z\\xfcrich" in done.stdout
+
+
+def test_ctrl_c_says_so(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedconformal.cli.plan.make_plan", interrupted)
+    done = command("plan", "--sizes", "10")
+    assert (done.code, done.out, done.err) == (130, "", "stopped\n")
 
 
 def test_the_whole_way_in_json(folder: Path, command: Command) -> None:

@@ -117,6 +117,6 @@ def test_three_aggregators_of_a_hundred_sites() -> None:
 def test_whom_an_aggregator_left_out_is_in_the_certificate() -> None:
     result = calibrate(Federation(InProcessGrid(aggregator(10, faulty=13), 3)), MODEL)
     assert result.certificate.clients == 29
-    assert result.certificate.left_out == [LeftOut(site="node-5", reason="failed: ValueError: the disk is full")]
+    assert result.certificate.left_out == [LeftOut(site="site-1/node-5", reason="failed: ValueError: the disk is full")]
     assert fc.verify(result.predictor, result.summaries) == []
     assert fc.Predictor.from_bytes(result.predictor.to_bytes()).certificate == result.certificate

@@ -108,10 +108,22 @@ def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None
 
 
 def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:
-    done = command("flower", "run", app, "--nodes", "2", "--set", "min-sites=3", "--set", "wait=0.2", "--json")
+    done = command("flower", "run", app, "--nodes", "2", "--set", "min-sites=3", "--json")
     assert done.code == 2
-    assert "2 nodes are connected after 0.2 s, at least 3 are needed" in done.err
+    assert "--nodes is 2, and the app's min-sites 3" in done.err
     assert done.out == ""
+
+
+def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) -> None:
+    app = tmp_path / "says-nothing"  # a name that no other test has imported
+    make_app(app)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "result.json").write_text('{"threshold": 0.5}')
+    server = next(app.glob("*/server_app.py"))
+    server.write_text("from flwr.serverapp import ServerApp\n\napp = ServerApp()\n\n@app.main()\ndef main(*_): ...\n")
+    done = command("flower", "run", app, "-o", tmp_path / "out", "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "the run wrote no result.json" in done.err
 
 
 def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:

@@ -151,6 +151,8 @@ def test_an_empty_polytope_is_refused(A: Any, b: Any) -> None:
         ({"total_variation": float("nan")}, "total_variation"),
         ({"box": 0.3}, "box: expected (lower, upper)"),
         ({"box": (0.5, 0.2)}, "box: a lower bound is above"),
+        ({"box": ((0.1, 0.6), 0.5)}, "box: a lower bound is above"),
+        ({"box": (0.3, (0.4, 0.2))}, "box: a lower bound is above"),
         ({"box": (0, 2)}, "box is 2"),
         ({"polytope": [1, 2, 3]}, "polytope: expected (A, b)"),
         ({"polytope": ([1, 2], [3])}, "polytope: expected (A, b)"),

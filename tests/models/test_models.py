@@ -143,7 +143,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         models.load_weights(network, path)
 
 
-@pytest.mark.parametrize("content", [b"", b"not weights at all", b"PK\x03\x04"])
+@pytest.mark.parametrize("content", [b"", b"not weights at all", b"export A=1\n", b"PK\x03\x04"])
 def test_a_file_that_is_no_file_of_weights(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.pt").write_bytes(content)
     with pytest.raises(InputError, match=r"bad.pt: cannot be read \(not a file of tensors"):

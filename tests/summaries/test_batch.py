@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 
+import msgspec
 import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries import base
+from fedconformal.summaries import base, wire
+from fedconformal.summaries.ranks import RankMessage, scheduled_ranks
 from tests.contracts.tools import KINDS, probes, refused
 from tests.golden import make
 from tests.summaries.test_wire import HOSTILE, golden
@@ -83,16 +85,32 @@ def test_the_refused_one_is_named() -> None:
         fc.Summary.from_many(sent, [f"{letter}.fcs" for letter in "abcdef"])
 
 
-def test_the_garbage_collector_goes_on_afterwards() -> None:
-    assert gc.isenabled()
+def test_the_garbage_collector_is_left_as_it_was() -> None:
+    before = gc.get_threshold()
     fc.Summary.from_many(many(3))
-    assert gc.isenabled()
+    assert gc.get_threshold() == before
     with refused("not a fedconformal summary"):
         fc.Summary.from_many([b""])
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        fc.Summary.from_many(many(3))
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
+    assert gc.get_threshold() == before
+
+
+def test_threads_leave_the_garbage_collector_as_it_was() -> None:
+    before = gc.get_threshold()
+    first, second = base.rare_collection(10), base.rare_collection(20)
+    first.__enter__()
+    second.__enter__()
+    assert gc.get_threshold()[0] > before[0]
+    first.__exit__(None, None, None)  # the first to come is the first to go
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_no_ranks_are_worked_out_and_remembered_for_a_short_message() -> None:
+    sound = fc.summarize(np.arange(1000.0), site="a").to_bytes()
+    (message,) = wire.unpack(wire.bodies([sound], sound[:5]), RankMessage)
+    before = scheduled_ranks.cache_info().currsize
+    for n in (5000, 5001, 5002):
+        sent = wire.pack("R", msgspec.structs.replace(message, sizes=(n,), values=bytes(8)))
+        with refused("holds 1 scores, expected about 100 ranks"):
+            fc.Summary.from_many([sent])
+    assert scheduled_ranks.cache_info().currsize == before

@@ -51,6 +51,13 @@ def test_each_class_is_summarised_as_if_alone(kind: str) -> None:
     assert repr(again) == f"<{kind} by class summary of 700 scores from site 'a'>"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_counts_at_its_points_are_those_of_its_parts(kind: str) -> None:
+    scores = SCORES.round(1)  # with many ties
+    summary = fc.summarize(scores, kind, labels=LABELS, by_class=True)
+    assert summary.reached.tolist() == summary.bounds(summary.points)[0].tolist()
+
+
 @pytest.mark.parametrize("kind", [name for name, cls in KINDS.items() if cls.certified])
 def test_it_bounds_all_scores_as_well(kind: str) -> None:
     summary = made(kind)

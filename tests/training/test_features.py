@@ -42,16 +42,29 @@ class Odd(nn.Module):
         return out
 
 
+class Tied(nn.Module):
+    """Two layers that share one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 5)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.second(self.first(x).tanh()))
+        return out
+
+
 GROUPS = nn.Sequential(MBConv(4, Stage(2, 3, 1, 4, 1), 1, 0.5), nn.Flatten(), nn.Linear(100, 3))
 """What EfficientNet is made of: channels convolved by themselves, then weighed."""
 
 
 @pytest.mark.parametrize("count", [7, 400, 10**9])
-@pytest.mark.parametrize("name", ["logistic", "mlp", "lenet", "resnet14", "odd", "groups"])
+@pytest.mark.parametrize("name", ["logistic", "mlp", "lenet", "resnet14", "odd", "groups", "tied"])
 def test_against_one_row_at_a_time(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
-    shape = {"odd": (1, 6, 6), "groups": (4, 5, 5)}.get(name, (1, 14, 14))
-    own: dict[str, nn.Module] = {"odd": Odd(), "groups": GROUPS}
+    shape = {"odd": (1, 6, 6), "groups": (4, 5, 5), "tied": (6,)}.get(name, (1, 14, 14))
+    own: dict[str, nn.Module] = {"odd": Odd(), "groups": GROUPS, "tied": Tied()}
     model = own.get(name) or models.build(name, shape=shape, classes=4)
     network = one_output(model, seed=1)
     coordinates = draw_coordinates(network, count, seed=2)
@@ -60,7 +73,7 @@ def test_against_one_row_at_a_time(name: str, count: int, monkeypatch: pytest.Mo
     expected = one_by_one(network, x)[:, coordinates]
     features = GradientFeatures(network, coordinates)
     found = features(x)
-    assert features._by_layer == (name != "odd")
+    assert features._by_layer == (name not in ("odd", "tied"))
     assert found.shape == (3, min(count, sum(w.numel() for w in network.parameters())))
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 

@@ -166,6 +166,7 @@ def test_a_state_of_something_else() -> None:
         ({"linear_rounds": 0}, "linear_rounds is 0"),
         ({"coordinates": 0}, "coordinates is 0"),
         ({"steps": 0}, "steps is 0"),
+        ({"scratch": "/nowhere/at/all"}, "scratch is /nowhere/at/all, which is no folder"),
         ({"step": 0.0}, "step is 0.0"),
         ({"memory": float("nan")}, "memory is nan"),
         ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
@@ -174,8 +175,3 @@ def test_a_state_of_something_else() -> None:
 def test_bad_settings(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         TCT(**QUICK | setting)
-
-
-def test_a_scratch_folder_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="absent: cannot be written"):
-        TCT(**QUICK, scratch="absent").fit(network(), clients())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -30,6 +32,9 @@ app.add_typer(sums.sums, name="sums")
 app.add_typer(paper, name="paper")
 app.add_typer(flower)
 
+INTERRUPTED = 130
+"""How shells number a command that Ctrl-C has ended."""
+
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
 
@@ -54,6 +59,9 @@ def options(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows its number
+            stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logger.handlers = [handler]
@@ -72,11 +80,12 @@ def run(arguments: Sequence[str]) -> int:
             message = error.format_message() or "Name one of these commands."
             return _fail(f"{message} (fedconformal --help shows what there is)")
         except (KeyboardInterrupt, typer.Abort):
-            stderr.print("stopped")
-            return 130
+            code = INTERRUPTED
         finally:  # leave the logger as a program that calls this found it
             logger.handlers = []
             logger.setLevel(logging.NOTSET)
+    if code == INTERRUPTED:  # typer may have seen it first
+        stderr.print("stopped")
     return code if isinstance(code, int) else 0
 
 

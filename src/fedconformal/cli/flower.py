@@ -82,7 +82,7 @@ def run(
 ) -> None:
     """Run an app: train, calibrate, evaluate; and say what is promised, who took part, and what crossed the wire."""
     from fedconformal.flower.app import App
-    from fedconformal.flower.engines import deploy, simulate
+    from fedconformal.flower.engines import deploy, forget_result, simulate
     from fedconformal.flower.in_process import run_in_process
 
     overrides: dict[str, Any] = dict(map(setting, more or ()))
@@ -96,6 +96,9 @@ def run(
     app = App.read(folder, {**overrides, "output": str(where.resolve())})
     if (engine is Engine.deployment) != (superlink is not None):
         raise InputError("--engine deployment and --superlink HOST:PORT go together; give both or neither")
+    if superlink is None and nodes < int(app.config.get("min-sites", 1)):
+        raise InputError(f"--nodes is {nodes}, and the app's min-sites {app.config['min-sites']}; change one of them")
+    forget_result(where)
     with tracking("running") as progress:
         if superlink is not None:
             deploy(app, superlink, root_certificates, progress)

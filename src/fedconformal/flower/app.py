@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from importlib.machinery import PathFinder
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -27,6 +28,9 @@ def make_app(folder: Path) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already; choose another directory")
     names = {"name": name, "package": name.replace("-", "_")}
+    package = names["package"]
+    if package in sys.stdlib_module_names or PathFinder.find_spec(package) is not None:
+        raise InputError(f"{folder}: there is a module called {package} already; choose another directory")
     template = resources.files("fedconformal.flower") / "template"
     files = {folder / names["package"] / module: (template / module).read_bytes() for module in MODULES}
     for target, source in (("pyproject.toml", "pyproject.template"), ("README.md", "README.template")):
@@ -78,17 +82,21 @@ class App:
         """Import the client app and the server app."""
         sys.path.insert(0, str(self.folder.resolve()))
         try:
-            return _load(self.client), _load(self.server)
+            found = _load(self.client), _load(self.server)
         finally:
             sys.path.remove(str(self.folder.resolve()))
+        for reference, one in zip((self.client, self.server), found, strict=True):
+            if not callable(one):
+                raise InputError(f"{reference}: is {type(one).__name__}, expected a ClientApp and a ServerApp")
+        return found
 
 
 def _load(reference: str) -> Any:
     module, _, name = reference.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{reference}: cannot be imported ({error})") from error
+    except Exception as error:
+        raise InputError(f"{reference}: cannot be imported ({type(error).__name__}: {error})") from error
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,7 +5,6 @@ Scores stay at the sites. The certificate names the sites that are known of and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -32,6 +31,8 @@ from fedconformal.summaries import Summary
 from fedconformal.validation import as_name, shown
 
 STAGE = "calibrate"
+MAX_LEFT_OUT = 10_000
+"""So many sites may be missing behind one aggregator; a certificate names them all."""
 
 
 def calibrate(
@@ -103,8 +104,11 @@ def gather(
     reasons = spoken_for([(answer.site.name, answer.value[0]) for answer in answers])
     answers = federation.without(answers, reasons)
     left_out = federation.left_out(answers)
+    covered = {site for answer in answers for site in answer.value[0].sites}
     for answer in answers:
-        left_out += answer.value[1]
+        # Under the aggregator's name, as its sites may have names, or numbers, that others have.
+        found = [one for one in answer.value[1] if one.site not in covered]
+        left_out += [LeftOut(site=f"{answer.site.name}/{one.site}", reason=one.reason) for one in found]
     return answers, left_out
 
 
@@ -125,16 +129,19 @@ class _Reader:
         examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
         record = content[SUMMARY]
         said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
-        left_out = _read_left_out(said.pop("left-out")) if "left-out" in said else []
+        pooled = "left-out" in said
+        left_out = _read_left_out(said.pop("left-out")) if pooled else []
         if said.keys() != {"data", "format"}:
             raise InputError("sent no summary")
         site: Any = content[SITE]["name"] if SITE in content else None
-        return self._reader.read(said["data"], said["format"], rows=examples, site=site), left_out
+        return self._reader.read(said["data"], said["format"], rows=examples, site=site, pooled=pooled), left_out
 
 
 def _read_left_out(found: Any) -> list[LeftOut]:
     """Read whom an aggregator left out."""
-    if not isinstance(found, Sequence) or not all(isinstance(one, str) for one in found):
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise InputError("does not say properly whom it left out")
+    if len(found) > MAX_LEFT_OUT:
+        raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
     return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]

@@ -5,9 +5,11 @@ The authority's key is used once and not written. A node proves who it is with a
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fedconformal.errors import InputError
+from fedconformal.validation import shown
 
 DAYS = 90
 ENCODING, PRIVATE, NO_PASSWORD = serialization.Encoding, serialization.PrivateFormat, serialization.NoEncryption()
@@ -87,7 +90,8 @@ def _certificate(
 
 
 def _host(host: str) -> x509.GeneralName:
-    try:
+    with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
+    if not re.fullmatch(r"[A-Za-z0-9*]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
+        raise InputError(f"host is {shown(host)!r}, expected a name or an address, such as link.example or 10.0.0.7")
+    return x509.DNSName(host)

@@ -66,9 +66,8 @@ def pooled_reply(
 ) -> Message:
     """Answer `query.calibrate` for many sites at once: an aggregator pools their summaries and forwards one."""
     reply = summary_reply(msg, context, pool(summaries))
-    if left_out:
-        record = reply.content.config_records[SUMMARY]
-        record["left-out"] = [f"{one.site}\n{one.reason}" for one in left_out]
+    record = reply.content.config_records[SUMMARY]
+    record["left-out"] = [f"{one.site}\n{one.reason}" for one in left_out]  # also if empty: it marks an aggregator
     return reply
 
 

@@ -73,10 +73,19 @@ def deploy(app: App, superlink: str, certificate: Path | None, progress: Progres
         run_app(app, superlink, settings, Path(folder), progress)
 
 
+def forget_result(output: Path) -> Path:
+    """Return where a run writes its result, where none is left of an earlier run."""
+    result = output / "result.json"
+    try:
+        result.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{result}: cannot be replaced ({error.strerror}); choose another output") from None
+    return result
+
+
 def run_app(app: App, address: str, settings: Mapping[str, Any], home: Path, progress: Progress | None = None) -> None:
     """Hand an app to a SuperLink and follow it to its end; it has succeeded if it has written its result."""
-    result = Path(str(app.config["output"])) / "result.json"
-    result.unlink(missing_ok=True)
+    result = forget_result(Path(str(app.config["output"])))
     write_connection(home, "link", {"address": address, **settings})
     config = " ".join(f"{key}={_toml(value)}" for key, value in app.overrides.items())
     command = [program("flwr"), "run", str(app.folder.resolve()), "link", "--stream"]

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from fedconformal import exchange
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
-from fedconformal.flower.records import Site, read_site, size_of
+from fedconformal.flower.records import SITE, Site, read_site, size_of
 from fedconformal.summaries.base import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
@@ -244,13 +244,14 @@ class Federation:
             raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
         content = reply.content
         stage.received += size_of(content)
-        site = read_site(content, node)
-        before = self._known[node]
-        if before is not None and before != site.name:
+        site, before = read_site(content, node), self._known[node]
+        said = SITE in content  # an app of somebody else's may not say so in every reply
+        if said and before is not None and before != site.name:
             raise InputError(f"calls itself {site.name} now and was {before} before")
         value = check(content)
-        self._known[node] = site.name
-        return Answer(node, site, value)
+        if said:
+            self._known[node] = site.name
+        return Answer(node, site if said else Site(node, self._name(node)), value)
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}

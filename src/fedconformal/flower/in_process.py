@@ -107,10 +107,24 @@ class InProcessGrid(Grid):
 
     def deliver(self, message: Message) -> Message:
         """Run the client app on one message; if it raises, the reply says so, as Flower's does."""
+        sent = message.content
+        message.content = _copied(sent)  # sites may be sent one content: what one does to it is nobody else's matter
         try:
-            return self._client_app(message, self._contexts[message.metadata.dst_node_id])
-        except Exception:  # noqa: BLE001
+            reply: Any = self._client_app(message, self._contexts[message.metadata.dst_node_id])
+        except (Exception, SystemExit):  # noqa: BLE001
             return Message(Error(RAISED, traceback.format_exc()), reply_to=message)
+        finally:
+            message.content = sent
+        if isinstance(reply, Message):
+            return reply
+        return Message(Error(RAISED, f"the client app returned {type(reply).__name__}, no Message"), reply_to=message)
+
+
+def _copied(content: RecordDict) -> RecordDict:
+    copied = content.copy()
+    for key, record in content.items():
+        copied[key] = record.copy()
+    return copied
 
 
 def run_in_process(

@@ -47,12 +47,13 @@ from fedconformal.predictor import Predictor, load
 from fedconformal.privacy.communication import quoted_bound
 from fedconformal.privacy.weighted_sum import summable
 from fedconformal.scores import Score
+from fedconformal.summaries import Summary
 from fedconformal.training.base import Trainer
 from fedconformal.training.fedprox import FedProx
 from fedconformal.training.logits import npz
 from fedconformal.training.tct import TCT
 from fedconformal.training.temperature import LEAST, MOST, minimise
-from fedconformal.validation import as_alpha, as_temperature
+from fedconformal.validation import as_alpha, as_temperature, shown
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,11 @@ class RunConfig:
             raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
         mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name != "trainer"}
+        for one in fields(cls):
+            wanted = (int, float) if isinstance(one.default, float) else (type(one.default),)
+            if one.name in mine and type(mine[one.name]) not in wanted:
+                name = one.name.replace("_", "-")
+                raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
         try:
             found = cls(trainer=method(**own | {"workers": 1, "device": "cpu"}), **mine)
             found.check()
@@ -127,6 +133,10 @@ class RunConfig:
             raise InputError(f"from-stage is {self.from_stage!r}; there are {', '.join(STAGES)}")
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
+        as_alpha(self.alpha)
+        registry.find(self.score, Score)
+        registry.find(self.guarantee, Guarantee)
+        registry.find(self.kind, Summary)
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
@@ -182,7 +192,7 @@ class _Run:
             if number:
                 write_bytes(self.output / "model.npz", model_bytes(arrays, self.temperature))
 
-        result = CheckedFedAvg(self.federation).start(
+        result = CheckedFedAvg(self.federation, metrics=("train-loss",)).start(
             self.federation.grid,
             self.arrays,
             num_rounds=trainer.rounds,

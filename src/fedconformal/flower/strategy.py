@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
+from fedconformal.errors import InputError
 from fedconformal.flower.federation import Federation
 from fedconformal.flower.records import ARRAYS, EXAMPLES, METRICS, check_keys, read_arrays, read_examples, read_metrics
 
@@ -28,12 +29,12 @@ class CheckedFedAvg(FedAvg):
 
     Args:
         federation: whom to ask; it keeps who took part and who was refused.
-        metrics: the metrics that every reply has to have, beside `num-examples`.
+        metrics: what every reply has to have beside `num-examples`, and nothing else; by default any finite numbers.
         max_examples: no site has more rows than this.
     """
 
     def __init__(
-        self, federation: Federation, *, metrics: tuple[str, ...] = ("train-loss",), max_examples: int = 10**8
+        self, federation: Federation, *, metrics: tuple[str, ...] | None = None, max_examples: int = 10**8
     ) -> None:
         super().__init__(min_available_nodes=federation.min_sites, min_train_nodes=federation.min_sites)
         self.fraction_evaluate = 0.0  # sites are asked for coverage once there are sets
@@ -73,15 +74,23 @@ class CheckedFedAvg(FedAvg):
                 continue
             total = np.zeros(like.shape)
             for (arrays, _, _), share in zip(updates, shares, strict=True):
-                total += np.multiply(arrays[name], share, dtype=np.float64)
-            mean[name] = Array((total / sum(shares)).astype(like.dtype))
+                with np.errstate(over="ignore"):
+                    total += np.multiply(arrays[name], share, dtype=np.float64)
+            with np.errstate(over="ignore"):
+                average = (total / sum(shares)).astype(like.dtype)
+            if not np.isfinite(average).all():
+                raise InputError(f"train: the mean of {name} is too large for {like.dtype}; try a smaller rate")
+            mean[name] = Array(average)
+        told = set[str].intersection(*(set(found) for _, _, found in updates)) - {EXAMPLES}
         metrics: dict[str, Any] = {
             name: sum(share * found[name] for (_, _, found), share in zip(updates, shares, strict=True)) / sum(shares)
-            for name in self.metrics
+            for name in sorted(told)
         }
         return ArrayRecord(mean), MetricRecord(metrics)
 
     def _read(self, content: RecordDict) -> Update:
         check_keys(content, ARRAYS, METRICS)
-        metrics = read_metrics(content[METRICS], (EXAMPLES, *self.metrics))
+        record = content[METRICS]
+        others = self.metrics if self.metrics is not None else tuple(record) if isinstance(record, MetricRecord) else ()
+        metrics = read_metrics(record, {EXAMPLES, *others})
         return read_arrays(content[ARRAYS], self._like), read_examples(metrics, self.max_examples), metrics

@@ -279,8 +279,9 @@ def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
     except (TypeError, ValueError):
         raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
     bounds = [_checked_bounds(bound, field) for bound in (lower, upper)]
-    pairs = zip(*(bound if isinstance(bound, tuple) else (bound,) for bound in bounds), strict=False)
-    if any(low > high for low, high in pairs):
+    count = max(len(bound) if isinstance(bound, tuple) else 1 for bound in bounds)
+    each = [bound if isinstance(bound, tuple) else (bound,) * count for bound in bounds]
+    if any(low > high for low, high in zip(*each, strict=False)):
         raise InputError("box: a lower bound is above its upper bound")
     return bounds[0], bounds[1]
 

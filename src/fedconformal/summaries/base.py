@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -289,15 +290,22 @@ def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Sum
     return found
 
 
+_PATIENCE = Lock()
+
+
 @contextmanager
 def rare_collection(messages: int) -> Iterator[None]:
     """Let the garbage collector wait while so many messages are read: all that is made is kept, so it finds nothing."""
+    if not _PATIENCE.acquire(blocking=False):  # a caller, or another thread, has seen to it
+        yield
+        return
     first, *later = gc.get_threshold()
     gc.set_threshold(first and first + OBJECTS * messages, *later)  # zero: somebody has turned it off
     try:
         yield
     finally:
         gc.set_threshold(first, *later)
+        _PATIENCE.release()
 
 
 def _decoded(batch: list[bytes]) -> list[Summary]:

@@ -7,7 +7,7 @@ of all scores together does not; whoever makes one is warned.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -99,14 +99,28 @@ class ClassSummary(Summary):
         return np.unique(np.concatenate([part.points for part in self.parts.values()]))
 
     @property
+    def reached(self) -> Integers:
+        """Where the parts' counts rise, in order, and added up: `bounds` would ask every part about every point."""
+        values = np.concatenate([part.points for part in self.parts.values()])
+        rises = np.concatenate([np.diff(part.reached, prepend=0) for part in self.parts.values()])
+        order = np.argsort(values)
+        after = np.searchsorted(values[order], self.points, side="right")
+        reached: Integers = np.cumsum(rises[order])[after - 1]
+        return reached
+
+    @property
     def gap(self) -> int:
         """The gaps of the parts together."""
         return sum(part.gap for part in self.parts.values())
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Add up the bounds of the parts."""
-        found = [part.bounds(q) for part in self.parts.values()]
-        return _total(lower for lower, _ in found), _total(upper for _, upper in found)
+        lower, upper = np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
+        for part in self.parts.values():
+            at_least, at_most = part.bounds(q)
+            lower += at_least
+            upper += at_most
+        return lower, upper
 
     def extend(self, more: ArrayLike, labels: ArrayLike | None = None) -> Self:
         """Add more rows of the same site, with their labels."""
@@ -154,11 +168,6 @@ class ClassSummary(Summary):
         if sum(part.n for part in parts.values()) != sum(sizes):
             raise InputError("the summary's classes do not add up to its sizes")
         return cls(parts=parts, **about)
-
-
-def _total(columns: Iterable[Integers]) -> Integers:
-    total: Integers = np.sum(list(columns), axis=0, dtype=np.int64)
-    return total
 
 
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:

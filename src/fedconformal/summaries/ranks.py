@@ -225,6 +225,8 @@ class RankSummary(Summary):
         if message.points:
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
+            if not _plausible(message):
+                raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
             alpha = None if message.alpha is None else _read_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
@@ -237,7 +239,7 @@ class RankSummary(Summary):
     def from_messages(cls, messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
         """Look at the scores of all sites at once; those that send their bounds are left over."""
         found: list[Self | None] = [None] * len(messages)
-        plain = [i for i, m in enumerate(messages) if m.points and not (m.lower or m.below or m.gap)]
+        plain = [i for i, m in enumerate(messages) if m.points and _plausible(m) and not (m.lower or m.below or m.gap)]
         chosen = [messages[i] for i in plain]
         if not chosen or not one_site_each(chosen):
             return found
@@ -264,6 +266,15 @@ class RankSummary(Summary):
             raise InputError("the summary's counts do not add up")
         if np.max(self.below - np.append(0, self.lower[:-1])) > self.gap or self.gap >= self.n:
             raise InputError("the summary's counts leave a wider gap than it states")
+
+
+def _plausible(message: RankMessage) -> bool:
+    """Whether there are about as many scores as ranks: before ranks are worked out and remembered for a short message.
+
+    Ranks that are spread evenly are all different; the others may fall together with these.
+    """
+    points, n = message.points, message.sizes[0]
+    return min(n, points - points // 2) <= len(message.values) // 8 <= min(n, points)
 
 
 @lru_cache(maxsize=4096)

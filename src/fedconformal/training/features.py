@@ -79,7 +79,9 @@ class GradientFeatures(nn.Module):
         super().__init__()
         self.network = network.requires_grad_(requires_grad=False)
         self.register_buffer("coordinates", coordinates)
-        self._by_layer = all(_known(layer) for layer in network.modules())
+        weights = [id(weight) for layer in network.modules() for weight in layer.parameters(recurse=False)]
+        shared = len(set(weights)) < len(weights)  # then no one layer has all of a weight's gradient
+        self._by_layer = not shared and all(_known(layer) for layer in network.modules())
         self.eval()
 
     @property

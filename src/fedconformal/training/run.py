@@ -43,7 +43,7 @@ from fedconformal.training.temperature import fit_temperature
 Progress = Callable[[int, int, str], None]
 
 IMAGE_AXES = 3
-FREE_TO_CHANGE = ("workers",)
+FREE_TO_CHANGE = ("workers", "scratch")
 """Settings that do not change the result, so a run may go on with others."""
 
 

@@ -104,6 +104,8 @@ class TCT(Trainer):
         for what in ("step", "memory"):
             if not 0 < getattr(self, what) < math.inf:
                 raise InputError(f"{what} is {getattr(self, what)}, expected a positive number")
+        if self.scratch and not Path(self.scratch).is_dir():
+            raise InputError(f"scratch is {self.scratch}, which is no folder; make it, or leave scratch empty")
         if self.loss not in CURVATURE:
             raise InputError(f"loss is {self.loss!r}; there are {' and '.join(CURVATURE)}")
 
