@@ -19,6 +19,7 @@ from fedconformal.data import load
 from fedconformal.errors import InputError
 from fedconformal.files import read_npz
 from fedconformal.training.config import Config
+from fedconformal.training.metrics import Metrics
 from fedconformal.training.run import read_checkpoint, train
 
 SAME = ("checkpoint.npz", "logits.npz")
@@ -70,6 +71,7 @@ KILLED = """
 import json, sys
 from pathlib import Path
 from fedconformal.training.config import Config
+from fedconformal.training.metrics import Metrics
 from fedconformal.training.run import train
 
 if __name__ == "__main__":
@@ -175,3 +177,25 @@ def test_tensorboard_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(InputError, match=r"--tensorboard needs TensorBoard: pip install 'fedconformal\[tensorboard\]'"):
         train(config(rounds=1), tmp_path, tensorboard=True)
+
+
+@pytest.mark.parametrize("line", [b"[1]\n", b'{"round": "one"}\n', b"3\n"])
+def test_a_metrics_file_of_something_else(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(line)
+    with pytest.raises(InputError, match=r"metrics.jsonl: line 1 is not of a round"):
+        Metrics(tmp_path / "metrics.jsonl", done=1)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"round": np.array([1, 2]), "stage": np.array("fedavg")},
+        {"round": np.array("one"), "stage": np.array("fedavg")},
+        {"round": np.array(1), "stage": np.array(2)},
+    ],
+)
+def test_a_checkpoint_that_is_none(arrays: dict[str, Any], tmp_path: Path) -> None:
+    np.savez(tmp_path / "checkpoint.npz", **arrays)
+    with pytest.raises(InputError, match=r"checkpoint.npz: is no checkpoint"):
+        read_checkpoint(tmp_path / "checkpoint.npz")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal.errors import InputError
-from fedconformal.files import write_bytes
+from fedconformal.files import read_bytes, write_bytes
 
 
 class Metrics:
@@ -46,12 +46,15 @@ class Metrics:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    found = []
-    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+    found: list[dict[str, Any]] = []
+    for line in read_bytes(path).splitlines() if path.exists() else []:
         try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:  # a last line that was cut off
+            one = json.loads(line)
+        except ValueError:  # a last line that was cut off
             break
+        if not isinstance(one, dict) or type(one.get("round")) is not int:
+            raise InputError(f"{path}: line {len(found) + 1} is not of a round; start again in another directory")
+        found.append(one)
     return found
 
 

@@ -43,6 +43,7 @@ from fedconformal.training.temperature import fit_temperature
 Progress = Callable[[int, int, str], None]
 
 IMAGE_AXES = 3
+NOTHING = np.empty(0)
 FREE_TO_CHANGE = ("workers", "scratch")
 """Settings that do not change the result, so a run may go on with others."""
 
@@ -138,14 +139,15 @@ def read_checkpoint(path: Path) -> RoundState | None:
     if not path.exists():
         return None
     arrays = read_npz(path)
-    if "round" not in arrays or "stage" not in arrays:
+    number, stage = arrays.get("round", NOTHING), arrays.get("stage", NOTHING)
+    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U":
         raise InputError(f"{path}: is no checkpoint; start again in another directory")
     tensors = {
         name.removeprefix("tensor."): torch.from_numpy(array)
         for name, array in arrays.items()
         if name.startswith("tensor.")
     }
-    return RoundState(round=int(arrays["round"]), stage=str(arrays["stage"]), tensors=tensors)
+    return RoundState(round=int(number), stage=str(stage), tensors=tensors)
 
 
 def read_settings(output: Path) -> dict[str, Any] | None:
@@ -153,11 +155,11 @@ def read_settings(output: Path) -> dict[str, Any] | None:
     path = output / "config.json"
     if not path.exists():
         return None
+    data = read_bytes(path)
     try:
-        found = json.loads(read_bytes(path))["config"]
+        return dict(json.loads(data)["config"])
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path}: is not the config.json of a run") from None
-    return dict(found)
 
 
 def versions() -> dict[str, str]:
