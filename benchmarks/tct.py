@@ -125,13 +125,15 @@ def linear_stage(rows: int, columns: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Print tables and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["features", "linear"], choices=["features", "linear"])
+    parser.add_argument("parts", nargs="*", metavar="features|linear")
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
+    if not set(options.parts) <= {"features", "linear"}:
+        parser.error("there are features and linear")
     torch.set_num_threads(1)
-    if "features" in options.parts:
+    if options.parts != ["linear"]:
         show_features([features("lenet", (1, 28, 28), 512, 60_000), features("resnet14", (3, 32, 32), 96, 10_000)])
-    if "linear" in options.parts:
+    if options.parts != ["features"]:
         show_linear_stage([linear_stage(n, 60_000, options.rounds) for n in (2000, 6000)])
 
 
