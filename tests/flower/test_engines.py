@@ -130,6 +130,7 @@ def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
     for options, message in (
         (("--engine", "deployment"), "--engine deployment and --superlink HOST:PORT go together"),
         (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
+        (("--set", "min-sites=few"), "min-sites is few, expected something like 2"),
         (("--from-stage", "calibrate"), "from-stage calibrate needs a model"),
         (("--engine", "deployment", "--superlink", "127.0.0.1:1", "--root-certificates", "x.crt"), "x.crt: is no file"),
     ):

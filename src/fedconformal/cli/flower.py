@@ -96,8 +96,9 @@ def run(
     app = App.read(folder, {**overrides, "output": str(where.resolve())})
     if (engine is Engine.deployment) != (superlink is not None):
         raise InputError("--engine deployment and --superlink HOST:PORT go together; give both or neither")
-    if superlink is None and nodes < int(app.config.get("min-sites", 1)):
-        raise InputError(f"--nodes is {nodes}, and the app's min-sites {app.config['min-sites']}; change one of them")
+    least = app.config.get("min-sites")  # any app may have it, and only a run of ours reads it strictly
+    if superlink is None and isinstance(least, int) and nodes < least:
+        raise InputError(f"--nodes is {nodes}, and the app's min-sites {least}; change one of them")
     forget_result(where)
     with tracking("running") as progress:
         if superlink is not None:

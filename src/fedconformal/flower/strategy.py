@@ -73,10 +73,9 @@ class CheckedFedAvg(FedAvg):
                 mean[name] = like
                 continue
             total = np.zeros(like.shape)
-            for (arrays, _, _), share in zip(updates, shares, strict=True):
-                with np.errstate(over="ignore"):
-                    total += np.multiply(arrays[name], share, dtype=np.float64)
             with np.errstate(over="ignore"):
+                for (arrays, _, _), share in zip(updates, shares, strict=True):
+                    total += np.multiply(arrays[name], share, dtype=np.float64)
                 average = (total / sum(shares)).astype(like.dtype)
             if not np.isfinite(average).all():
                 raise InputError(f"train: the mean of {name} is too large for {like.dtype}; try a smaller rate")
