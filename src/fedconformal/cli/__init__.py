@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -9,4 +10,6 @@ def main() -> None:
     """Run the command line; typer and rich are imported only now."""
     from fedconformal.cli.app import run
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a letter shows its number
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
