@@ -37,8 +37,16 @@ def test_it_is_the_sum_of_its_parts() -> None:
     for kind in ("exact", "ranks"):
         made = fc.FederatedConformalClassifier(score=fc.APS(), alpha=0.2, kind=kind).calibrate(given)
         summaries = [
-            fc.summarize(fc.APS().evaluate(*site), kind=kind, alpha=0.2, score=fc.APS(), site=name)
-            for name, site in given.items()
+            fc.summarize(
+                fc.APS().evaluate(probs.astype(np.float32), labels),
+                kind=kind,
+                alpha=0.2,
+                score=fc.APS(),
+                site=name,
+                classes=probs.shape[1],
+                precision="float32",
+            )
+            for name, (probs, labels) in given.items()
         ]
         by_hand = fc.Predictor.of(fc.calibrate(summaries, alpha=0.2))
         assert made.predictor_.to_bytes() == by_hand.to_bytes()

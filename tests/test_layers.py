@@ -22,6 +22,7 @@ LAYERS = (
     ("scores",),
     ("summaries",),
     ("guarantees",),
+    ("wording",),
     ("certificate", "curve"),
     ("search",),
     ("calibration", "leave_one_out"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.certificate import FORMAT_2, HeavySite, LeftOut
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")
@@ -117,13 +118,23 @@ CHANGES: dict[str, Any] = {
     "alpha": 0.2000000000000001,
     "summaries": [],
     "privacy": {"epsilon": 1.0},
+    # Format 2; the format follows.
+    "edition": 7,
+    "labels": 3,
+    "precision": "float32",
+    "calibration": "june",
+    "expires": "2999-01-31",
+    "version_1_sites": ["a"],
+    "heavy_sites": [HeavySite(site="a", share=0.9)],
+    "left_out": [LeftOut(site="d", reason="none")],
+    "signatures": [],
 }
 
 
 def test_every_field_is_checked() -> None:
     fields = set(fc.Certificate.__struct_fields__)
-    # Signatures are checked against trusted keys, in tests/privacy/test_signatures.py.
-    assert fields - set(CHANGES) == {"format", "left_out", "threshold", "versions", "score", "signatures"}
+    # Of format, threshold and score, another one is refused before anything is compared.
+    assert fields - set(CHANGES) == {"format", "threshold", "versions", "score"}
 
 
 def test_another_score_than_the_certified_one_is_refused() -> None:
@@ -136,7 +147,8 @@ def test_another_score_than_the_certified_one_is_refused() -> None:
 def test_a_changed_certificate_is_noticed(field: str) -> None:
     sites = summaries()
     predictor = predictor_of(sites)
-    problems = fc.verify(altered(predictor, **{field: CHANGES[field]}), sites)
+    needed = {"format": 2} if field in FORMAT_2 else {}
+    problems = fc.verify(altered(predictor, **{field: CHANGES[field]}, **needed), sites)
     assert problems
     assert all(len(problem.splitlines()) == 1 for problem in problems)
 

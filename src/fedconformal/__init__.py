@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from fedconformal.calibration import Calibration, calibrate
     from fedconformal.certificate import Certificate
     from fedconformal.classifier import FederatedConformalClassifier
-    from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
+    from fedconformal.errors import (
+        ClassCountsWarning,
+        HeavySiteWarning,
+        InfeasibleWarning,
+        InputError,
+        VersionWarning,
+    )
     from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
     from fedconformal.guarantees import (
         PAC,
@@ -38,7 +44,7 @@ _WHERE = {
     "calibration": ("Calibration", "calibrate"),
     "certificate": ("Certificate",),
     "classifier": ("FederatedConformalClassifier",),
-    "errors": ("ClassCountsWarning", "InfeasibleWarning", "InputError"),
+    "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
     "guarantees": (
         "PAC",
@@ -77,6 +83,7 @@ __all__ = [
     "Exchangeable",
     "FederatedConformalClassifier",
     "Guarantee",
+    "HeavySiteWarning",
     "InfeasibleWarning",
     "InputError",
     "Mixture",
@@ -87,6 +94,7 @@ __all__ = [
     "Robust",
     "Score",
     "Summary",
+    "VersionWarning",
     "WorstCase",
     "__version__",
     "calibrate",

@@ -8,20 +8,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from statistics import median
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fedconformal.certificate import Certificate, ClassRecord, SummaryRecord, threshold_json, threshold_text, versions
+from fedconformal.certificate import (
+    Certificate,
+    ClassRecord,
+    HeavySite,
+    SummaryRecord,
+    made_certificate,
+    threshold_json,
+    threshold_text,
+)
 from fedconformal.curve import ClassCurves, PromiseCurve
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import to_classes
 from fedconformal.search import Search
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
 from fedconformal.validation import Floats, Integers, as_alpha
+
+FAR = 10
+"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
+
+UNSEEN = 4096
+"""A certificate by class lists so many classes of which no score was seen, and as many more as were seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +73,24 @@ def calibrate(
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
+    summaries = _checked(summaries)
+    for summary in _one_of_each_origin(summaries):
+        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
+    result = calibrate_again(summaries, alpha=alpha, guarantee=guarantee)
+    warn_of_sites(result.certificate)
+    return result
+
+
+def calibrate_again(
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+) -> Calibration:
+    """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee | ByClass):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     summaries = _checked(summaries)
+    _check_alpha(summaries, wanted)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
     kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
     bound = kept.bind(names, sizes)
@@ -82,7 +111,8 @@ def calibrate(
             InfeasibleWarning,
             stacklevel=2,
         )
-    found = {"target": str(bound.at_least(wanted, sizes)), **_band(bound, wanted, threshold, sizes, summaries)}
+    band = _band(bound, wanted, threshold, sizes, summaries, _sure(summaries))
+    found = {"target": str(bound.at_least(wanted, sizes)), **band}
     certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
     return Calibration(certificate, partial(search.curve, wanted))
 
@@ -93,6 +123,39 @@ def _checked(summaries: Sequence[Summary]) -> list[Summary]:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     return summaries
+
+
+def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
+    return list({id(summary.origin): summary for summary in summaries}.values())
+
+
+def _check_alpha(summaries: Sequence[Summary], alpha: Fraction) -> None:
+    for summary in _one_of_each_origin(summaries):
+        agreed = summary.origin.alpha
+        if agreed is not None and as_alpha(agreed) != alpha:
+            raise InputError(
+                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
+                "calibrate at that alpha, or ask the sites anew"
+            )
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
+    for heavy in certificate.heavy_sites or []:
+        warnings.warn(
+            f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+            "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own",
+            HeavySiteWarning,
+            stacklevel=3,
+        )
+    if quiet := certificate.version_1_sites:
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        warnings.warn(
+            f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not say "
+            "what the others do (classes, precision or calibration), so it is not checked there; update these sites",
+            VersionWarning,
+            stacklevel=3,
+        )
 
 
 def site_names(summaries: Sequence[Summary]) -> list[str]:
@@ -119,11 +182,12 @@ def _by_class(
             raise InputError(f"{summary.label} was not summarised by class; use by_class=True, or --by-class")
         sites.append(summary)
     bound = bound.in_class(sizes)
+    classes, sure = _number_of_classes(sites), _sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
     seen = {label for site in sites for label in site.parts}
     absent: ClassRecord | None = None
-    for label in range(max(site.classes for site in sites)):
+    for label in range(classes):
         if label not in seen and absent is not None:  # there may be very many of them, all alike
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
@@ -133,7 +197,8 @@ def _by_class(
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest([alpha])[0] if search else math.inf
         searches.append(search)
-        records.append(ClassRecord(label=label, scores=sum(of_class), **_band(bound, alpha, threshold, of_class, held)))
+        band = _band(bound, alpha, threshold, of_class, held, sure)
+        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
         absent = absent if search else records[-1]
     if lacking := [record.label for record in records if record.threshold == "inf"]:
         warnings.warn(
@@ -157,6 +222,21 @@ def _by_class(
     )
 
 
+def _number_of_classes(sites: Sequence[ClassSummary]) -> int:
+    """Count the classes: as stated, or up to the largest label; refuse very many that nobody has seen."""
+    last = max(sites, key=lambda site: site.classes)
+    stated = all_joined(site.origin for site in sites).classes
+    classes = last.classes if stated is None else number_of(stated)
+    seen = len({label for site in sites for label in site.parts})
+    if last.classes > classes:
+        raise InputError(f"{last.label} has scores of class {last.classes - 1}, and there are {classes} classes")
+    if classes > 2 * seen + UNSEEN:
+        raise InputError(
+            f"{last.label} names class {classes - 1}, and only {seen} classes have scores; number the classes from 0"
+        )
+    return classes
+
+
 def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
     return [n for site in sites for n in site.sizes_of(label)]
 
@@ -167,7 +247,6 @@ class _Absent:
     points: Floats = np.empty(0)
     reached: Integers = np.empty(0, dtype=np.int64)
     gap = 0
-    certified = True
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Count nothing."""
@@ -175,11 +254,16 @@ class _Absent:
 
 
 def _band(
-    bound: Guarantee, alpha: Fraction, threshold: float, sizes: Sequence[int], held: Sequence[Summary | _Absent]
+    bound: Guarantee,
+    alpha: Fraction,
+    threshold: float,
+    sizes: Sequence[int],
+    held: Sequence[Summary | _Absent],
+    sure: bool,  # noqa: FBT001
 ) -> dict[str, Any]:
     """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
     gaps = [summary.gap for summary in held]
-    if not all(summary.certified for summary in held):  # an estimate promises nothing
+    if not sure:  # an estimate promises nothing
         lowest, highest = Fraction(0), Fraction(1)
     elif threshold == math.inf:
         lowest = highest = Fraction(1)
@@ -204,21 +288,44 @@ def _certificate(
     sizes: Sequence[int],
     found: dict[str, Any],
 ) -> Certificate:
-    origin = summaries[0].origin
-    return Certificate(
-        status="certified" if all(summary.certified for summary in summaries) else "estimated",
-        promise=guarantee.promise(names),
-        assumption=guarantee.assumption,
-        caveat=guarantee.caveat,
+    origin = all_joined(summary.origin for summary in summaries)
+    return made_certificate(
+        guarantee=guarantee,
+        sites=names,
+        origin=origin,
+        status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
-        guarantee=guarantee.to_dict(),
         clients=len(sizes),
         scores=sum(sizes),
-        score=None if origin.score is None else origin.score.to_dict(),
-        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
-        model=origin.model,
-        temperature=origin.temperature,
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        versions=versions(),
+        version_1_sites=_silent_sites(summaries, names) or None,
+        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
         **found,
     )
+
+
+def _sure(summaries: Sequence[Summary]) -> bool:
+    """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
+    return all(summary.certified and not summary.origin.estimated for summary in summaries)
+
+
+def _silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
+
+
+def heavy_sites(guarantee: Guarantee | ByClass, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+    """Name the sites that weigh far more than the others because they claim so many scores.
+
+    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
+    [HeavySite(site='c', share=0.9)]
+    """
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    if kept.sites_apart or len(sizes) < 2:
+        return []
+    total = sum(sizes)
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
+    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from fedconformal._version import __version__
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.summaries import Origin
 from fedconformal.validation import Floats
-
-CONDITIONS = (
-    "The promise is for an alpha fixed beforehand. It says nothing of sites "
-    "that sent no summary or were left out. The upper end holds for distinct scores and sets that may be empty; "
-    "forcing the top label in keeps the lower end only."
-)
+from fedconformal.wording import CONDITIONS, edition_needed
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -52,6 +50,13 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site that weighs far more than the others, because it claims so many scores."""
+
+    site: str
+    share: float
+
+
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that is known of but not in the calibration, and why; the promise does not cover it."""
 
@@ -62,7 +67,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is promised; it states the target and the theorem's band, never the count that came out."""
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 1
     status: Literal["certified", "estimated"]
     promise: str
     assumption: str
@@ -94,6 +99,28 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     left_out: list[LeftOut] | None = None
     """Sites that dropped out or were refused, where an engine knows of them."""
 
+    # Format 2 adds what follows; a certificate that needs none of it is of format 1.
+    edition: int | None = None
+    """Of the wording, if not the first; see wording.py."""
+    labels: int | list[str] | None = None
+    """The number of classes, or their names in order."""
+    precision: Literal["float32"] | None = None
+    """What probabilities are rounded to before they are scored."""
+    calibration: str | None = None
+    """The id of the calibration that all summaries were made for."""
+    expires: str | None = None
+    """The last day of the first summary to expire."""
+    version_1_sites: list[str] | None = None
+    """Sites whose summaries do not say what those of other sites say: classes, precision, calibration."""
+    heavy_sites: list[HeavySite] | None = None
+    """Sites that weigh far more than the others."""
+
+    def __post_init__(self) -> None:
+        """Check that the format is the one that the content needs."""
+        needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
+        if self.format != needed:
+            raise ValueError(f"the certificate is of format {self.format}, its content needs {needed}")
+
     @property
     def limit(self) -> float | Floats:
         """The threshold as a number, or as an array with one for each class."""
@@ -104,15 +131,43 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        for field in ("classes", "privacy", "signatures", "left_out"):
-            if built[field] is None:
-                del built[field]
-        return built
+        return {field: value for field, value in built.items() if value is not None or field not in OPTIONAL}
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
         verb = "hold" if self.status == "certified" else "are estimated to hold"
         return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+
+
+FORMAT_2 = ("edition", "labels", "precision", "calibration", "expires", "version_1_sites", "heavy_sites")
+OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
+"""Fields that are written only if there is something to say."""
+
+
+def made_certificate(
+    *, guarantee: Guarantee | ByClass, sites: Sequence[str], origin: Origin, **found: Any
+) -> Certificate:
+    """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
+    score = origin.score
+    fields = {
+        "promise": guarantee.promise(sites),
+        "assumption": guarantee.assumption,
+        "caveat": guarantee.caveat,
+        "guarantee": guarantee.to_dict(),
+        "score": None if score is None else score.to_dict(),
+        "seed": getattr(score, "random_state", None) if getattr(score, "randomized", False) else None,
+        "model": origin.model,
+        "temperature": origin.temperature,
+        "labels": list(origin.classes) if isinstance(origin.classes, tuple) else origin.classes,
+        "precision": origin.precision,
+        "calibration": origin.calibration,
+        "expires": origin.expires,
+        "versions": versions(),
+        **found,
+    }
+    fields["edition"] = edition_needed(fields, guarantee, sites)
+    fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
+    return Certificate(**fields)
 
 
 def threshold_json(threshold: float | Floats) -> Any:

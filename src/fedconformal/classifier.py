@@ -17,7 +17,7 @@ from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.scores import RAPS, Score
-from fedconformal.summaries import summarize
+from fedconformal.summaries.rows import summarize_rows
 from fedconformal.validation import Booleans, Floats, shown
 
 Site = tuple[ArrayLike, ArrayLike]
@@ -64,13 +64,11 @@ class FederatedConformalClassifier:
         for name, site in named:
             try:
                 rows, labels = site
-                scores = score.evaluate(self._probabilities(rows), labels)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name}
-                if isinstance(self.guarantee, ByClass):
-                    about |= {"labels": labels, "by_class": True}
+                about["by_class"] = isinstance(self.guarantee, ByClass)
                 with warnings.catch_warnings():  # nothing leaves this process
                     warnings.simplefilter("ignore", ClassCountsWarning)
-                    summaries.append(summarize(scores, self.kind, **about))
+                    summaries.append(summarize_rows(self._probabilities(rows), labels, self.kind, **about))
             except (ValueError, TypeError) as error:
                 raise InputError(f"site {name!r}: {error}") from error
         self.predictor_ = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))

@@ -15,3 +15,11 @@ class InfeasibleWarning(UserWarning):
 
 class ClassCountsWarning(UserWarning):
     """What is about to be sent shows how many rows of each class a site has."""
+
+
+class HeavySiteWarning(UserWarning):
+    """A site claims so many scores that it outweighs the others."""
+
+
+class VersionWarning(UserWarning):
+    """Some summaries say less of their scores than others do."""

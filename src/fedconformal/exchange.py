@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +26,8 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.scores import RAPS, Score
-from fedconformal.summaries import Origin, Summary, summarize
+from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.rows import summarize_rows
 from fedconformal.validation import as_alpha, as_temperature, shown, softmax
 
 FORMAT = "fcs1"
@@ -103,16 +105,16 @@ class Question:
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
         """Score a site's rows, and summarise the scores."""
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=self.temperature)
-        more: dict[str, Any] = {"labels": labels, "by_class": True} if self.by_class else {}
-        return summarize(
-            self.score.evaluate(probs, labels),
+        return summarize_rows(
+            probs,
+            labels,
             self.kind,
-            alpha=self.alpha,
             score=self.score,
+            by_class=self.by_class,
+            alpha=self.alpha,
             model=self.model,
             temperature=self.temperature,
             site=site,
-            **more,
         )
 
 
@@ -137,6 +139,8 @@ class Reader:
             difference = self._expected.difference(summary.origin)
             if difference:
                 raise InputError(f"sent scores of something else: {difference}")
+            if replace(summary.origin, classes=None, precision=None) != self._expected:
+                raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
             self._found = summary.origin
         if summary.name != self._kind:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
@@ -157,17 +161,23 @@ class Reader:
 def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     """Say for every sender's summary why it cannot be used, or None: each site is to be in one of them.
 
-    A pool does not speak for a site that answers for itself, so nobody can push another one out.
+    A pool does not speak for a site that answers for itself, so nobody can push another one out. Nor does a site with
+    another number of classes than most stop the calibration of the others.
 
-    >>> from fedconformal import pool
+    >>> from fedconformal import pool, summarize
     >>> a, b, c = (summarize([0.5], site=site) for site in "abc")
     >>> spoken_for([("a", pool([a, b])), ("b", b), ("c", c)])
     ['sent a summary of b, which answers for itself', None, None]
     """
     themselves = {sender for sender, summary in found if sender in summary.sites}
+    stated = Counter(summary.origin.classes for _, summary in found if summary.origin.classes is not None)
+    usual = stated.most_common(1)[0][0] if len(stated) > 1 else None
     seen: set[str] = set()
     reasons: list[str | None] = []
     for sender, summary in found:
+        if usual is not None and summary.origin.classes not in (None, usual):
+            reasons.append(f"has {_text(summary.origin.classes)} classes, most others have {_text(usual)}")
+            continue
         if summary.sites == (sender,) and sender not in seen:  # as nearly all are
             seen.add(sender)
             reasons.append(None)
@@ -182,6 +192,10 @@ def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
             seen.update(summary.sites)
             reasons.append(None)
     return reasons
+
+
+def _text(classes: Any) -> str:
+    return shown(classes) if isinstance(classes, int) else f"the {len(classes)} ({shown(', '.join(classes))})"
 
 
 def reason(error: Exception) -> str:

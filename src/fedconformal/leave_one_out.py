@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.scores import RAPS, Score
-from fedconformal.summaries import Summary, summarize
+from fedconformal.summaries import Summary
+from fedconformal.summaries.rows import summarize_rows
 
 Site = tuple[Any, ArrayLike]
 Predict = Callable[[Any], ArrayLike]
@@ -36,12 +37,12 @@ def leave_one_site_out(
     `sites` holds (X, y) by name. `fit` is a function that takes such a dict of the other sites, trains, and
     returns predict_proba; or a dict of ready-made ones, each trained without the site it is listed under.
 
-    What this promises: `NewClient` is exact for *one* model that saw none of the sites. Here every site has a
-    model of its own, and the one in use afterwards, trained on all sites, is yet another. The scores are those
-    of models trained on one site less, so for models that one site hardly changes the coverage is what is
-    stated, as experience with the jackknife shows; it is not a theorem, and a model that hangs on single sites
-    can break it. For the exact promise, train on some of the sites and calibrate on the others. The
-    certificate names the model "leave-one-site-out" so that the difference stays visible.
+    What this promises: nothing for sure, so a calibration from it is "estimated". `NewClient` is exact for *one*
+    model that saw none of the sites. Here every site has a model of its own, and the one in use afterwards, trained
+    on all sites, is yet another. For models that one site hardly changes, coverage is close to what is stated, as
+    experience with the jackknife shows. No theorem says so: a learner that is good only for an even number of sites
+    covers nothing. For the certified promise, train on some of the sites and calibrate on the others. The certificate
+    names the model "leave-one-site-out".
 
     >>> from fedconformal import LAC, NewClient, calibrate
     >>> sites = {f"site-{k}": ([[k], [k + 1]] * 3, [0, 1] * 3) for k in range(5)}
@@ -62,8 +63,8 @@ def leave_one_site_out(
     for name, (rows, labels) in sites.items():
         predict = fit({other: site for other, site in sites.items() if other != name}) if callable(fit) else fit[name]
         try:
-            scores = score.evaluate(predict(rows), labels)
-            summaries.append(summarize(scores, kind, alpha=alpha, score=score, site=name, model=model))
+            about = {"score": score, "alpha": alpha, "site": name, "model": model, "estimated": True}
+            summaries.append(summarize_rows(predict(rows), labels, kind, **about))
         except InputError as error:
             raise InputError(f"site {name!r}: {error}") from None
     return summaries

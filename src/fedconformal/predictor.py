@@ -25,7 +25,8 @@ from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.guarantees.by_class import described, name_of, to_classes
 from fedconformal.scores import Score
-from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, as_alpha, shown
+from fedconformal.summaries.origin import number_of
+from fedconformal.validation import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha, as_matrix, shown
 
 
 class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,13 +114,38 @@ class Predictor:
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
             return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
         limit = self.threshold(alpha)
-        if isinstance(limit, np.ndarray) and np.ndim(probs) == 2:  # a class that no site has seen is in every set
-            limit = np.append(limit, np.full(max(0, np.shape(probs)[1] - len(limit)), math.inf))
-        return self.score.predict_set(probs, limit, allow_empty=allow_empty)
+        first, *others = self._as_scored(probs)
+        if isinstance(limit, np.ndarray):  # a class that no site has seen is in every set
+            limit = np.append(limit, np.full(max(0, first.shape[1] - len(limit)), math.inf))
+        sets = self.score.predict_set(first, limit, allow_empty=allow_empty)
+        for other in others:
+            sets |= self.score.predict_set(other, limit, allow_empty=True)
+        return sets
 
     def predict_p(self, probs: ArrayLike) -> Floats:
         """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in)."""
-        return self.curve.p_values(self.score.evaluate_all(probs))
+        first, *others = [self.curve.p_values(self.score.evaluate_all(form)) for form in self._as_scored(probs)]
+        for other in others:
+            np.maximum(first, other, out=first)
+        return first
+
+    def _as_scored(self, probs: ArrayLike) -> list[Probabilities]:
+        """Return the probabilities as they were scored at calibration, once their classes are checked.
+
+        Rounded to float32, if the certificate says so. If it says nothing, probabilities in float64 count both as they
+        are and rounded: a label that conforms either way is in the set, so nothing is lost whichever was scored.
+        """
+        matrix = as_matrix(probs, "probabilities")
+        classes = self.certificate.labels
+        if classes is not None and matrix.shape[1] != number_of(classes):
+            raise InputError(
+                f"probabilities: have {matrix.shape[1]} columns, the predictor was calibrated on {number_of(classes)} "
+                "classes; give the columns of the same model"
+            )
+        if matrix.dtype == np.float32:
+            return [matrix]
+        rounded = matrix.astype(np.float32)
+        return [rounded] if self.certificate.precision == "float32" else [matrix, rounded]
 
     def evaluate(
         self,

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from fedconformal._version import __version__
-from fedconformal.calibration import Calibration, calibrate
-from fedconformal.certificate import Certificate, SummaryRecord
+from fedconformal.calibration import Calibration, calibrate_again
+from fedconformal.certificate import FORMAT_2, Certificate, SummaryRecord
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import described
 from fedconformal.predictor import Predictor
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
+from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.base import Summary
+from fedconformal.wording import UNNAMED, WORDING, reworded
 
-WORDING = ("promise", "assumption", "caveat", "conditions")
-"""What another release may say in other words."""
+OF_THE_FILE = {"versions", "left_out", "signatures"}
+"""What the summaries do not give; see `verify`."""
 
 
-def verify(predictor: Predictor, summaries: Sequence[Summary] | Sequence[NoisyHistogram]) -> list[str]:
-    """Return what does not match, in words; an empty list means that the certificate is confirmed.
+def verify(
+    predictor: Predictor,
+    summaries: Sequence[Summary] | Sequence[NoisyHistogram],
+    *,
+    trusted: Mapping[str, str] | None = None,
+    sealed: bool = False,
+) -> list[str]:
+    """Return what does not match or cannot be confirmed, in words; an empty list means that all of it is confirmed.
 
-    A digest detects change, not forgery: whoever can write both files can make them match. Noisy histograms take the
+    Everything in the certificate is recomputed, its sentences too, but for three things. Signatures are checked with
+    the sites' public keys, `trusted`. The sites that were left out follow from nothing that is given: they are
+    confirmed only if the coordinator signed the predictor and that was checked, `sealed`. The versions of the software
+    are what the file says.
+
+    A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
     of, follows from nothing that is kept, so it cannot be confirmed.
 
@@ -64,7 +77,21 @@ def verify(predictor: Predictor, summaries: Sequence[Summary] | Sequence[NoisyHi
         expected = Predictor.of(again, score=predictor.score)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
-    return _differences(predictor, expected)
+    return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
+
+
+def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:
+    """Name what the summaries cannot confirm and nothing else does."""
+    problems = []
+    if trusted is not None:
+        problems += check_signatures(certificate, trusted)
+    elif certificate.signatures is not None and not sealed:
+        problems.append("signatures: not confirmed without the sites' public keys; give them")
+    if certificate.left_out is not None and not sealed:
+        problems.append(
+            "left_out: not confirmed, as it does not follow from the summaries; the coordinator's signature confirms it"
+        )
+    return problems
 
 
 def _again(given: list[Summary | NoisyHistogram], certificate: Certificate) -> Calibration:
@@ -72,7 +99,8 @@ def _again(given: list[Summary | NoisyHistogram], certificate: Certificate) -> C
     noisy = [one for one in given if isinstance(one, NoisyHistogram)]
     if noisy:
         return calibrate_locally(noisy, alpha=certificate.alpha, guarantee=guarantee)
-    return calibrate([one for one in given if isinstance(one, Summary)], alpha=certificate.alpha, guarantee=guarantee)
+    plain = [one for one in given if isinstance(one, Summary)]
+    return calibrate_again(plain, alpha=certificate.alpha, guarantee=guarantee)
 
 
 def _who(record: SummaryRecord) -> str:
@@ -81,15 +109,28 @@ def _who(record: SummaryRecord) -> str:
 
 def _differences(found: Predictor, expected: Predictor) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
-    # Whom an engine left out cannot be told from the summaries that it took; signatures are checked against keys.
-    may_differ = {"versions", "left_out", "signatures"}
-    if stated["versions"].get("fedconformal") != __version__:
-        may_differ |= set(WORDING)
+    try:
+        right |= _as_worded_then(expected.certificate, found.certificate)
+    except InputError as error:
+        return [str(error)]
     problems = [
         f"{field}: the certificate says {stated.get(field)!r:.200}, the summaries give {right.get(field)!r:.200}"
         for field in {**stated, **right}
-        if field not in may_differ and stated.get(field) != right.get(field)
+        if field not in OF_THE_FILE and stated.get(field) != right.get(field)
     ]
     if found.curve.to_dict() != expected.curve.to_dict():
         problems.append("the promise curve is not the one that the summaries give")
     return problems
+
+
+def _as_worded_then(again: Certificate, stated: Certificate) -> dict[str, Any]:
+    """Return what the certificate says in the edition that the stated one names."""
+    sites = [site for record in again.summaries for site in record.sites]
+    editions = UNNAMED if stated.edition is None else (stated.edition,)
+    possible = [reworded(again.to_dict(), described(again.guarantee), sites, edition) for edition in editions]
+    said = {name: getattr(stated, name) for name in WORDING}
+    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": stated.edition}
+    if stated.format == 1:  # which did not know of heavy sites
+        words["heavy_sites"] = None
+    words["format"] = 1 if all(words.get(name, getattr(again, name)) is None for name in FORMAT_2) else 2
+    return words

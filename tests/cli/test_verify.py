@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 import fedconformal as fc
+from fedconformal.certificate import LeftOut
 from tests.cli.command import Command
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
@@ -55,12 +56,32 @@ def test_other_or_missing_summaries_are_named(calibrated: Path, command: Command
     assert "the certified summary of site 'site-2' was not given" in done.out
 
 
-def test_the_wording_of_another_release_is_said_not_to_be_compared(calibrated: Path, command: Command) -> None:
+def test_wording_and_versions_cannot_be_changed_together(calibrated: Path, command: Command) -> None:
     predictor = fc.load("predictor.json")
-    elsewhere = msgspec.structs.replace(predictor.certificate, versions={"fedconformal": "0.0.1"}, promise="for all")
-    replace(predictor, certificate=elsewhere).save("changed.json")
-    done = command.ok("verify", "changed.json", *SUMMARIES)
-    assert "It is of fedconformal 0.0.1: its wording was not compared" in done.out
-    assert command.ok("verify", "changed.json", *SUMMARIES, "--json").json["wording_compared"] is False
-    assert "wording" not in command.ok("verify", "predictor.json", *SUMMARIES).out
-    assert command.ok("verify", "predictor.json", *SUMMARIES, "--json").json["wording_compared"] is True
+    for versions in ({"fedconformal": "0.0.1"}, predictor.certificate.versions):
+        elsewhere = msgspec.structs.replace(predictor.certificate, versions=versions, promise="for all")
+        replace(predictor, certificate=elsewhere).save("changed.json")
+        done = command("verify", "changed.json", *SUMMARIES)
+        assert done.code == 1
+        assert "promise: the certificate says 'for all'" in done.out
+
+
+def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Path, command: Command) -> None:
+    predictor = fc.load("predictor.json")
+    invented = [LeftOut(site="nobody", reason="none")]
+    elsewhere = msgspec.structs.replace(predictor.certificate, left_out=invented)
+    replace(predictor, certificate=elsewhere).save("left.json")
+    done = command("verify", "left.json", *SUMMARIES)
+    assert done.code == 1
+    assert "left_out: not confirmed" in done.out
+    key = command.ok("sign", "left.json", "--key", "c.key", "--new-key", "--json").json["public_key"]
+    assert "confirmed" in command.ok("verify", "left.json", *SUMMARIES, "--coordinator", key).out
+    other = command.ok("sign", "predictor.json", "--key", "d.key", "--new-key", "--json").json["public_key"]
+    for wrong in (other, "zz", ""):
+        done = command("verify", "left.json", *SUMMARIES, "--coordinator", wrong)
+        assert done.code == 1
+        assert "left.json.sig is not the signature of this coordinator" in done.out
+    Path("left.json").write_bytes(Path("left.json").read_bytes() + b"\n")  # one byte more than was signed
+    assert command("verify", "left.json", *SUMMARIES, "--coordinator", key).code == 1
+    Path("left.json.sig").unlink()
+    assert command("verify", "left.json", *SUMMARIES, "--coordinator", key).code == 2

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
 from fedconformal.certificate import Certificate, SignatureRecord
-from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
+from fedconformal.privacy import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
+from fedconformal.privacy.signatures import Seal
 from tests.contracts.tools import refused
 
 KEYS = {name: new_key() for name in "ab"}
 TRUSTED = {name: public_key(key) for name, key in KEYS.items()}
-SITES = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "ab"]
+ABOUT: dict[str, Any] = {"score": fc.LAC(), "alpha": 0.1, "model": "m", "calibration": "june", "expires": "2999-01-31"}
+SITES = [fc.summarize([i / 20 for i in range(20)], site=name, **ABOUT) for name in "ab"]
 
 
 def made() -> tuple[Certificate, list[SignatureRecord]]:
@@ -38,7 +42,10 @@ def test_a_signed_predictor_is_still_verified() -> None:
     named = fc.Predictor(
         score=predictor.score, certificate=signed(certificate, records, TRUSTED), curve=predictor.curve
     )
-    assert fc.verify(named, SITES) == []
+    assert fc.verify(named, SITES, trusted=TRUSTED) == []
+    assert fc.verify(named, SITES, sealed=True) == []
+    assert "signatures: not confirmed" in fc.verify(named, SITES)[0]
+    assert "no key is trusted for site 'b'" in fc.verify(named, SITES, trusted={"a": TRUSTED["a"]})[0]  # revoked
     assert fc.Predictor.from_bytes(named.to_bytes()).certificate == named.certificate
 
 
@@ -72,10 +79,72 @@ def test_keys_must_be_trusted_and_sites_named() -> None:
     certificate, records = made()
     with refused("no key is trusted for site 'b'"):
         signed(certificate, records, {"a": TRUSTED["a"]})
-    for summary in (fc.pool(SITES), fc.summarize([0.1])):
+    for summary in (fc.pool(SITES), fc.summarize([0.1], alpha=0.1, calibration="june")):
         with refused("only the summary of one named site can be signed"):
             sign(summary, KEYS["a"])
     with refused("a private key has 32 bytes, not 3"):
         sign(SITES[0], b"abc")
     unnamed = fc.calibrate([fc.pool(SITES)]).certificate
     assert "not signed" in check_signatures(unnamed, TRUSTED)[0]
+
+
+def test_a_summary_of_an_earlier_calibration_does_not_pass() -> None:
+    """January's summaries, signed in January, sent again in June."""
+    january = [fc.summarize([i / 20 for i in range(20)], site=n, **{**ABOUT, "calibration": "january"}) for n in "ab"]
+    old = [sign(site, KEYS[site.sites[0]]) for site in january]
+    certificate = fc.calibrate(SITES).certificate
+    with refused("is not one of its summary"):
+        signed(certificate, old, TRUSTED)
+    with refused("calibration june against january"):
+        fc.calibrate([SITES[0], january[1]])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"calibration": "july"}, {"model": "m2"}, {"alpha": 0.2}, {"expires": "2999-02-01"}], ids=str
+)
+def test_everything_that_is_named_is_signed(changed: dict[str, Any]) -> None:
+    certificate, records = made()
+    named = signed(certificate, records, TRUSTED)
+    assert check_signatures(msgspec.structs.replace(named, **changed), TRUSTED)
+
+
+def test_what_names_no_calibration_is_neither_signed_nor_accepted() -> None:
+    plain = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC(), model="m") for name in "ab"]
+    with refused("does not say which calibration it is for"):
+        sign(plain[0], KEYS["a"])
+    with refused("do not say which calibration they are for"):
+        signed(fc.calibrate(plain).certificate, made()[1], TRUSTED)
+    with pytest.warns(fc.VersionWarning):
+        mixed = fc.calibrate([SITES[0], plain[1]]).certificate
+    with refused("the summary of site 'b' does not say which calibration it is for"):
+        signed(mixed, made()[1], TRUSTED)
+
+
+def test_signatures_of_version_1_are_still_checked() -> None:
+    """Certificates of the first release hold signatures that name no calibration."""
+    plain = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "ab"]
+    certificate = fc.calibrate(plain).certificate
+    records = []
+    for site in plain:
+        key = Ed25519PrivateKey.from_private_bytes(KEYS[site.sites[0]])
+        signature = key.sign(b"fedconformal summary " + site.digest().encode()).hex()
+        records.append(SignatureRecord(site=site.sites[0], key=TRUSTED[site.sites[0]], signature=signature))
+    old = msgspec.structs.replace(certificate, signatures=records)
+    assert check_signatures(old, TRUSTED) == []
+    assert check_signatures(msgspec.structs.replace(old, signatures=records[::-1][:1] * 2), TRUSTED)
+
+
+def test_the_seal_of_a_predictor() -> None:
+    data = fc.Predictor.of(fc.calibrate(SITES)).to_bytes()
+    found = seal(data, KEYS["a"])
+    assert is_sealed(data, found, TRUSTED["a"])
+    assert not is_sealed(data, found, TRUSTED["b"])
+    assert not is_sealed(data, msgspec.structs.replace(found, signature="zz"), TRUSTED["a"])
+    assert not is_sealed(data + b" ", found, TRUSTED["a"])
+    # A signature of a summary is not one of a predictor, should their digests ever be equal.
+    assert not is_sealed(data, Seal(key=TRUSTED["a"], signature=made()[1][0].signature), TRUSTED["a"])
+
+
+def test_ids_are_new() -> None:
+    assert len({new_id() for _ in range(100)}) == 100
+    fc.summarize([0.1], alpha=0.1, calibration=new_id())

@@ -107,7 +107,7 @@ def test_threads_leave_the_garbage_collector_as_it_was() -> None:
 
 def test_no_ranks_are_worked_out_and_remembered_for_a_short_message() -> None:
     sound = fc.summarize(np.arange(1000.0), site="a").to_bytes()
-    (message,) = wire.unpack(wire.bodies([sound], sound[:5]), RankMessage)
+    ((message,), _) = wire.unpack(wire.bodies([sound], sound[:5]), RankMessage, sound[3])
     before = scheduled_ranks.cache_info().currsize
     for n in (5000, 5001, 5002):
         sent = wire.pack("R", msgspec.structs.replace(message, sizes=(n,), values=bytes(8)))

@@ -14,7 +14,13 @@ from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, s
 from fedconformal.cli.console import logger, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
-from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
+from fedconformal.errors import (
+    ClassCountsWarning,
+    HeavySiteWarning,
+    InfeasibleWarning,
+    InputError,
+    VersionWarning,
+)
 
 app = typer.Typer(
     name="fedconformal",
@@ -61,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logger.handlers = [handler]
     with warnings.catch_warnings():
-        for kind in (InfeasibleWarning, ClassCountsWarning):
+        for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):
             warnings.simplefilter("always", kind)
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)

@@ -23,10 +23,19 @@ from fedconformal.cli.differential import (
 from fedconformal.cli.inputs import Alpha, Json, check_ending, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
-from fedconformal.cli.sign import Trusted, with_signatures
+from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, with_signatures
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
+from fedconformal.privacy import signatures
+from fedconformal.validation import as_name
+
+
+def _show_new_id(wanted: bool) -> None:
+    if wanted:
+        typer.echo(signatures.new_id())
+        raise typer.Exit
+
 
 NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
 
@@ -57,6 +66,13 @@ def calibrate(
     epsilon: Epsilon = None,
     ledger: BudgetFile = None,
     signed: Trusted = None,
+    calibration: CalibrationId = None,
+    new_id: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option(
+            "--new-id", callback=_show_new_id, is_eager=True, help="Print the id of a new calibration, for all sites."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
@@ -72,7 +88,13 @@ def calibrate(
     hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
+    if signed is not None and calibration is None:
+        raise InputError("--signed needs --calibration ID, or old summaries pass again; calibrate --new-id makes one")
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
+    if calibration is not None:
+        if privacy is PrivacyMode.local:
+            raise InputError("--calibration does not go with --privacy local, whose files name no calibration")
+        check_calibration(received, summaries, as_name(calibration, "calibration id"))
     if privacy is PrivacyMode.local:
         result = release_locally(summaries, alpha, wanted, epsilon, ledger)
     elif privacy is PrivacyMode.dp:
@@ -102,7 +124,7 @@ def calibrate(
     if certificate.privacy is not None:
         say(describe_privacy(certificate.privacy))
     if signed is not None:
-        say(f"Every summary is signed by its site, with the key in {signed}.")
+        say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
     if hostile is not None:
         describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")

@@ -1,4 +1,4 @@
-"""fedconformal sign: at a site, sign a summary, so that the certificate shows who sent it."""
+"""fedconformal sign: at a site, sign a summary, so that the certificate shows who sent it; or a predictor."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, write_bytes
+from fedconformal.predictor import Predictor
 from fedconformal.privacy import signatures
 from fedconformal.summaries.base import Summary
 
@@ -26,32 +27,44 @@ Trusted = Annotated[
     Path | None,
     typer.Option("--signed", metavar="KEYS", help='The sites\' public keys, {"site": "hex"} (.json); all must sign.'),
 ]
+CalibrationId = Annotated[
+    str | None,
+    typer.Option("--calibration", metavar="ID", help="The id of this calibration (calibrate --new-id makes one)."),
+]
 
 
 def sign(
-    summary: Annotated[Path, typer.Argument(help="The site's own summary (.fcs).")],
-    key: Annotated[Path, typer.Option(help="The site's private key; never send it.")],
+    file: Annotated[Path, typer.Argument(help="A site's own summary (.fcs), or the coordinator's predictor (.json).")],
+    key: Annotated[Path, typer.Option(help="The private key; never send it.")],
     new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
     json: Json = False,
 ) -> None:
-    """Sign a summary; the signature is written beside it, as SUMMARY.sig."""
-    data = read_bytes(summary)
-    with naming(summary):
-        found = Summary.from_bytes(data)
+    """Sign a summary, as its site, or a predictor, as its coordinator; the signature is written beside, as FILE.sig."""
+    data = read_bytes(file)
+    with naming(file):
+        found = None if file.suffix == ".json" else Summary.from_bytes(data)
+        if found is None:
+            Predictor.from_bytes(data)
+        elif found.origin.calibration is None:
+            raise InputError(
+                "does not say which calibration it is for, so a signature would pass in any later one; "
+                "summarise again with --calibration ID, which the coordinator makes with calibrate --new-id"
+            )
     if new_key:
         _make_key(key)
     with naming(key):
         private = read_bytes(key)
         public = signatures.public_key(private)
-    with naming(summary):
-        record = signatures.sign(found, private)
-    output = beside(summary)
+    with naming(file):
+        record = signatures.seal(data, private) if found is None else signatures.sign(found, private)
+    output = beside(file)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
+    who = record.site if isinstance(record, SignatureRecord) else "coordinator"
     if json:
-        print_json({"signature": str(output), "site": record.site, "public_key": public})
+        print_json({"signature": str(output), "site": None if found is None else who, "public_key": public})
         return
-    say(f"wrote {output}: send it along with {summary}")
-    say(f"public key of {record.site!r}: {public}")
+    say(f"wrote {output}: send it along with {file}")
+    say(f"public key of {who!r}: {public}")
 
 
 def _make_key(path: Path) -> None:
@@ -64,9 +77,9 @@ def _make_key(path: Path) -> None:
         os.umask(mask)
 
 
-def beside(summary: Path) -> Path:
-    """Return where the signature of a summary lies."""
-    return summary.with_name(summary.name + ".sig")
+def beside(file: Path) -> Path:
+    """Return where the signature of a file is."""
+    return file.with_name(file.name + ".sig")
 
 
 def read_trusted(path: Path) -> dict[str, str]:
@@ -75,8 +88,24 @@ def read_trusted(path: Path) -> dict[str, str]:
         return _decode(read_bytes(path), dict[str, str], "public keys by site")
 
 
+def is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
+    """Whether the signature beside the predictor is the coordinator's, of these bytes."""
+    path = beside(predictor)
+    with naming(path):
+        return signatures.is_sealed(data, _decode(read_bytes(path), signatures.Seal, "a signature"), coordinator)
+
+
+def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wanted: str) -> None:
+    """Refuse summaries that were made for another calibration, or for any."""
+    for summary, path in zip(summaries, paths, strict=True):
+        if summary.origin.calibration != wanted:
+            stated = summary.origin.calibration
+            made = "names no calibration" if stated is None else f"was made for the calibration {stated}"
+            raise InputError(f"{path}: {made}, not for {wanted}; ask the site to summarise with --calibration {wanted}")
+
+
 def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Path) -> Calibration:
-    """Check the signatures that lie beside the summaries, and put them into the certificate."""
+    """Check the signatures beside the summaries, and put them into the certificate."""
     if result.certificate.privacy is not None:
         raise InputError("--signed does not go with --privacy, which withholds what was signed")
     records = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,12 +26,13 @@ from fedconformal.cli.inputs import (
     read_probabilities,
     read_run,
 )
+from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.files import write_bytes
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import Score
 from fedconformal.summaries import Origin, Summary
-from fedconformal.summaries import summarize as summarize_scores
+from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 from fedconformal.validation import Floats, Integers, Probabilities, as_labels
 
@@ -66,6 +68,10 @@ def summarize(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
+    calibration: CalibrationId = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DAY", help="The last day to use this summary, such as 2027-06-30.")
+    ] = None,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
@@ -79,7 +85,14 @@ def summarize(
     """Score a site's calibration rows and write a summary of the scores."""
     given = {"penalty": penalty, "free_ranks": free_ranks, "randomized": randomized, "random_state": random_state}
     function = _score(score, {name: value for name, value in given.items() if value is not None})
-    about: dict[str, Any] = {"kind": kind, "alpha": alpha, "score": function, "model": model}
+    about: dict[str, Any] = {
+        "kind": kind,
+        "alpha": alpha,
+        "score": function,
+        "model": model,
+        "calibration": calibration,
+        "expires": expires,
+    }
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
     about["by_class"] = by_class
     noise = local_noise(privacy, epsilon, grid, ledger)
@@ -125,24 +138,29 @@ def summarize(
 def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, Any], site: str) -> Summary:
     if not len(rows):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
-    scores = about["score"].evaluate(rows, labels)
-    return summarize_scores(scores, site=site, labels=labels if about.get("by_class") else None, **about)
+    return summarize_rows(rows, labels, site=site, **about)
 
 
 def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
-    origin = Origin(score=about["score"], model=about["model"], temperature=about["temperature"])
-
     passes = count(1)
+    said: dict[str, Any] = {}
 
     def read() -> Iterator[Floats]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
             rows = read_probabilities(file, source, about["temperature"])
             if len(rows):
-                yield about["score"].evaluate(rows, read_labels(file, rows))
+                scores, found = score_rows(rows, read_labels(file, rows), about["score"])
+                if said and said != found:
+                    raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
+                said.update(found)
+                yield scores
 
-    return summarize_stream(read, alpha=about["alpha"], sites=(site,), origin=origin)
+    summary = summarize_stream(read, alpha=about["alpha"], sites=(site,))
+    more = {name: about[name] for name in ("model", "temperature", "calibration", "expires")}
+    agreed = None if about["calibration"] is None else about["alpha"]
+    return replace(summary, origin=Origin(**said, **more, alpha=agreed))
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from fedconformal._version import __version__
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
-from fedconformal.cli.sign import Trusted, read_trusted
+from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
 from fedconformal.errors import AlteredError
 from fedconformal.files import naming, read_bytes
-from fedconformal.predictor import Predictor, load
-from fedconformal.privacy.signatures import check_signatures
+from fedconformal.predictor import Predictor
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
 
@@ -24,30 +22,32 @@ def verify(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     summaries: Annotated[list[Path], typer.Argument(help="The .fcs or .fcn files it was made from, in any order.")],
     signed: Trusted = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The coordinator's public key; its signature is read from PREDICTOR.sig."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute the certificate from the summaries; exit code 1 if anything differs."""
-    problems = _problems(predictor, summaries)
-    if signed is not None and not problems:
-        problems = check_signatures(load(predictor).certificate, read_trusted(signed))
-    made_by = None if problems else load(predictor).certificate.versions.get("fedconformal")
-    compared = made_by == __version__
+    """Recompute the certificate from the summaries; exit code 1 if anything differs or cannot be confirmed."""
+    data = read_bytes(predictor)
+    sealed = coordinator is not None and is_signed_by(predictor, data, coordinator)
+    problems = _problems(predictor, data, summaries, None if signed is None else read_trusted(signed), sealed=sealed)
+    if coordinator is not None and not sealed:
+        problems.append(f"{beside(predictor)} is not the signature of this coordinator for this predictor")
     if json:
-        found = {"confirmed": not problems, "problems": problems, "wording_compared": compared}
-        print_json({"predictor": str(predictor), **found})
+        print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
     elif problems:
         for problem in problems:
             say(f"{predictor}: {problem}")
     else:
         say(f"{predictor}: confirmed from {len(summaries)} summaries")
-        if not compared:
-            say(f"It is of fedconformal {made_by}: its wording was not compared; the numbers are what counts.")
     if problems:
         raise typer.Exit(1)
 
 
-def _problems(path: Path, summaries: list[Path]) -> list[str]:
-    data = read_bytes(path)
+def _problems(
+    path: Path, data: bytes, summaries: list[Path], trusted: dict[str, str] | None, *, sealed: bool
+) -> list[str]:
     noisy = bool(summaries) and read_bytes(summaries[0])[: len(NOISY)] == NOISY
     given = read_noisy(summaries) if noisy else read_summaries(summaries)
     try:
@@ -55,7 +55,7 @@ def _problems(path: Path, summaries: list[Path]) -> list[str]:
             found = Predictor.from_bytes(data)
     except AlteredError as error:
         return [str(error).removeprefix(f"{path}: ")]
-    problems = verify_predictor(found, given)
+    problems = verify_predictor(found, given, trusted=trusted, sealed=sealed)
     if not problems and found.to_bytes() != data:
         problems.append("the file was reformatted: it says the same, but not in the same bytes")
     return problems

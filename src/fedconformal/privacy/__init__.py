@@ -4,7 +4,7 @@ from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.screening import Screened, screen
-from fedconformal.privacy.signatures import check_signatures, new_key, public_key, sign, signed
+from fedconformal.privacy.signatures import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
 from fedconformal.privacy.sums import Sums, calibrate_by_sums
 
 __all__ = [
@@ -16,11 +16,14 @@ __all__ = [
     "calibrate_locally",
     "calibrate_privately",
     "check_signatures",
+    "is_sealed",
+    "new_id",
     "new_key",
     "noisy_histogram",
     "public_key",
     "read_ledger",
     "screen",
+    "seal",
     "sign",
     "signed",
     "write_ledger",

@@ -31,6 +31,7 @@ from fedconformal.guarantees.base import Counts, as_decimal
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.origin import all_joined
 from fedconformal.validation import Floats, Integers, as_alpha, rising, shown
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
@@ -185,7 +186,7 @@ def calibrate_privately(
         names=site_names(summaries),
         # A digest of the rows would be a release of its own.
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
-        origin=summaries[0].origin,
+        origin=all_joined(summary.origin for summary in summaries),
     )
 
 

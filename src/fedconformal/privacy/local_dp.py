@@ -26,7 +26,8 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
-from fedconformal.summaries.base import Origin, described_score, score_from
+from fedconformal.summaries import Origin
+from fedconformal.summaries.base import described_score, score_from
 from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
 from fedconformal.validation import as_alpha, as_name, as_scores
 

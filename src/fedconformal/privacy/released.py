@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fedconformal.calibration import Calibration
-from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.calibration import Calibration, heavy_sites, warn_of_sites
+from fedconformal.certificate import SummaryRecord, made_certificate, threshold_json
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.one_step import one_step
-from fedconformal.summaries.base import Origin
+from fedconformal.summaries import Origin
 from fedconformal.validation import Floats
 
 OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
@@ -62,13 +62,14 @@ def released(
 ) -> Calibration:
     """Write the certificate; its promise curve has one step."""
     sizes = [n for record in records for n in record.sizes]
-    certificate = Certificate(
-        status="certified",
+    certificate = made_certificate(
+        guarantee=guarantee,
+        sites=names,
+        origin=origin,
+        status="estimated" if origin.estimated else "certified",
         promise=guarantee.promise(names) + ", and over the noise of the release",
-        assumption=guarantee.assumption,
         caveat=guarantee.caveat + caveat,
         alpha=float(alpha),
-        guarantee=guarantee.to_dict(),
         threshold=threshold_json(threshold),
         target=str(1 - alpha),
         rank=None,
@@ -76,16 +77,13 @@ def released(
         clients=len(sizes),
         scores=sum(sizes),
         slack=1.0,
-        coverage_at_least=float(claim.promised),
+        coverage_at_least=0.0 if origin.estimated else float(claim.promised),
         coverage_at_most=1.0,
-        score=None if origin.score is None else origin.score.to_dict(),
-        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
-        model=origin.model,
-        temperature=origin.temperature,
         summaries=list(records),
-        versions=versions(),
+        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
         privacy=claim.to_dict(),
     )
+    warn_of_sites(certificate)
     return Calibration(certificate, lambda: one_step(threshold, claim.promised))
 
 

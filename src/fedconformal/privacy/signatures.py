@@ -1,12 +1,16 @@
-"""Who sent what: each site signs its summary with a key of its own (Ed25519), and the certificate shows it.
+"""Who sent what, and what for: each site signs its summary with a key of its own (Ed25519).
 
-What is signed is the SHA-256 of the summary's bytes, which the certificate lists. So whoever has the certificate and
-the sites' public keys can check who sent what, without the summaries. A signature says whose a summary is, not that
-it is true.
+What is signed is the SHA-256 of the summary's bytes together with the site, the id of the calibration, the model, alpha
+and the day of expiry. All of these are in the certificate, so with it and the sites' public keys anybody can check who
+sent what, without the summaries; and a summary that was signed for one calibration does not pass in another. The
+coordinator may sign the predictor. A signature says whose a file is, not that it is true.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +25,23 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PURPOSE = b"fedconformal summary "
-"""Signed along, so that a signature for something else can never pass for one of a summary."""
+"""Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
+no calibration: such signatures are still checked in certificates that have them, and no longer made."""
+
+PURPOSE_2 = b"fedconformal summary 2 "
+SEAL = b"fedconformal predictor "
+
+
+class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The coordinator's public key, and its signature of a predictor, both in hexadecimal digits."""
+
+    key: str
+    signature: str
+
+
+def new_id() -> str:
+    """Make the id of a calibration, which nobody can guess; the coordinator makes it and gives it to every site."""
+    return secrets.token_hex(16)
 
 
 def new_key() -> bytes:
@@ -41,18 +61,62 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
 
     >>> from fedconformal import summarize
     >>> key = new_key()
-    >>> record = sign(summarize([0.1, 0.2], site="clinic-a"), key)
+    >>> record = sign(summarize([0.1, 0.2], site="clinic-a", alpha=0.1, calibration=new_id()), key)
     >>> record.site, record.key == public_key(key)
     ('clinic-a', True)
     """
     if len(summary.sites) != 1:
-        raise InputError("only the summary of one named site can be signed; name it with --site")
-    signature = _private(private).sign(PURPOSE + summary.digest().encode())
+        raise InputError("only the summary of one named site can be signed; name it when you summarise")
+    origin = summary.origin
+    if origin.calibration is None or origin.alpha is None:
+        raise InputError(
+            "the summary does not say which calibration it is for, so a signature would pass in any later one; "
+            "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
+        )
+    what = _what(
+        summary.sites[0], summary.digest(), origin.calibration, origin.model, float(origin.alpha), origin.expires
+    )
+    signature = _private(private).sign(what)
     return SignatureRecord(site=summary.sites[0], key=public_key(private), signature=signature.hex())
+
+
+def seal(predictor: bytes, private: bytes) -> Seal:
+    """Sign the bytes of a predictor, as its coordinator.
+
+    >>> key = new_key()
+    >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
+    (True, False)
+    """
+    return Seal(key=public_key(private), signature=_private(private).sign(_sealed(predictor)).hex())
+
+
+def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
+    """Whether the coordinator with this public key signed these bytes of a predictor."""
+    return found.key == coordinator and _valid(found.key, found.signature, _sealed(predictor))
+
+
+def _sealed(predictor: bytes) -> bytes:
+    return SEAL + hashlib.sha256(predictor).hexdigest().encode()
+
+
+def _what(
+    site: str, digest: str, calibration: str | None, model: str | None, alpha: float, expires: str | None
+) -> bytes:
+    """Return what a site signs."""
+    if calibration is None:
+        return PURPOSE + digest.encode()
+    return PURPOSE_2 + json.dumps([site, digest, calibration, model, alpha, expires]).encode()
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
     """Put signatures into a certificate; every site must have signed, with the key that is trusted for it."""
+    if certificate.calibration is None:
+        raise InputError(
+            "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
+            "(calibrate --new-id) and summarise for it"
+        )
+    for site in certificate.version_1_sites or []:
+        raise InputError(f"the summary of site {site!r} does not say which calibration it is for")
     found = msgspec.structs.replace(certificate, signatures=sorted(signatures, key=lambda record: record.site))
     problems = check_signatures(found, trusted)
     if problems:
@@ -72,20 +136,24 @@ def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> li
             problems.append(f"no key is trusted for site {name!r}")
         elif records[name].key != trusted[name]:
             problems.append(f"site {name!r} signed with another key than the one that is trusted")
-        elif not _valid(records[name], summary.sha256):
+        elif not _valid(records[name].key, records[name].signature, _named(name, summary.sha256, certificate)):
             problems.append(f"the signature of site {name!r} is not one of its summary")
     if len(records) != len(certificate.signatures or []) or len(records) > len(certificate.summaries):
         problems.append("there are more signatures than summaries")
     return problems
 
 
-def _valid(record: SignatureRecord, digest: str) -> bool:
+def _named(site: str, digest: str, certificate: Certificate) -> bytes:
+    about = certificate
+    return _what(site, digest, about.calibration, about.model, about.alpha, about.expires)
+
+
+def _valid(key: str, signature: str, what: bytes) -> bool:
     with needing("secure"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(record.key))
-        key.verify(bytes.fromhex(record.signature), PURPOSE + digest.encode())
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), what)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -14,8 +14,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fedconformal.calibration import Calibration
-from fedconformal.certificate import Certificate, SummaryRecord, threshold_json, versions
+from fedconformal.calibration import Calibration, heavy_sites, warn_of_sites
+from fedconformal.certificate import SummaryRecord, made_certificate, threshold_json
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy import sums_coordinator as middle
@@ -27,7 +27,7 @@ from fedconformal.privacy.radix import BYTES
 from fedconformal.privacy.released import released, warn_of_too_few
 from fedconformal.privacy.session import Session
 from fedconformal.privacy.sums_reading import Coordinator, seated
-from fedconformal.summaries.base import Origin
+from fedconformal.summaries import Origin
 
 HIDDEN = (
     " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
@@ -156,13 +156,13 @@ def certified(coordinator: Coordinator) -> Calibration:
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
-    certificate = Certificate(
+    certificate = made_certificate(
+        guarantee=bound,
+        sites=session.names,
+        origin=origin,
         status="certified",
-        promise=bound.promise(session.names),
-        assumption=bound.assumption,
         caveat=bound.caveat + (HIDDEN if rounds.alike else APART) + dropped,
         alpha=float(alpha),
-        guarantee=bound.to_dict(),
         threshold=threshold_json(threshold),
         target=str(bound.at_least(alpha, sizes)),
         rank=rank,
@@ -172,16 +172,13 @@ def certified(coordinator: Coordinator) -> Calibration:
         slack=0.0 if whole else 1.0,
         coverage_at_least=float(lowest),
         coverage_at_most=float(highest),
-        score=None if origin.score is None else origin.score.to_dict(),
-        seed=getattr(origin.score, "random_state", None) if getattr(origin.score, "randomized", False) else None,
-        model=origin.model,
-        temperature=origin.temperature,
         summaries=records,
-        versions=versions(),
+        heavy_sites=heavy_sites(bound, session.names, sizes) or None,
         privacy={
             **played,
             "claim": "the coordinator saw the name and number of scores of every site, and of the scores only "
             + ("sums" if rounds.alike else "weighted sums, which it may be able to take apart"),
         },
     )
+    warn_of_sites(certificate)
     return Calibration(certificate, lambda: one_step(threshold, lowest))

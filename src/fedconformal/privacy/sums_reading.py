@@ -13,7 +13,8 @@ from fedconformal.privacy import masks
 from fedconformal.privacy.messages import Answer, Deposit, Invite, Join, Reveal, Shares, unpack
 from fedconformal.privacy.radix import Search
 from fedconformal.privacy.session import Session
-from fedconformal.summaries.base import Origin, score_from
+from fedconformal.summaries import Origin
+from fedconformal.summaries.base import score_from
 from fedconformal.validation import as_name
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from fedconformal.privacy.messages import (
 )
 from fedconformal.privacy.radix import Counted, Rounds, Search
 from fedconformal.privacy.session import Session, entered, guarantee_of
-from fedconformal.summaries.base import Origin, described_score
+from fedconformal.summaries import Origin
+from fedconformal.summaries.base import described_score
 from fedconformal.validation import as_name, as_scores
 
 if TYPE_CHECKING:

@@ -22,44 +22,18 @@ from fedconformal.errors import InputError
 from fedconformal.files import naming
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
-from fedconformal.validation import Floats, Integers, as_name, as_temperature
+from fedconformal.summaries.origin import UNKNOWN, Origin
+from fedconformal.validation import Floats, Integers, as_name
 
 BATCH = 1024
 BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
 
+REMEMBERED = 4096
+"""Up to so many bytes, what many sites say of their scores is read once."""
+
 OBJECTS = 50
 """At most about so many are made while one message is read, also by an engine that hands it over."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """What scores were made from; summaries go together only when this is the same.
-
-    >>> Origin(temperature=1.5).difference(Origin(temperature=2.0))
-    'temperature 1.5 against 2.0'
-    """
-
-    score: Score | None = None
-    model: str | None = None
-    temperature: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check the parts."""
-        if self.score is not None and not isinstance(self.score, Score):
-            raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
-        if self.model is not None:
-            object.__setattr__(self, "model", as_name(self.model, "model fingerprint"))
-        if self.temperature is not None:
-            object.__setattr__(self, "temperature", as_temperature(self.temperature))
-
-    def difference(self, other: Origin) -> str | None:
-        """Name the first thing that differs, or None."""
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            if mine != theirs:
-                return f"{field.name} {mine} against {theirs}"
-        return None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +51,7 @@ class Summary(ABC):
 
     sizes: tuple[int, ...]
     sites: tuple[str, ...] = ()
-    origin: Origin = Origin()
+    origin: Origin = UNKNOWN
 
     @classmethod
     @abstractmethod
@@ -177,7 +151,7 @@ class Summary(ABC):
             "model": origin.model,
             "temperature": origin.temperature,
         }
-        return wire.pack(self.letter, self.to_message(header))
+        return wire.pack(self.letter, self.to_message(header), origin.about)
 
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
@@ -228,20 +202,29 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
     if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or [summary.label for summary in summaries]
+    _check_origins(summaries, names)
     seen: dict[str, str] = {}
     for summary, name in zip(summaries, names, strict=True):
-        difference = summaries[0].origin.difference(summary.origin)
-        if difference:
-            raise InputError(
-                f"{names[0]} and {name} do not go together: {difference}; "
-                "summarise all sites with the same score, model and temperature"
-            )
         for site in summary.sites:
             if site in seen:
                 raise InputError(
                     f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, with --site"
                 )
             seen[site] = name
+
+
+def _check_origins(summaries: Sequence[Summary], names: Sequence[str]) -> None:
+    first = {id(summary.origin): i for i, summary in reversed(list(enumerate(summaries)))}
+    together = summaries[0].origin
+    for i in sorted(first.values()):
+        found = summaries[i].origin
+        if difference := together.difference(found):
+            other = next(k for k in first.values() if (difference := summaries[k].origin.difference(found)))
+            raise InputError(
+                f"{names[other]} and {names[i]} do not go together: {difference}; "
+                "summarise all sites with the same score, model, temperature and classes"
+            )
+        together = together.joined(found)
 
 
 def pool(summaries: Sequence[Summary]) -> Summary:
@@ -259,6 +242,8 @@ def pool(summaries: Sequence[Summary]) -> Summary:
     kind = type(summaries[0])
     if any(type(summary) is not kind for summary in summaries):
         raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
+    if any(summary.origin != summaries[0].origin for summary in summaries):
+        raise InputError("only summaries that say the same of their scores pool; summarise all sites with one release")
     return kind.merge(
         summaries,
         sizes=tuple(size for summary in summaries for size in summary.sizes),
@@ -323,8 +308,8 @@ def _decoded(batch: list[bytes]) -> list[Summary]:
 def _decoded_alike(batch: list[bytes], start: bytes) -> list[Summary]:
     bodies = wire.bodies(batch, start)
     cls = _kind(chr(start[wire.LETTER]))
-    messages = wire.unpack(bodies, cls.message)
-    origins = _origins(messages)
+    messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
+    origins = _origins(messages, abouts)
     found: list[Summary] = []
     for data, message, origin, sound in zip(
         batch, messages, origins, cls.from_messages(messages, origins), strict=True
@@ -339,13 +324,21 @@ def _decoded_alike(batch: list[bytes], start: bytes) -> list[Summary]:
     return found
 
 
-def _origins(messages: Sequence[wire.Header]) -> list[Origin]:
-    facts = [(message.score, message.model, message.temperature) for message in messages]
+def _origins(messages: Sequence[wire.Header], abouts: Sequence[wire.About]) -> list[Origin]:
+    facts = [
+        (message.score, message.model, message.temperature, about)
+        for message, about in zip(messages, abouts, strict=True)
+    ]
     first = wire.ENCODER.encode(facts[0])
     # As bytes, because True and 1.0 and 1 are equal, but not the same parameter.
     if wire.entries(facts) == first * len(facts):
         return [_origin(first)] * len(facts)
     return [_origin(wire.ENCODER.encode(fact)) for fact in facts]
+
+
+def _origin(facts: bytes) -> Origin:
+    """Read an origin; short ones, which very many sites share, are remembered."""
+    return _remembered_origin(facts) if len(facts) <= REMEMBERED else _read_origin(facts)
 
 
 def one_site_each(messages: Sequence[wire.Header]) -> bool:
@@ -377,15 +370,17 @@ def described_score(score: Score) -> tuple[str, tuple[Any, ...]]:
     return score.name, tuple(getattr(score, field.name) for field in fields(score))
 
 
-@lru_cache(maxsize=64)
-def _origin(facts: bytes) -> Origin:
-    described, model, temperature = msgspec.msgpack.decode(facts)
+def _read_origin(facts: bytes) -> Origin:
+    described, model, temperature, about = msgspec.msgpack.decode(facts)
     score = None if described is None else score_from(*described)
-    origin = Origin(score=score, model=model, temperature=temperature)
+    origin = Origin(score=score, model=model, temperature=temperature, **about)
     again = None if score is None else described_score(score)
-    if wire.ENCODER.encode((again, origin.model, origin.temperature)) != facts:
+    if wire.ENCODER.encode((again, origin.model, origin.temperature, origin.about)) != facts:
         raise InputError(wire.NOT_CANONICAL)
     return origin
+
+
+_remembered_origin = lru_cache(maxsize=64)(_read_origin)
 
 
 def score_from(name: str, parameters: Sequence[Any]) -> Score:

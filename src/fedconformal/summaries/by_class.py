@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Origin, Summary, extended, pool
+from fedconformal.summaries.base import Summary, extended, pool
+from fedconformal.summaries.origin import Origin
 from fedconformal.validation import Floats, Integers, as_labels, as_scores, rising
 
 MAX_CLASSES = 2**20

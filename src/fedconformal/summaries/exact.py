@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
+from fedconformal.summaries.base import Summary, extended, one_site_each
+from fedconformal.summaries.origin import Origin
 from fedconformal.validation import Floats, Integers, as_scores
 
 FIRST_NUMBERS = np.arange(1, 4097)

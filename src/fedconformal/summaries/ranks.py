@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Origin, Summary, extended, one_site_each
+from fedconformal.summaries.base import Summary, extended, one_site_each
 from fedconformal.summaries.exact import ascending
+from fedconformal.summaries.origin import Origin
 from fedconformal.validation import Floats, Integers, as_alpha, as_scores, rising
 
 LEVEL = 2**30

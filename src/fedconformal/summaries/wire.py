@@ -1,4 +1,4 @@
-"""A summary as bytes: `FCS1`, a letter for the kind, a CRC-32, then one MessagePack array.
+"""A summary as bytes: `FCS`, the version, a letter for the kind, a CRC-32, then one MessagePack array.
 
 docs/wire-format.md has the page for people. Bytes come from outside and are hostile: every length is
 bounded by what is really there, every value is checked, and only the one canonical encoding is accepted.
@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,13 +21,14 @@ from fedconformal.validation import Floats, Integers
 MAGIC = b"FCS"
 NOISY = b"FCN1"
 """How noisy counts begin, which are for `calibrate --privacy local`."""
-VERSION = b"1"
-LETTER = len(MAGIC) + len(VERSION)
+VERSIONS = b"12"
+LETTER = len(MAGIC) + 1
 PREFIX = LETTER + 1 + 4
 MAX_BYTES = 2**30
 MAX_SITES = 2**20
 MAX_SIZE = 2**32
 """No site has more scores than this; the certified ranks rely on it (see ranks.py)."""
+MAX_CLASSES = 2**16
 
 ENCODER = msgspec.msgpack.Encoder()
 NOT_CANONICAL = "the summary is not in canonical form; ask the site to send it again"
@@ -47,14 +48,32 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     temperature: float | None
 
 
+class About(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, gc=False):
+    """What version 2 adds: a map with the keys that are needed, in this order."""
+
+    classes: (
+        Annotated[int, msgspec.Meta(ge=1, le=MAX_CLASSES)]
+        | Annotated[tuple[Name, ...], msgspec.Meta(min_length=1, max_length=MAX_CLASSES)]
+        | None
+    ) = None
+    precision: Literal["float32"] | None = None
+    estimated: bool = False
+    calibration: Name | None = None
+    alpha: Name | None = None
+    expires: Name | None = None
+
+
+NOTHING = About()
+
 H = TypeVar("H", bound=Header)
 
 
-def pack(letter: str, message: Header) -> bytes:
-    """Encode a message of this kind."""
-    start = MAGIC + VERSION + letter.encode()
+def pack(letter: str, message: Header, about: About = NOTHING) -> bytes:
+    """Encode a message of this kind; as version 1 if there is nothing to say about it."""
+    plain = about == NOTHING
+    start = MAGIC + (b"1" if plain else b"2") + letter.encode()
     data = bytearray(start.ljust(PREFIX))
-    ENCODER.encode_into(message, data, PREFIX)  # in place, as it may be long
+    ENCODER.encode_into(message if plain else (about, message), data, PREFIX)  # in place, as it may be long
     data[len(start) : PREFIX] = zlib.crc32(memoryview(data)[PREFIX:], zlib.crc32(start)).to_bytes(4, "little")
     return bytes(data)
 
@@ -70,7 +89,8 @@ def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
         not small
         or not all(found)
         or stated != np.array(right, dtype="<u4").tobytes()
-        or start[:LETTER] != MAGIC + VERSION
+        or start[: len(MAGIC)] != MAGIC
+        or start[len(MAGIC)] not in VERSIONS
     ):
         for data in envelopes:
             _refuse(data)
@@ -86,24 +106,28 @@ def _refuse(data: bytes) -> None:
         raise InputError(f"this is not a fedconformal summary (.fcs){advice}")
     if len(data) <= PREFIX:
         raise InputError("the summary is truncated; ask the site to send it again")
-    if data[3:4] != VERSION:
-        raise InputError(
-            f"the summary has format version {data[3:4]!r}, this release reads {VERSION!r}; update fedconformal"
-        )
+    if data[3] not in VERSIONS:
+        raise InputError(f"the summary has format version {data[3:4]!r}, not 1 or 2; update fedconformal")
     if zlib.crc32(data[:5] + data[PREFIX:]) != int.from_bytes(data[5:PREFIX], "little"):
         raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
 
 
-def unpack(bodies: Sequence[bytes], message: type[H]) -> list[H]:
-    """Decode messages of one kind, each in the one canonical form of MessagePack."""
+def unpack(bodies: Sequence[bytes], message: type[H], version: int) -> tuple[list[H], list[About]]:
+    """Decode messages of one kind, each in the one canonical form of MessagePack, and what is said about them."""
+    found: list[Any]
     try:
-        found = list(map(_decoder(message).decode, bodies))
+        found = list(map(_decoder(message, version).decode, bodies))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InputError(f"the summary cannot be decoded: {error}") from None
     # Every message shows where it ends, so all are compared at once.
     if entries(found) != b"".join(bodies):
         raise InputError(NOT_CANONICAL)
-    return found
+    if version == VERSIONS[0]:
+        return found, [NOTHING] * len(found)
+    abouts = [about for about, _ in found]
+    if NOTHING in abouts:
+        raise InputError(NOT_CANONICAL)
+    return [inner for _, inner in found], abouts
 
 
 def entries(values: Sequence[Any]) -> bytes:
@@ -113,8 +137,8 @@ def entries(values: Sequence[Any]) -> bytes:
 
 
 @cache
-def _decoder(message: type[H]) -> msgspec.msgpack.Decoder[H]:
-    return msgspec.msgpack.Decoder(message)
+def _decoder(message: type[Header], version: int) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(message if version == VERSIONS[0] else tuple[About, message])  # type: ignore[valid-type]
 
 
 def numbers(array: Floats | Integers, dtype: str) -> Any:

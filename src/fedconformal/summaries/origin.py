@@ -1,0 +1,176 @@
+"""What scores were made from, and what for: summaries go together only where this agrees.
+
+Score, model and temperature are in every summary. The rest is what version 2 of the format adds; a summary that says
+nothing of it is written as version 1. Where one summary says something and another says nothing, they go together.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedconformal.errors import InputError
+from fedconformal.scores import Score
+from fedconformal.summaries.wire import MAX_CLASSES, About
+from fedconformal.validation import as_alpha, as_name, as_temperature
+
+SAME = ("score", "model", "temperature")
+"""Summaries differ in these also if one of them says nothing."""
+
+IF_STATED = ("classes", "precision", "calibration")
+"""Summaries differ in these only if both of them say something."""
+
+OF_CALIBRATION = ("alpha", "expires")
+"""Summaries that are for one calibration differ in these also if one of them says nothing."""
+
+Classes = int | tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What scores were made from; summaries go together only when this agrees.
+
+    `classes` is the number of classes, or their names in order. `precision` is "float32" if probabilities were rounded
+    to it before they were scored. `estimated` says that no theorem covers how the scores were made. `calibration` is
+    the id of the one calibration that the summary is for, at `alpha`; `expires` is the last day to use it.
+
+    >>> Origin(temperature=1.5).difference(Origin(temperature=2.0))
+    'temperature 1.5 against 2.0'
+    >>> Origin(classes=2).difference(Origin(classes=3)), Origin(classes=2).difference(Origin())
+    ('classes 2 against 3', None)
+    """
+
+    score: Score | None = None
+    model: str | None = None
+    temperature: float | None = None
+    classes: Classes | None = None
+    precision: str | None = None
+    estimated: bool = False
+    calibration: str | None = None
+    alpha: str | None = None
+    expires: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        if self.score is not None and not isinstance(self.score, Score):
+            raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
+        if self.precision not in (None, "float32"):
+            raise InputError(f"precision is {self.precision!r:.40}, expected 'float32' or None")
+        if not isinstance(self.estimated, bool):
+            raise InputError(f"estimated is {self.estimated!r:.40}, expected True or False")
+        checked: dict[str, Any] = {
+            "model": None if self.model is None else as_name(self.model, "model fingerprint"),
+            "temperature": None if self.temperature is None else as_temperature(self.temperature),
+            "classes": None if self.classes is None else as_classes(self.classes),
+            "calibration": None if self.calibration is None else as_name(self.calibration, "calibration id"),
+            "alpha": None if self.alpha is None else repr(float(as_alpha(self.alpha))),
+            "expires": None if self.expires is None else as_day(self.expires),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def difference(self, other: Origin) -> str | None:
+        """Name the first thing that differs, or None."""
+        apart = self.calibration is None or other.calibration is None
+        for name in (*SAME, *IF_STATED, *(() if apart else OF_CALIBRATION)):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            silent = name in IF_STATED and (mine is None or theirs is None)
+            if mine != theirs and not silent and not (name == "classes" and _same_number(mine, theirs)):
+                return f"{name} {_text(mine)} against {_text(theirs)}"
+        return None
+
+    def joined(self, other: Origin) -> Origin:
+        """Put together what two of them say that do not differ."""
+        if other == self:
+            return self
+        named = [found.classes for found in (self, other) if isinstance(found.classes, tuple)]
+        days = sorted(found.expires for found in (self, other) if found.expires is not None)
+        return replace(
+            self,
+            classes=named[0] if named else self.classes or other.classes,
+            precision=self.precision or other.precision,
+            estimated=self.estimated or other.estimated,
+            calibration=self.calibration or other.calibration,
+            alpha=self.alpha or other.alpha,
+            expires=days[0] if days else None,
+        )
+
+    @property
+    def about(self) -> About:
+        """What goes into version 2 of the wire format; empty if version 1 is enough."""
+        return About(**{name: getattr(self, name) for name in About.__struct_fields__})
+
+    @property
+    def silent(self) -> bool:
+        """Whether version 1 of the format says it all."""
+        return self == replace(UNKNOWN, score=self.score, model=self.model, temperature=self.temperature)
+
+
+UNKNOWN = Origin()
+
+
+def all_joined(origins: Iterable[Origin]) -> Origin:
+    """Put together what all of them say."""
+    first, *rest = dict.fromkeys(origins)
+    for origin in rest:
+        first = first.joined(origin)
+    return first
+
+
+def number_of(classes: int | Sequence[str]) -> int:
+    """Return how many classes there are."""
+    return classes if isinstance(classes, int) else len(classes)
+
+
+def as_classes(classes: Any) -> Classes:
+    """Check a number of classes, or their names in order.
+
+    >>> as_classes(["benign", "malignant"])
+    ('benign', 'malignant')
+    """
+    if isinstance(classes, int) and not isinstance(classes, bool):
+        if not 1 <= classes <= MAX_CLASSES:
+            raise InputError(f"classes is {classes}, expected a number from 1 to {MAX_CLASSES}")
+        return classes
+    if isinstance(classes, str) or not isinstance(classes, Sequence) or not 1 <= len(classes) <= MAX_CLASSES:
+        raise InputError(f"classes is {classes!r:.60}, expected their number, or their names in order")
+    names = tuple(as_name(name, "class") for name in classes)
+    if len({unicodedata.normalize("NFKC", name).strip() for name in names}) < len(names):
+        raise InputError("classes: two classes have the same name")
+    return names
+
+
+def as_day(day: Any) -> str:
+    """Check a day, as in 2027-06-30.
+
+    >>> as_day("2027-06-31")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: expires is '2027-06-31', expected a day such as 2027-06-30
+    """
+    try:
+        found = dt.date.fromisoformat(day).isoformat()
+    except (ValueError, TypeError):
+        found = None
+    if found != day or found is None:
+        raise InputError(f"expires is {day!r:.40}, expected a day such as 2027-06-30")
+    return found
+
+
+def check_not_expired(expires: str | None, what: str) -> None:
+    """Refuse what is for a day that has passed."""
+    if expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat():
+        raise InputError(f"{what} expired on {expires}; ask the site for a new one")
+
+
+def _same_number(mine: Any, theirs: Any) -> bool:
+    """Whether one side names the classes and the other only counts as many."""
+    return isinstance(mine, int) != isinstance(theirs, int) and number_of(mine) == number_of(theirs)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    return ", ".join(value[:5]) + (f" and {len(value) - 5} more" if len(value) > 5 else "")

@@ -1,0 +1,78 @@
+"""float32 here and float64 there: the score is the same, so coverage is not lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries.rows import summarize_rows
+from fedconformal.validation import Floats, Integers
+from tests.contracts.tools import refused, score_examples
+
+
+def saturated(seed: int, rows: int = 4000) -> tuple[Floats, Integers]:
+    """Draw a network that is very sure of itself and right two times in three: many of its float32 outputs are 1."""
+    rng = np.random.default_rng(seed)
+    # Ahead by 20, the top probability is 1 in float32 and not in float64; by 45, in both.
+    ahead = rng.choice([4.0, 20.0, 45.0], rows, p=[0.1, 0.3, 0.6])
+    logits = rng.normal(size=(rows, 5)) + ahead[:, None] * np.eye(5)[rng.integers(0, 5, rows)]
+    wrong = rng.uniform(size=rows) < 0.3
+    labels = np.where(wrong, rng.integers(0, 5, rows), logits.argmax(axis=1))
+    return fc.softmax(logits), labels.astype(np.int64)
+
+
+PROBS, LABELS = saturated(0)
+TEST, TRUTH = saturated(1)
+DTYPES = (np.float32, np.float64)
+
+
+@pytest.mark.parametrize("alpha", [0.4, 0.3, 0.1])
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+@pytest.mark.parametrize("calibrated", DTYPES)
+@pytest.mark.parametrize("predicted", DTYPES)
+def test_recorded_precision_gives_the_same_sets(
+    score: fc.Score, alpha: float, calibrated: type, predicted: type
+) -> None:
+    site = summarize_rows(PROBS.astype(calibrated), LABELS, "exact", score=score, site="a")
+    predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
+    assert predictor.certificate.precision == "float32"
+    expected = score.predict_set(TEST.astype(np.float32), predictor.threshold(), allow_empty=True)
+    sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
+    assert np.array_equal(sets, expected)
+    assert np.array_equal(predictor.predict_p(TEST.astype(predicted)) > alpha, sets)
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+@pytest.mark.parametrize("calibrated", DTYPES)
+def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: type) -> None:
+    """By hand, from float32 or float64, at a threshold of 0 or close: float64 rows are covered either way."""
+    scores = score.evaluate(PROBS.astype(calibrated), LABELS)
+    alpha = 0.4
+    predictor = fc.Predictor.of(fc.calibrate([fc.summarize(scores, "exact", site="a", score=score)], alpha=alpha))
+    assert predictor.certificate.format == 1
+    sets = predictor.predict_set(TEST, allow_empty=True)
+    same = score.predict_set(TEST.astype(calibrated), predictor.threshold(), allow_empty=True)
+    assert (sets >= same).all()
+    assert np.array_equal(predictor.predict_p(TEST) > alpha, sets)
+    assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
+
+
+def test_the_loss_that_this_is_about() -> None:
+    """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
+    scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
+    threshold = fc.calibrate([fc.summarize(scores, "exact", site="a")], alpha=0.4).threshold
+    assert threshold == 0.0
+    naive = fc.LAC().predict_set(TEST, threshold, allow_empty=True)
+    right = fc.LAC().predict_set(TEST.astype(np.float32), threshold, allow_empty=True)
+    covered = [sets[np.arange(len(TRUTH)), TRUTH].mean() for sets in (naive, right)]
+    assert covered[0] < 0.6 <= covered[1]
+
+
+def test_another_number_of_columns_is_refused() -> None:
+    site = summarize_rows(PROBS, LABELS, score=fc.LAC(), site="a")
+    predictor = fc.Predictor.of(fc.calibrate([site]))
+    with refused("probabilities: have 4 columns, the predictor was calibrated on 5 classes"):
+        predictor.predict_set(np.full((3, 4), 0.25))
+    with refused("have 6 columns"):
+        predictor.predict_p(np.eye(6))
