@@ -10,7 +10,20 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._version import __version__
-from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, sign, summarize, sums, train, verify
+from fedconformal.cli import (
+    calibrate,
+    demo,
+    evaluate,
+    plan,
+    predict,
+    report,
+    show,
+    sign,
+    summarize,
+    sums,
+    train,
+    verify,
+)
 from fedconformal.cli.console import logger, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
@@ -30,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, sign, calibrate, predict, evaluate, verify, plan, report, train, demo):
+for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
 app.add_typer(sums.sums, name="sums")
 app.add_typer(paper, name="paper")

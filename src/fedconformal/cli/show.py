@@ -1,0 +1,252 @@
+"""fedconformal show: what a file of ours holds, in plain words, and who could learn what from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import typer
+
+from fedconformal.certificate import Certificate, SignatureRecord, threshold_text
+from fedconformal.cli.console import print_json, say
+from fedconformal.cli.inputs import Json
+from fedconformal.errors import InputError
+from fedconformal.files import naming, read_bytes, read_npz
+from fedconformal.guarantees.by_class import name_of
+from fedconformal.predictor import Predictor
+from fedconformal.privacy.ledger import Ledger
+from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.privacy.signatures import Seal
+from fedconformal.privacy.sums_files import CoordinatorState, SiteState, decode_state
+from fedconformal.summaries import ClassSummary, Summary
+from fedconformal.summaries.wire import MAGIC, NOISY
+from fedconformal.validation import shown
+
+COORDINATOR = "Who has this file"
+EVERY_SCORE = "every calibration score of the site"
+SHOWS = {
+    "exact": EVERY_SCORE,
+    "ranks": "about a hundred of the site's calibration scores, and what share of its scores is below each",
+    "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
+    "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
+}
+SCORE = "A score follows from the model's output and the true label of one row; who also has the row may recognise it."
+
+
+class Shown(NamedTuple):
+    """What a file is, what it holds, and who could learn what from it."""
+
+    what: str
+    holds: dict[str, Any]
+    learns: list[str]
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="Any file that fedconformal wrote.")],
+    json: Json = False,
+) -> None:
+    """Say in plain words what a file holds, and who could learn what from it."""
+    data = read_bytes(file)
+    with naming(file):
+        found = _npz(file) if file.suffix == ".npz" else described(data)
+    if json:
+        print_json({"file": str(file), "what": found.what, "holds": found.holds, "learns": found.learns})
+        return
+    say(f"{file}: {found.what}")
+    width = max(map(len, found.holds), default=0)
+    for name, value in found.holds.items():
+        say(f"  {name:<{width}}  {_text(value)}")
+    for line in found.learns:
+        say(line)
+
+
+def described(data: bytes) -> Shown:
+    """Recognise a file by its content, and describe it.
+
+    >>> described(bytes(32)).what
+    'a private key'
+    """
+    if data.startswith(MAGIC):
+        return _summary(Summary.from_bytes(data), data)
+    if data.startswith(NOISY):
+        return _noisy(NoisyHistogram.from_bytes(data))
+    if data.startswith(b"{"):
+        return _json(data)
+    if len(data) == 32:
+        learns = "Who has this file can sign in its owner's name: keep it where it was made, and never send it."
+        return Shown("a private key", {}, [learns])
+    return _session(data)
+
+
+def _summary(summary: Summary, data: bytes) -> Shown:
+    origin, kind = summary.origin, summary.name.removesuffix(" by class")
+    holds = {
+        "format version": int(data[3:4]),
+        "kind": summary.name,
+        "sites": list(summary.sites) or "no names",
+        "scores": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
+        "score": None if origin.score is None else str(origin.score),
+        "model": origin.model,
+        "temperature": origin.temperature,
+        "classes": origin.classes,
+        "precision": origin.precision,
+        "for the calibration": origin.calibration,
+        "at alpha": origin.alpha,
+        "expires": origin.expires,
+        "estimated": origin.estimated or None,
+        "sha256": summary.digest(),
+    }
+    learns = [f"{COORDINATOR} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
+    if isinstance(summary, ClassSummary):
+        rows = {str(label): part.n for label, part in summary.parts.items()}
+        holds["rows of each class"] = rows
+        learns.append("It also shows how many calibration rows of each class the site has.")
+    learns.append("Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow.")
+    return Shown("the summary of a site's calibration scores", _stated(holds), learns)
+
+
+def _noisy(found: NoisyHistogram) -> Shown:
+    holds = {
+        "site": found.site,
+        "scores": found.size,
+        "epsilon": found.epsilon,
+        "cells": len(found.grid),
+        "score": None if found.score is None else str(found.origin.score),
+        "model": found.model,
+        "temperature": found.temperature,
+    }
+    learns = [
+        f"{COORDINATOR} learns the number of scores exactly, and of each row little: noise was added at the site, with "
+        f"differential privacy at epsilon {found.epsilon:g} for one row."
+    ]
+    return Shown("noisy counts of a site's calibration scores", _stated(holds), learns)
+
+
+def _json(data: bytes) -> Shown:
+    """Recognise a JSON file by its fields."""
+    try:
+        fields = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
+    kinds: list[tuple[set[str], Callable[[], Shown]]] = [
+        ({"kind", "certificate"}, lambda: _predictor(Predictor.from_bytes(data))),
+        ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
+        ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
+        ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
+    ]
+    for names, describe in kinds:
+        if names <= set(fields):
+            return describe()
+    if fields and all(isinstance(key, str) and len(key) == 64 for key in fields.values()):
+        learns = ["Public keys are no secret. Who can change this file chooses whose summaries pass."]
+        return Shown("the public keys that are trusted, by site", {"sites": list(fields)}, learns)
+    raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
+
+
+def _predictor(predictor: Predictor) -> Shown:
+    about: Certificate = predictor.certificate
+    holds = {
+        "promise": about.sentence(),
+        "assumption": about.assumption,
+        "caveat": about.caveat,
+        "status": about.status,
+        "guarantee": name_of(about.guarantee),
+        "alpha": about.alpha,
+        "threshold": threshold_text(about.limit),
+        "score": str(predictor.score),
+        "model": about.model,
+        "temperature": about.temperature,
+        "classes": about.labels,
+        "precision": about.precision,
+        "calibration": about.calibration,
+        "expires": about.expires,
+        "sites": about.clients,
+        "scores": about.scores,
+        "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
+        or None,
+        "sites of format version 1": about.version_1_sites,
+        "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
+        "signed by": [record.site for record in about.signatures or []] or None,
+        "format": about.format,
+        "made with": about.versions.get("fedconformal"),
+    }
+    if about.privacy is None:
+        learns = (
+            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 thresholds, "
+            "which are scores of some site; not whose"
+        )
+    else:
+        learns = (
+            "the names of the sites, how many scores each has, and the threshold; the certificate says what is claimed"
+        )
+    return Shown("a predictor with its certificate", _stated(holds), [f"{COORDINATOR} learns {learns}."])
+
+
+def _ledger(ledger: Ledger) -> Shown:
+    spent: dict[str, float] = {entry.data: float(ledger.spent(entry.data)) for entry in ledger.entries}
+    holds = {"budget": ledger.budget, "releases": len(ledger.entries), "spent": spent or None}
+    learns = [f"{COORDINATOR} learns what was released when on which data, and can change what may still be spent."]
+    return Shown("a ledger of spent privacy", _stated(holds), learns)
+
+
+def _signature(record: SignatureRecord) -> Shown:
+    learns = [f"{COORDINATOR} learns which key the site signs with. It goes along with the summary of the same name."]
+    return Shown("a site's signature of its summary", {"site": record.site, "key": record.key}, learns)
+
+
+def _seal(found: Seal) -> Shown:
+    learns = [f"{COORDINATOR} can check with verify --coordinator KEY that the predictor is the coordinator's."]
+    return Shown("a coordinator's signature of a predictor", {"key": found.key}, learns)
+
+
+def _session(data: bytes) -> Shown:
+    """Recognise a file of a sums session."""
+    for kind, what, learns in (
+        (SiteState, "a site's state of a sums session", f"{EVERY_SCORE} and its private keys; it is never sent"),
+        (CoordinatorState, "the coordinator's state of a sums session", "its private key; it is never sent"),
+    ):
+        try:
+            decode_state(data, kind)
+        except InputError:
+            continue
+        return Shown(what, {}, [f"{COORDINATOR} learns {learns}."])
+    try:
+        messages = msgspec.msgpack.decode(data, type=list[bytes])
+    except (msgspec.DecodeError, RecursionError):
+        messages = [data]
+    if messages and all(message.startswith(b"FCM1") for message in messages):
+        learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
+        return Shown("messages of a sums session", {"messages": len(messages)}, [f"{COORDINATOR} learns {learns}."])
+    raise InputError("not a file that fedconformal wrote")
+
+
+def _npz(path: Path) -> Shown:
+    arrays = read_npz(path)
+    holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
+    if "sets" in arrays:
+        return Shown("prediction sets", holds, [f"{COORDINATOR} learns the prediction set of every row."])
+    if {"val_logits", "val_labels"} <= set(arrays):
+        learns = "the model's output and the true label of every row: keep it where the rows may be"
+        return Shown("the outputs of a training run", holds, [f"{COORDINATOR} learns {learns}."])
+    raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
+
+
+def _as(fields: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(fields, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise InputError(f"cannot be read: {error}") from None
+
+
+def _stated(holds: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in holds.items() if value is not None
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,97 @@
+"""show: every file that we write is recognised, described in plain words, and anything else is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+from tests.golden import make
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.save("p.npy", rng.dirichlet([1, 1, 1], size=60))
+    np.save("y.npy", rng.integers(0, 3, 60))
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", sorted(make.HERE.glob("*.fcs")), ids=lambda path: path.stem)
+def test_every_golden_summary(path: Path, command: Command) -> None:
+    found = command.ok("show", path, "--json").json
+    summary = fc.Summary.from_bytes(path.read_bytes())
+    assert found["what"] == "the summary of a site's calibration scores"
+    assert (found["holds"]["format version"], found["holds"]["kind"]) == (1, summary.name)
+    assert any("learns" in line for line in found["learns"])
+    assert any("each class" in line for line in found["learns"]) == summary.name.endswith("by class")
+
+
+def test_the_golden_predictor(command: Command) -> None:
+    done = command.ok("show", make.HERE / "predictor.json")
+    certificate = fc.load(make.HERE / "predictor.json").certificate
+    for text in (certificate.sentence(), certificate.assumption, "names of the sites", "up to 1,024 thresholds"):
+        assert text in done.out
+
+
+def test_every_other_file(folder: Path, command: Command) -> None:
+    about = ["--site", "a", "--calibration", "june", "--expires", "2999-01-01"]
+    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", *about, "--kind", "exact")
+    found = command.ok("show", "a.fcs", "--json").json["holds"]
+    assert (found["format version"], found["classes"], found["precision"]) == (2, 3, "float32")
+    assert (found["for the calibration"], found["at alpha"], found["expires"]) == ("june", "0.1", "2999-01-01")
+    assert "every calibration score" in command.ok("show", "a.fcs").out
+    command.ok("sign", "a.fcs", "--key", "a.key", "--new-key")
+    key = json.loads(Path("a.fcs.sig").read_text())["key"]
+    Path("keys.json").write_text(json.dumps({"a": key}))
+    command.ok("calibrate", "a.fcs", "-o", "p.json", "--signed", "keys.json", "--calibration", "june")
+    assert command.ok("show", "p.json", "--json").json["holds"]["signed by"] == ["a"]
+    command.ok("sign", "p.json", "--key", "a.key")
+    command.ok("predict", "p.json", "p.npy", "-o", "sets.npz")
+    Path("ledger.json").write_text('{"budget": 2}')
+    noise = ["--privacy", "local", "--epsilon", "1", "--ledger", "ledger.json"]
+    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
+    np.savez("run.npz", val_logits=np.zeros((2, 2)), val_labels=np.zeros(2, dtype=int))
+    for name, what in {
+        "a.key": "a private key",
+        "a.fcs.sig": "a site's signature of its summary",
+        "p.json.sig": "a coordinator's signature of a predictor",
+        "keys.json": "the public keys that are trusted, by site",
+        "sets.npz": "prediction sets",
+        "ledger.json": "a ledger of spent privacy",
+        "a.fcn": "noisy counts of a site's calibration scores",
+        "run.npz": "the outputs of a training run",
+    }.items():
+        done = command.ok("show", name)
+        assert done.out.startswith(f"{name}: {what}\n")
+        assert "Who has this file" in done.out or "no secret" in done.out
+
+
+def test_the_files_of_a_sums_session(folder: Path, command: Command) -> None:
+    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", "--kind", "exact", "--site", "a")
+    command.ok("sums", "start", "session")
+    invite = next(Path("session").glob("*.fcm"))
+    assert "messages of a sums session" in command.ok("show", invite).out
+    command.ok("sums", "answer", invite, "--summary", "a.fcs", "--state", "a.state", "-o", "join.fcm")
+    assert "a site's state of a sums session" in command.ok("show", "a.state").out
+    assert "never sent" in command.ok("show", "a.state").out
+    states = [path for path in Path("session").iterdir() if path.suffix != ".fcm"]
+    assert any("the coordinator's state" in command.ok("show", path).out for path in states)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"x", b"{}", b'{"a": 1}', b"{", b"[1]", b"FCS1", b"FCN1", b"FCM1", b"\x81" * 40, b'{"budget": -1}'],
+    ids=str,
+)
+def test_anything_else_is_refused_in_one_line(folder: Path, command: Command, data: bytes) -> None:
+    Path("strange").write_bytes(data)
+    done = command("show", "strange")
+    assert done.code == 2
+    assert done.err.startswith("error: strange: ")
+    assert len(done.err.splitlines()) == 1
