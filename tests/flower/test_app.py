@@ -23,6 +23,7 @@ from fedconformal.flower.learning import arrays_of, load_model  # noqa: E402
 from fedconformal.flower.stages import STARTS, read_model, run_stages  # noqa: E402
 from fedconformal.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.flower.template.task import build_model, load_rows  # noqa: E402
+from fedconformal.summaries.rows import summarize_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer, fit_temperature  # noqa: E402
 from tests.flower.tools import Backwards, Faulty, changed  # noqa: E402
 
@@ -85,7 +86,7 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
     assert temperature == pytest.approx(fit_temperature([z for z, _ in apart], [y for _, y in apart]).value, rel=1e-6)
     score = fc.LAC()
     probs = [(fc.softmax(z, temperature=temperature), y) for z, y in logits("calibrate")]
-    summaries = [fc.summarize(score.evaluate(p, y), alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
+    summaries = [summarize_rows(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
     assert found["threshold"] == fc.calibrate(summaries, alpha=0.1).threshold
     predictor = fc.load(folder / "predictor.json")
     assert fc.verify(predictor, fc.Summary.from_many(path.read_bytes() for path in (folder / "sites").iterdir())) == []

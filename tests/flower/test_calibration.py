@@ -13,14 +13,16 @@ from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply
 from fedconformal.flower.records import fingerprint, site_of
+from fedconformal.summaries.rows import summarize_rows
 from tests.flower.tools import MODEL, Backwards, calibrating_app, grid, site_logits
 
 
 def by_hand(sites: int, score: fc.Score, temperature: float = 1.0) -> list[fc.Summary]:
     """Return the summaries that the sites would write to files."""
     return [
-        fc.summarize(
-            score.evaluate(fc.softmax(logits, temperature=temperature), labels),
+        summarize_rows(
+            fc.softmax(logits, temperature=temperature),
+            labels,
             alpha=0.1,
             score=score,
             model=fingerprint(MODEL),
@@ -118,5 +120,5 @@ def test_whom_an_aggregator_left_out_is_in_the_certificate() -> None:
     result = calibrate(Federation(InProcessGrid(aggregator(10, faulty=13), 3)), MODEL)
     assert result.certificate.clients == 29
     assert result.certificate.left_out == [LeftOut(site="site-1/node-5", reason="failed: ValueError: the disk is full")]
-    assert fc.verify(result.predictor, result.summaries) == []
+    assert fc.verify(result.predictor, result.summaries, sealed=True) == []
     assert fc.Predictor.from_bytes(result.predictor.to_bytes()).certificate == result.certificate

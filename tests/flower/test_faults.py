@@ -143,7 +143,7 @@ def test_a_faulty_summary_is_refused(name: str, caplog: pytest.LogCaptureFixture
     assert stage["refused"] == [{"site": left_out.site, "reason": left_out.reason}]
     assert set(stage["took_part"]) == {f"site-{k}" for k in range(SITES) if k != BAD}
     assert reason in caplog.text
-    assert fc.verify(result.predictor, result.summaries) == []
+    assert fc.verify(result.predictor, result.summaries, sealed=True) == []
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ SHOWS = {
     "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
+SIGNED = len(b"FCM1.") + 64
+"""A message of a sums session has this much before its body."""
+
 SCORE = "A score follows from the model's output and the true label of one row; who also has the row may recognise it."
 
 
@@ -117,11 +120,11 @@ def _noisy(found: NoisyHistogram) -> Shown:
         "model": found.model,
         "temperature": found.temperature,
     }
-    learns = [
-        f"{COORDINATOR} learns the number of scores exactly, and of each row little: noise was added at the site, with "
+    learns = (
+        f"{COORDINATOR} learns the number of scores exactly, and little of each row: noise was added at the site, with "
         f"differential privacy at epsilon {found.epsilon:g} for one row."
-    ]
-    return Shown("noisy counts of a site's calibration scores", _stated(holds), learns)
+    )
+    return Shown("noisy counts of a site's calibration scores", _stated(holds), [learns])
 
 
 def _json(data: bytes) -> Shown:
@@ -174,8 +177,8 @@ def _predictor(predictor: Predictor) -> Shown:
     }
     if about.privacy is None:
         learns = (
-            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 thresholds, "
-            "which are scores of some site; not whose"
+            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 "
+            "thresholds, each a score of one of the sites, not of which"
         )
     else:
         learns = (
@@ -216,7 +219,7 @@ def _session(data: bytes) -> Shown:
         messages = msgspec.msgpack.decode(data, type=list[bytes])
     except (msgspec.DecodeError, RecursionError):
         messages = [data]
-    if messages and all(message.startswith(b"FCM1") for message in messages):
+    if messages and all(message.startswith(b"FCM1") and len(message) > SIGNED for message in messages):
         learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
         return Shown("messages of a sums session", {"messages": len(messages)}, [f"{COORDINATOR} learns {learns}."])
     raise InputError("not a file that fedconformal wrote")
