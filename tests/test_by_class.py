@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,8 @@ def test_the_classifier_does_it_too() -> None:
         score=fc.RAPS(), alpha=0.2, guarantee=fc.ByClass(), kind="ranks"
     ).calibrate(given)
     direct = fc.calibrate(sites(fc.RAPS()), alpha=0.2, guarantee=fc.ByClass()).threshold
-    assert np.array_equal(classifier.threshold_, direct)
+    # It rounds probabilities to float32, and knows of a class that nobody has seen.
+    assert classifier.threshold_ == pytest.approx([*np.asarray(direct), np.inf], rel=1e-6)
     evaluation = classifier.evaluate(TEST_PROBS, TEST_LABELS)
     assert all(group.coverage > 0.6 for group in evaluation.by_class)
 
@@ -208,3 +210,25 @@ def test_very_many_absent_classes_are_looked_at_once(monkeypatch: pytest.MonkeyP
     assert [record.label for record in records] == list(range(4001))
     assert {record.threshold for record in records[:-1]} == {"inf"}
     assert records[-1].threshold < 1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("last", [2**20 - 1, 4200])
+def test_a_short_message_does_not_become_a_long_certificate(last: int) -> None:
+    """90 bytes that name a class near 2^20 became a certificate of 214 MB."""
+    site = fc.summarize([0.5], "exact", labels=[last], by_class=True, score=fc.LAC())
+    assert len(site.to_bytes()) < 100
+    tracemalloc.start()
+    with refused(f"names class {last}, and only 1 classes have scores; number the classes from 0"):
+        fc.calibrate([fc.Summary.from_bytes(site.to_bytes())], guarantee=fc.ByClass())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
+
+
+def test_classes_that_are_stated_are_all_there() -> None:
+    site = fc.summarize([0.5] * 30, "exact", labels=[0] * 30, by_class=True, score=fc.LAC(), classes=3)
+    certificate = fc.calibrate([site], alpha=0.2, guarantee=fc.ByClass()).certificate
+    assert certificate.threshold == [0.5, "inf", "inf"]
+    other = fc.summarize([0.5] * 30, "exact", labels=[3] * 30, by_class=True, score=fc.LAC(), classes=3)
+    with refused("has scores of class 3, and there are 3 classes"):
+        fc.calibrate([other], alpha=0.2, guarantee=fc.ByClass())
