@@ -67,11 +67,11 @@ def exact(*values: float) -> Callable[[Message], None]:
 
     def fault(reply: Message) -> None:
         data = data_of(reply)
-        (message,) = wire.unpack(wire.bodies([data], data[:5]), ExactMessage)
+        ((message,), (about,)) = wire.unpack(wire.bodies([data], data[:5]), ExactMessage, data[3])
         scores = np.frombuffer(message.values, "<f8").copy()
         scores[-len(values) :] = values
         altered = msgspec.structs.replace(message, values=scores.tobytes())
-        changed(reply.content, "summary", data=wire.pack(ExactSummary.letter, altered))
+        changed(reply.content, "summary", data=wire.pack(ExactSummary.letter, altered, about))
 
     return fault
 
