@@ -73,10 +73,7 @@ def calibrate(
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    summaries = _checked(summaries)
-    for summary in _one_of_each_origin(summaries):
-        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
-    result = calibrate_again(summaries, alpha=alpha, guarantee=guarantee)
+    result = calibrate_again(usable(summaries, alpha), alpha=alpha, guarantee=guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -89,8 +86,7 @@ def calibrate_again(
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee | ByClass):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
-    summaries = _checked(summaries)
-    _check_alpha(summaries, wanted)
+    summaries = _checked(summaries, wanted)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
     kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
     bound = kept.bind(names, sizes)
@@ -109,7 +105,7 @@ def calibrate_again(
             f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
             + bound.shortfall(wanted, sizes, names),
             InfeasibleWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     band = _band(bound, wanted, threshold, sizes, summaries, _sure(summaries))
     found = {"target": str(bound.at_least(wanted, sizes)), **band}
@@ -117,19 +113,19 @@ def calibrate_again(
     return Calibration(certificate, partial(search.curve, wanted))
 
 
-def _checked(summaries: Sequence[Summary]) -> list[Summary]:
+def usable(summaries: Sequence[Summary], alpha: Any) -> list[Summary]:
+    """Check that summaries go together, are for this alpha, and may still be used today."""
+    summaries = _checked(summaries, as_alpha(alpha))
+    for summary in _one_of_each_origin(summaries):
+        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
+    return summaries
+
+
+def _checked(summaries: Sequence[Summary], alpha: Fraction) -> list[Summary]:
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
-    return summaries
-
-
-def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
-    return list({id(summary.origin): summary for summary in summaries}.values())
-
-
-def _check_alpha(summaries: Sequence[Summary], alpha: Fraction) -> None:
     for summary in _one_of_each_origin(summaries):
         agreed = summary.origin.alpha
         if agreed is not None and as_alpha(agreed) != alpha:
@@ -137,6 +133,11 @@ def _check_alpha(summaries: Sequence[Summary], alpha: Fraction) -> None:
                 f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
                 "calibrate at that alpha, or ask the sites anew"
             )
+    return summaries
+
+
+def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
+    return list({id(summary.origin): summary for summary in summaries}.values())
 
 
 def warn_of_sites(certificate: Certificate) -> None:

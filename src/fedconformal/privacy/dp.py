@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal.calibration import Calibration, site_names
+from fedconformal.calibration import Calibration, site_names, usable
 from fedconformal.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.base import Counts, as_decimal
 from fedconformal.privacy.extras import needing
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
-from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.base import Summary
 from fedconformal.summaries.origin import all_joined
 from fedconformal.validation import Floats, Integers, as_alpha, rising, shown
 
@@ -153,11 +153,8 @@ def calibrate_privately(
     (1.0, True)
     """
     budget, wanted = as_epsilon(epsilon), as_alpha(alpha)
-    summaries, candidates = list(summaries), as_grid(default_grid() if grid is None else grid)
+    summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)
     guarantee = Mixture() if guarantee is None else guarantee
-    if not summaries:
-        raise InputError("there are no summaries to calibrate from")
-    check_together(summaries)
     check_alike(guarantee)
     for summary in summaries:
         if summary.gap or not summary.certified:
