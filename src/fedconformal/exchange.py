@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from fedconformal.certificate import Certificate, LeftOut
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary, summarize
 from fedconformal.validation import as_alpha, as_temperature, shown, softmax
 
@@ -66,7 +66,7 @@ class Question:
 
     model: str
     alpha: float = 0.1
-    score: Score = field(default_factory=RAPS)
+    score: Score = DEFAULT
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
