@@ -119,7 +119,8 @@ def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
 
 def by_report(folder: Path, patch: pytest.MonkeyPatch) -> Score:
     rows = {"logits": 4 * np.eye(2)[[0, 1] * 9], "labels": np.array([0, 1] * 9), "clients": np.array([0, 0, 1] * 6)}
-    np.savez(folder / "logits.npz", **{f"{part}_{name}": rows[name] for part in ("val", "test") for name in rows})
+    found: dict[str, Any] = {f"{part}_{name}": rows[name] for part in ("val", "test") for name in rows}
+    np.savez(folder / "logits.npz", **found)
     shown: list[fc.Predictor] = []
 
     def page(predictor: fc.Predictor, *_rest: Any, **_more: Any) -> str:
