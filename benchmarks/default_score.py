@@ -266,9 +266,9 @@ def markdown(head: list[str], rows: Iterator[list[str]]) -> str:
 TEXT = """
 {best} has the smallest sets: within a hundredth of the smallest on {wins} of {sets} data sets at alpha = {alpha}.
 What it gives up: at the same alpha it covers the worst class and the worst size class less often. That comes with the
-smaller sets. LAC with sets as large as another score's, in brackets below, covers both at least as often on average; in
-{comparisons} comparisons at alpha = {alpha} it is behind by more than {rare} in the worst class in {behind_class}, in
-the worst size class in {behind_stratum}.
+smaller sets. LAC with sets as large as another score's, in brackets below, covers both at least as often on average. In
+{comparisons} comparisons at alpha = {alpha} it is behind by more than {rare} in {behind_class} for the worst class, and
+in {behind_stratum} for the worst size class.
 
 A star marks a randomised score. `size` is over that of LAC at alpha = {alpha}, as a geometric mean over the data sets;
 the last four columns are plain means over them. `empty` is the share of sets that are empty before the top label, which
