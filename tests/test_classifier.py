@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
+from fedconformal.scores import DEFAULT
 from tests.contracts.tools import FakeTensor, refused
 
 Site = tuple[Any, Any]
@@ -65,7 +66,7 @@ def test_lists_and_dicts_of_sites() -> None:
     assert [record.sites for record in named.certificate_.summaries] == [("north",), ("south",)]
     assert [record.sites for record in numbered.certificate_.summaries] == [("#1",), ("#2",)]
     assert named.threshold_ == numbered.threshold_
-    assert named.predictor_.score == fc.RAPS()
+    assert named.predictor_.score == DEFAULT
     one = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="south"), alpha=0.2).calibrate(sites())
     same = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="#2"), alpha=0.2).calibrate(
         tuple(sites().values())

@@ -16,7 +16,7 @@ from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 from fedconformal.validation import Booleans, Floats, shown
 
@@ -27,10 +27,10 @@ class FederatedConformalClassifier:
     """Calibrate on the sites' rows, then answer with prediction sets.
 
     `model=None` means that inputs are probabilities; otherwise `model(X)` must return them (for a fitted
-    scikit-learn classifier pass `classifier.predict_proba`).
+    scikit-learn classifier pass `classifier.predict_proba`). `score=None` means `scores.DEFAULT`, which is LAC.
 
     >>> sites = {"a": ([[0.9, 0.1]] * 9, [0] * 9), "b": ([[0.3, 0.7]] * 9, [1] * 9)}
-    >>> classifier = FederatedConformalClassifier(score=RAPS(), alpha=0.1).calibrate(sites)
+    >>> classifier = FederatedConformalClassifier(alpha=0.1).calibrate(sites)
     >>> classifier.predict_set([[0.95, 0.05], [0.5, 0.5]])
     array([[ True, False],
            [ True, False]])
@@ -57,7 +57,7 @@ class FederatedConformalClassifier:
     def calibrate(self, sites: Sequence[Site] | Mapping[str, Site]) -> Self:
         """Score each site's (X, labels), summarise, and find the threshold."""
         named = list(sites.items()) if isinstance(sites, Mapping) else [(f"#{k + 1}", s) for k, s in enumerate(sites)]
-        score = RAPS() if self.score is None else self.score
+        score = DEFAULT if self.score is None else self.score
         if not isinstance(score, Score):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []

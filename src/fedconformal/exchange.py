@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from fedconformal.certificate import Certificate, LeftOut
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
 from fedconformal.validation import as_alpha, as_temperature, shown, softmax
@@ -68,7 +68,7 @@ class Question:
 
     model: str
     alpha: float = 0.1
-    score: Score = field(default_factory=RAPS)
+    score: Score = DEFAULT
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedconformal.errors import InputError
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 from fedconformal.summaries.rows import summarize_rows
 
@@ -58,7 +58,7 @@ def leave_one_site_out(
     if not callable(fit) and set(fit) != set(sites):
         odd = ", ".join(repr(name) for name in sorted(set(fit) ^ set(sites))[:5])
         raise InputError(f"leave_one_site_out: expected one predictor for each site; {odd} has no counterpart")
-    score = RAPS() if score is None else score
+    score = DEFAULT if score is None else score
     summaries = []
     for name, (rows, labels) in sites.items():
         predict = fit({other: site for other, site in sites.items() if other != name}) if callable(fit) else fit[name]

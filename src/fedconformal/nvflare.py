@@ -20,7 +20,7 @@ from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.exchange import Calibrated, Question, Reader, conclude
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 from fedconformal.validation import shown
 
@@ -71,7 +71,7 @@ def calibrate(  # noqa: PLR0913
     Args:
         weights: the trained model, arrays by name; every site gets it with the question.
         alpha: how often the sets may miss.
-        score: by default RAPS.
+        score: by default `scores.DEFAULT`, which is LAC.
         guarantee: what is promised, by default `Mixture()`.
         temperature: what the sites divide logits by.
         kind: of summary.
@@ -82,7 +82,7 @@ def calibrate(  # noqa: PLR0913
     question = Question(
         model=fingerprint(weights),
         alpha=alpha,
-        score=RAPS() if score is None else score,
+        score=DEFAULT if score is None else score,
         temperature=temperature,
         kind=kind,
         by_class=isinstance(guarantee, ByClass),

@@ -58,8 +58,13 @@ SUMMARIZE = [
     ("no labels", lambda: None, ["probs-0.npy"], ["probs-0.npy", "give LABELS"]),
     ("score", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "best"], ["'best'", "aps, lac, raps"]),
     ("kind", lambda: None, ["probs-0.npy", "labels-0.npy", "--kind", "best"], ["'best'", "exact", "ranks"]),
-    ("parameter", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "lac", "--penalty", "1"], ["--penalty"]),
-    ("penalty", lambda: None, ["probs-0.npy", "labels-0.npy", "--penalty", "-1"], ["penalty is -1"]),
+    (
+        "parameter",
+        lambda: None,
+        ["probs-0.npy", "labels-0.npy", "--penalty", "1"],
+        ["--penalty is for raps, not for lac", "--score"],
+    ),
+    ("penalty", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "raps", "--penalty", "-1"], ["penalty is -1"]),
     ("alpha", lambda: None, ["probs-0.npy", "labels-0.npy", "--alpha", "1"], ["alpha is 1", "between 0 and 1"]),
     ("temperature", save(PROBS * 9), ["bad.npy", "labels-0.npy", "--from", "logits", "--temperature", "0"], ["temper"]),
     ("site", lambda: None, ["probs-0.npy", "labels-0.npy", "--site", "a\nb"], ["site is", "printable"]),
@@ -110,7 +115,7 @@ def test_other_commands(calibrated: Path, command: Command, arguments: list[str]
 
 
 def test_a_summary_of_another_predictor_is_not_reported(calibrated: Path, command: Command) -> None:
-    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--score", "lac", "-o", "other.fcs")
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--score", "aps", "-o", "other.fcs")
     expected = ["other.fcs: is not one of the summaries that this predictor was made from"]
     check(command, ["report", "predictor.json", "--summary", "other.fcs", "-o", "out.html"], expected)
 
@@ -125,8 +130,7 @@ def test_a_group_without_a_command(command: Command, group: str) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--score", "lac"], ["site-0.fcs and other.fcs", "score"]),
-        (["--penalty", "0.5"], ["site-0.fcs and other.fcs", "penalty=0.001", "penalty=0.5"]),
+        (["--score", "aps"], ["site-0.fcs and other.fcs", "score"]),
         (["--model", "f00"], ["site-0.fcs and other.fcs", "model None against f00"]),
         (["--temperature", "2"], ["site-0.fcs and other.fcs", "temperature None against 2.0"]),
         (["--site", "site-0"], ["site 'site-0' is there twice", "site-0.fcs, other.fcs"]),
@@ -137,6 +141,14 @@ def test_summaries_that_do_not_go_together(
 ) -> None:
     command.ok("summarize", "probs-1.npy", "labels-1.npy", "-o", "other.fcs", *options)
     check(command, ["calibrate", "site-0.fcs", "other.fcs", "-o", "out.json"], expected)
+
+
+def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: Command) -> None:
+    for k, options in enumerate(([], ["--penalty", "0.5"])):
+        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "--score", "raps", *options, "-o", f"{k}.fcs")
+    check(
+        command, ["calibrate", "0.fcs", "1.fcs", "-o", "out.json"], ["0.fcs and 1.fcs", "penalty=0.001", "penalty=0.5"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.cli.demo import METHODS
+from fedconformal.scores import DEFAULT
 from tests.cli.command import Command
 
 
@@ -18,6 +19,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     page = Path("fedconformal-demo/report.html").read_text()
     predictor = fc.load("fedconformal-demo/predictor.json")
     assert predictor.certificate.clients == 10
+    assert predictor.score == DEFAULT
     assert predictor.certificate.sentence() in page
     assert "what another alpha would give" in page.lower()
     assert "http" not in page.replace("http-equiv", "")

@@ -130,9 +130,9 @@ def test_a_faulty_summary_is_refused(name: str, caplog: pytest.LogCaptureFixture
     fault, reason = CALIBRATION_FAULTS[name]
     federation = Federation(grid(SITES, {BAD: fault}))
     with caplog.at_level(logging.WARNING):
-        result = calibrate(federation, MODEL)
+        result = calibrate(federation, MODEL, score=fc.RAPS())
     honest = InProcessGrid(calibrating_app(), [{"partition-id": k} for k in range(SITES) if k != BAD])
-    expected = calibrate(Federation(honest), MODEL).certificate
+    expected = calibrate(Federation(honest), MODEL, score=fc.RAPS()).certificate
     certificate = result.certificate
     assert certificate.threshold == expected.threshold
     assert (certificate.clients, certificate.scores) == (SITES - 1, 40 * (SITES - 1))

@@ -19,6 +19,7 @@ from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_
 from fedconformal.flower.records import site_of
 from fedconformal.flower.sums_site import KEPT
 from fedconformal.privacy.radix import BYTES
+from fedconformal.scores import DEFAULT
 from tests.flower.tools import MODEL, calibrating_app, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
@@ -58,7 +59,7 @@ def app_with(scores: list[Any]) -> ClientApp:
             return sums_reply(msg, context)
         asked = msg.content.config_records["ask"]
         site = site_of(context)
-        about: Any = {"model": asked["model"], "temperature": asked["temperature"], "score": fc.RAPS()}
+        about: Any = {"model": asked["model"], "temperature": asked["temperature"], "score": DEFAULT}
         return sums_reply(msg, context, fc.summarize(scores[site.partition], "exact", site=site.name, **about))
 
     return app
@@ -297,7 +298,7 @@ def test_a_site_that_joins_as_another_is_refused() -> None:
 def test_scores_of_something_else_are_refused() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg) and site_of(context).partition == BAD:
-            summary = fc.summarize([0.5], "exact", site="site-2", model="0" * 64, score=fc.RAPS(), temperature=1.0)
+            summary = fc.summarize([0.5], "exact", site="site-2", model="0" * 64, score=DEFAULT, temperature=1.0)
             return sums_reply(msg, context, summary)
         return app(msg, context)
 

@@ -44,7 +44,7 @@ def demo(
     say("Every site scores its own calibration rows and sends one small file:\n")
     found = {method: _calibrated(output, method, alpha) for method in METHODS}
     report = output / "report.html"
-    _run("report", str(output / SHOWN), "--score", "lac", "--alpha", alpha, "-o", str(report))
+    _run("report", str(output / SHOWN), "--alpha", alpha, "-o", str(report))
     say(f"Sets that hold the true digit with probability {1 - float(alpha):g}, whichever way the model was trained:\n")
     table(
         ("training", "accuracy", "coverage", "labels a set"),
@@ -60,7 +60,7 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
     """Calibrate what a method has trained; return accuracy and how the sets do."""
     run, shown = output / method, method == SHOWN
     logits, sites, predictor = f"{run}/logits.npz", run / "sites", _predictor(output, method)
-    _run("summarize", logits, "--score", "lac", "--alpha", alpha, "-o", str(sites), show=shown)
+    _run("summarize", logits, "--alpha", alpha, "-o", str(sites), show=shown)
     summaries = [str(sites / f"site-{k}.fcs") for k in range(SITES)]
     _run("calibrate", *summaries, "--alpha", alpha, "-o", predictor, show=shown)
     if shown:

@@ -30,7 +30,7 @@ from fedconformal.evaluation import evaluate_sets
 from fedconformal.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
-from fedconformal.scores import Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 from fedconformal.validation import Probabilities, as_clients, as_labels
 
@@ -47,7 +47,7 @@ def report(
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to tell its bytes; repeatable.")
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
-    score: Annotated[str | None, typer.Option(help="A run: lac, aps or raps.", show_default="raps")] = None,
+    score: Annotated[str | None, typer.Option(help="A run: lac, aps or raps.", show_default=DEFAULT.name)] = None,
     kept: From = Source.probs,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
@@ -61,7 +61,7 @@ def report(
         raise InputError("PROBS and LABELS go together; give both or neither")
     if is_run:
         path = source / "logits.npz" if source.is_dir() else source
-        predictor, sent = _calibrated(path, alpha or "0.1", score or "raps")
+        predictor, sent = _calibrated(path, alpha or "0.1", score or DEFAULT.name)
         names, kept_images = _of_dataset(path)
         rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
     else:

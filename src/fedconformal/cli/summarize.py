@@ -30,7 +30,7 @@ from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.files import write_bytes
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.scores import Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
@@ -49,7 +49,7 @@ def summarize(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
-    score: Annotated[str, typer.Option(help="lac, aps or raps.")] = "raps",
+    score: Annotated[str, typer.Option(help="lac, aps or raps.")] = DEFAULT.name,
     penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank.", show_default="0.001")] = None,
     free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price.", show_default="1")] = None,
     randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
@@ -184,7 +184,8 @@ def _score(name: str, parameters: dict[str, Any]) -> Score:
     cls = registry.find(name, Score)
     for parameter in parameters:
         if parameter not in cls.__dataclass_fields__:
-            raise InputError(f"--{parameter.replace('_', '-')} is for {SCORE_OPTIONS[parameter]}, not for {name}")
+            option = f"--{parameter.replace('_', '-')}"
+            raise InputError(f"{option} is for {SCORE_OPTIONS[parameter]}, not for {name}; name another --score")
     return cls(**parameters)
 
 

@@ -26,7 +26,7 @@ from fedconformal.flower.records import (
     read_metrics,
 )
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.scores import RAPS, Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 from fedconformal.validation import as_name, shown
 
@@ -52,7 +52,7 @@ def calibrate(
         federation: whom to ask.
         arrays: the trained model.
         alpha: how often the sets may miss.
-        score: by default RAPS.
+        score: by default `scores.DEFAULT`, which is LAC.
         guarantee: what is promised, by default `Mixture()`.
         temperature: what the sites divide logits by.
         kind: of summary.
@@ -84,7 +84,7 @@ def ask_for(
     question = Question(
         model=fingerprint(arrays),
         alpha=alpha,
-        score=RAPS() if score is None else score,
+        score=DEFAULT if score is None else score,
         temperature=temperature,
         kind=kind,
         by_class=by_class,

@@ -46,7 +46,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor, load
 from fedconformal.privacy.communication import quoted_bound
 from fedconformal.privacy.weighted_sum import summable
-from fedconformal.scores import Score
+from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 from fedconformal.training.base import Trainer
 from fedconformal.training.fedprox import FedProx
@@ -87,7 +87,7 @@ class RunConfig:
     method: str = "fedavg"
     classes: int = 10
     alpha: float = 0.1
-    score: str = "raps"
+    score: str = DEFAULT.name
     guarantee: str = "mixture"
     kind: str = "ranks"
     privacy: str = "none"

@@ -64,7 +64,7 @@ def calibrate_by_sums(
         federation: whom to ask; three sites at least.
         arrays: the trained model.
         alpha: how often the sets may miss.
-        score: by default RAPS.
+        score: by default `scores.DEFAULT`, which is LAC.
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.

@@ -5,4 +5,7 @@ from fedconformal.scores.base import Score
 from fedconformal.scores.lac import LAC
 from fedconformal.scores.raps import RAPS
 
-__all__ = ["APS", "LAC", "RAPS", "Score"]
+__all__ = ["APS", "DEFAULT", "LAC", "RAPS", "Score"]
+
+DEFAULT: Score = LAC()
+"""What is used where no score is named; docs/scores.md has the evidence."""
