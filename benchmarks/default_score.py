@@ -61,6 +61,11 @@ class Split:
     test: Rows
 
 
+def single(probs: Any) -> Array:
+    """Round probabilities to float32, as sites and predictors do before they score them."""
+    return np.asarray(probs, dtype=np.float32)
+
+
 def of_logits(path: Path) -> Iterator[Split]:
     """Fit a temperature to the validation rows, and cut the test rows in two; sites hold classes, or rows at random."""
     from fedconformal.training.temperature import fit_temperature
@@ -68,7 +73,8 @@ def of_logits(path: Path) -> Iterator[Split]:
     dataset, partition = path.stem.split("_")[0], "iid" if path.stem.endswith("_iid") else "classes"
     found = read_npz(path)
     heat = fit_temperature([found["val_logits"]], [found["val_labels"]]).value
-    probs, labels = fc.softmax(found["test_logits"], temperature=heat), found["test_labels"].astype(np.int64)
+    probs = single(fc.softmax(found["test_logits"], temperature=heat))
+    labels = found["test_labels"].astype(np.int64)
     owners = client_of_each(labels, dataset, partition)
     rng = np.random.default_rng(0)
     for _ in range(SPLITS["logits"]):
@@ -88,8 +94,8 @@ def of_table(x: Array, y: Array, owners: Array | None = None, *, sites: int = 4)
             parts[str(name)] = (rows[::2], rows[1::4], rows[3::4])
         predict = fit({name: (x[rows], y[rows]) for name, (rows, _, _) in parts.items()})
         test = np.concatenate([rows for _, _, rows in parts.values()])
-        held = [(np.asarray(predict(x[rows])), y[rows]) for _, rows, _ in parts.values()]
-        yield Split(held, (np.asarray(predict(x[test])), y[test]))
+        held = [(single(predict(x[rows])), y[rows]) for _, rows, _ in parts.values()]
+        yield Split(held, (single(predict(x[test])), y[test]))
 
 
 def heart(directory: Path) -> tuple[Array, Array, Array]:

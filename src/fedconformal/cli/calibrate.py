@@ -88,6 +88,8 @@ def calibrate(
     hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
+    if signed is not None and privacy is not None:
+        raise InputError("--signed does not go with --privacy, which withholds what was signed")
     if signed is not None and calibration is None:
         raise InputError("--signed needs --calibration ID, or old summaries pass again; calibrate --new-id makes one")
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
