@@ -185,7 +185,7 @@ def test_a_cluster_at_two_sites_is_one_over_all_and_one_at_each() -> None:
     covered = np.array([True, True, False, True, True, False])
     found = evaluate(covered, clients=list("ababab"), clusters=[1, 1, 2, 2, 3, 3])
     assert [group.clusters for group in [found.overall, *found.by_client]] == [3, 3, 3]
-    assert "one cluster over all rows, and one in each" in found.interval_words
+    assert "rows in several groups counts in each, and once over all rows" in found.interval_words
 
 
 def test_one_cluster_has_no_interval() -> None:

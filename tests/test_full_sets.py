@@ -89,7 +89,7 @@ def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
     assert full_sets(predictor.predict_set(probs)) == len(probs)
     why = why_full(predictor.certificate, classes=2)
     assert why is not None
-    assert f"is the most that {score.name} gives to any of 2 labels" in why
+    assert why.startswith(f"no label can score more than the threshold {limit:.6g} ({score.name}, 2 labels), so every")
     assert "the score lac gives smaller sets" in why
     lac = predictor_of(fc.LAC(), probs, labels)
     assert lac.evaluate(probs, labels).mean_size < 2
@@ -105,7 +105,7 @@ def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
     assert 0.5 < share < 1  # sums of float32 differ in their last bits
     why = why_full(predictor.certificate, classes=7, share=share)
     assert why is not None
-    assert "the most that aps gives" in why
+    assert "(aps, 7 labels)" in why
 
 
 def test_a_model_that_rules_the_truth_out() -> None:
@@ -123,7 +123,7 @@ def test_a_threshold_below_the_largest_is_no_reason_by_itself() -> None:
     assert why_full(certificate, classes=2, share=0.4) is None
     said = why_full(certificate, classes=2, share=0.625)
     assert said is not None
-    assert said.startswith("62% of the sets hold every label: the model does not tell the labels apart")
+    assert said.startswith("the model does not tell the labels of these rows apart well enough for alpha=0.1; ")
     assert "larger alpha" in said
 
 
@@ -230,5 +230,5 @@ def test_a_class_at_the_largest_score_is_named() -> None:
     why = why_full(predictor.certificate, classes=2)
     assert predictor.predict_set(probs)[:, 1].all()
     assert why is not None
-    assert why.startswith("the threshold is the most that raps gives to class 1, which is in every set; the least")
+    assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
     assert "the score lac" in why

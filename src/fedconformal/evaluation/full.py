@@ -75,12 +75,12 @@ def why_full(
     if score is not None and classes is not None:
         least = _least_full(score, classes) - (NEAR if share >= 0.5 else 0.0)
         if limit >= least:
-            most = f"the threshold {limit:.6g} is the most that {score.name} gives to any of {classes} labels, or more"
+            most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
             return f"{most}, so every label is in every set; {_score_helps(score)}"
     if share >= 0.5:
         return (
-            f"{share:.0%} of the sets hold every label: the model does not tell the labels apart well enough for "
-            f"alpha={float(wanted):g}; a better model, or a larger alpha, gives smaller sets"
+            f"the model does not tell the labels of these rows apart well enough for alpha={float(wanted):g}; "
+            "a better model, or a larger alpha, gives smaller sets"
         )
     return None
 
@@ -97,8 +97,8 @@ def _score_helps(score: Score) -> str:
             "a better model, or a larger alpha, gives smaller sets"
         )
     return (
-        "the least likely label of every row scores that much, and in too many calibration rows it is the true one; "
-        "the score lac gives smaller sets"
+        "the least likely label of every row scores as much as there is, and in too many calibration rows it is the "
+        "true one; the score lac gives smaller sets"
     )
 
 
@@ -153,6 +153,7 @@ def _by_class(
     if score is not None and classes is not None:
         full = np.flatnonzero(np.isfinite(limit) & (limit >= _least_full(score, classes))).tolist()
         if full:
-            parts.append(f"the threshold is the most that {score.name} gives {to_classes(full)} in every set")
-            parts.append(_score_helps(score))
+            named = to_classes(full).removeprefix("to ").replace(", which", "")
+            most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
+            parts.append(f"{named} in every set, {most}; {_score_helps(score)}")
     return "; ".join(parts) or None

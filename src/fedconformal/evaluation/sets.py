@@ -39,11 +39,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """How many, where rows come in clusters."""
 
     @property
+    def interval(self) -> str:
+        """From where to where, as text."""
+        return interval_text(self.low, self.high)
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """The numbers as text, for a table with the columns of the evaluation."""
         clusters = () if self.clusters is None else (str(self.clusters),)
-        interval = interval_text(self.low, self.high)
-        return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", interval, f"{self.mean_size:.3f}"
+        return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", self.interval, f"{self.mean_size:.3f}"
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +89,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     def interval_words(self) -> str:
         """What the intervals are, and what they assume, in a sentence."""
         if self.interval_assumes == ROWS:
-            return f"95% interval, if {ROWS}: several rows of one patient are not; clusters take them together."
-        return (
-            f"95% interval, if {CLUSTERS}. A cluster with rows at several sites, or of several classes or set sizes, "
-            "is one cluster over all rows, and one in each of these groups."
-        )
+            return f"95% interval, if {ROWS}. Several rows of one patient are not: give each row's cluster."
+        return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and numbers, ready for JSON."""
