@@ -97,8 +97,8 @@ def _score_helps(score: Score) -> str:
             "a better model, or a larger alpha, gives smaller sets"
         )
     return (
-        "the least likely label of every row scores as much as there is, and in too many calibration rows it is the "
-        "true one; the score lac gives smaller sets"
+        "the least likely label of every row has the highest score there is, and in too many calibration rows it is "
+        "the true one; the score lac gives smaller sets"
     )
 
 

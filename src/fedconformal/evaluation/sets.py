@@ -89,7 +89,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     def interval_words(self) -> str:
         """What the intervals are, and what they assume, in a sentence."""
         if self.interval_assumes == ROWS:
-            return f"95% interval, if {ROWS}. Several rows of one patient are not: give each row's cluster."
+            return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
         return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
 
     def to_dict(self) -> dict[str, Any]:
