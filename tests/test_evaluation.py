@@ -123,7 +123,12 @@ def test_it_is_plain_json() -> None:
     found = fc.evaluate_sets(SETS.tolist(), FakeTensor(LABELS), clients=CLIENTS)
     stated = found.to_dict()
     assert json.loads(json.dumps(stated, allow_nan=False)) == stated
-    assert set(stated) == {"overall", "size_histogram", "by_client", "by_class", "by_size"}
+    assert set(stated) == {
+        *("overall", "size_histogram", "by_client", "by_class", "by_size"),
+        *("full_sets", "interval_assumes", "reweighted"),
+    }
+    assert (stated["full_sets"], stated["interval_assumes"]) == (1, "rows are independent")
+    assert stated["reweighted"] is None
     assert repr(found) == "Evaluation(coverage=0.5000, mean_size=2.500, rows=6)"
     assert found.overall.cells == ("all", "6", "0.5000", "0.118 to 0.882", "2.500")
 

@@ -165,7 +165,10 @@ def test_the_top_label_is_forced_in_unless_told_otherwise(predictor: fc.Predicto
 def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
     rows, labels = np.array(make.PROBS), np.array(make.LABELS)
     found = predictor.evaluate(rows, labels, clients=list("aabbb"), alpha=0.4)
-    assert found == fc.evaluate_sets(predictor.predict_set(rows, alpha=0.4), labels, clients=list("aabbb"))
+    sets, certificate = predictor.predict_set(rows, alpha=0.4), predictor.certificate
+    assert found == fc.evaluate_sets(sets, labels, clients=list("aabbb"), certificate=certificate)
+    clustered = predictor.evaluate(rows, labels, clusters=list("aabbc"), alpha=0.4)
+    assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate)
 
 
 def test_a_score_is_needed_and_must_match() -> None:

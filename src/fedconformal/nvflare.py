@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from fedconformal import exchange
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
+from fedconformal.evaluation import why_full
 from fedconformal.exchange import Calibrated, Question, Reader, conclude
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
@@ -93,7 +94,10 @@ def calibrate(  # noqa: PLR0913
         raise InputError(
             f"calibrate: {len(summaries)} sites answered properly, at least {min_sites} are needed ({whys or 'none'})"
         )
-    return conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    found = conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    if why := why_full(found.certificate):
+        logger.warning("calibrate: %s", why)
+    return found
 
 
 def fingerprint(weights: Mapping[str, ArrayLike]) -> str:

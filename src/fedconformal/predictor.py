@@ -153,12 +153,17 @@ class Predictor:
         labels: ArrayLike,
         *,
         clients: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> Evaluation:
-        """Compare the sets with known labels: coverage and size, by client, class and set size."""
+        """Compare the sets with known labels: coverage and size, by client, class and set size.
+
+        With clients it also gives the coverage of the certified mixture. Rows of one cluster, such as the images of
+        one patient, may depend on each other; without clusters the intervals take all rows to be independent.
+        """
         sets = self.predict_set(probs, alpha=alpha, allow_empty=allow_empty)
-        return evaluate_sets(sets, labels, clients=clients)
+        return evaluate_sets(sets, labels, clients=clients, clusters=clusters, certificate=self.certificate)
 
     def to_bytes(self) -> bytes:
         """Write as JSON, with a SHA-256 of the content that shows any change."""

@@ -182,7 +182,7 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
         array = array[:, 0]
     if array.shape != (rows,) or array.dtype.kind not in "iufbU":
         header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
-        raise InputError(f"{name}: expected {rows} client ids, one a row, got {array.dtype} {array.shape}{header}")
+        raise InputError(f"{name}: expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}")
     return array
 
 

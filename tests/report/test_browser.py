@@ -78,6 +78,7 @@ def test_the_slider_shows_what_the_predictor_says(
         sets = predictor.predict_set(rows.probs, alpha=alpha)
     assert browser.text("size-now") == f"{found.mean_size:.2f}"
     assert browser.text("coverage-now") == f"{100 * found.coverage:.1f}%"
+    assert browser.text("full-now") == f"{100 * found.full_sets / found.overall.rows:.1f}%"
     shown = browser.run(
         """return [...document.querySelectorAll(".example")].map((one) => [
             Number(one.querySelector(".soft").textContent.match(/row (\\d+)/)[1]),

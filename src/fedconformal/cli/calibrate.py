@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,8 @@ import typer
 
 from fedconformal import registry
 from fedconformal.calibration import calibrate as calibrate_summaries
-from fedconformal.certificate import threshold_text
-from fedconformal.cli.console import print_json, say
+from fedconformal.certificate import Certificate, threshold_text
+from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
     Epsilon,
@@ -23,11 +24,13 @@ from fedconformal.cli.differential import (
 from fedconformal.cli.inputs import Alpha, Json, check_ending, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
-from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, with_signatures
-from fedconformal.errors import InputError
+from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.privacy import signatures
+from fedconformal.summaries.origin import number_of
 from fedconformal.validation import as_name
 
 
@@ -88,14 +91,9 @@ def calibrate(
     hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
-    if signed is not None and privacy is not None:
-        raise InputError("--signed does not go with --privacy, which withholds what was signed")
-    if signed is not None and calibration is None:
-        raise InputError("--signed needs --calibration ID, or old summaries pass again; calibrate --new-id makes one")
+    check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
     if calibration is not None:
-        if privacy is PrivacyMode.local:
-            raise InputError("--calibration does not go with --privacy local, whose files name no calibration")
         check_calibration(received, summaries, as_name(calibration, "calibration id"))
     if privacy is PrivacyMode.local:
         result = release_locally(summaries, alpha, wanted, epsilon, ledger)
@@ -104,12 +102,15 @@ def calibrate(
     elif epsilon is not None or ledger is not None:
         raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
     else:
-        result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with more reasons
+            result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
     if signed is not None:
         result = with_signatures(result, summaries, signed)
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
+    _warn_of_full_sets(certificate)
     if json:
         print_json({"predictor": str(output), "certificate": certificate.to_dict()})
         return
@@ -130,6 +131,13 @@ def calibrate(
     if hostile is not None:
         describe_robustness(hostile, received, alpha)
     say(f"wrote {output}")
+
+
+def _warn_of_full_sets(certificate: Certificate) -> None:
+    """Say that every label will be in every set, also where the threshold is finite."""
+    classes = None if certificate.labels is None else number_of(certificate.labels)
+    if why := why_full(certificate, classes=classes):
+        logger.warning("%s", why)
 
 
 def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:

@@ -15,17 +15,17 @@ from fedconformal.cli.inputs import (
     Json,
     Source,
     checked_probabilities,
-    predict_in_blocks,
     read_labels,
     read_probabilities,
     read_run,
     warn_of_temperature,
 )
+from fedconformal.cli.sets import Cluster, make_sets, named_sites, read_clusters
 from fedconformal.errors import InputError
-from fedconformal.evaluation import GROUP_COLUMNS, evaluate_sets
+from fedconformal.evaluation import as_ids, evaluate_sets, full_words
 from fedconformal.files import read_array
 from fedconformal.predictor import load
-from fedconformal.validation import as_alpha, as_clients, as_labels
+from fedconformal.validation import as_alpha, as_labels
 
 
 def evaluate(
@@ -33,6 +33,7 @@ def evaluate(
     probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
     labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
     clients: Annotated[Path | None, typer.Option(help="Which client each row is from (.npy .npz .csv).")] = None,
+    cluster: Cluster = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     source: From = Source.probs,
     allow_empty: AllowEmpty = False,
@@ -46,6 +47,7 @@ def evaluate(
         if clients is not None:
             raise InputError("--clients goes with LABELS; a training run has its own")
         logits, truth, ids, _ = read_run(probs, "test")
+        ids = named_sites(ids)
         rows = checked_probabilities(logits, str(probs), Source.logits, temperature)
         truth = as_labels(truth, rows=len(rows), classes=rows.shape[1], name=f"{probs}: test_labels")
     else:
@@ -53,21 +55,27 @@ def evaluate(
         rows = read_probabilities(probs, source, temperature)
         truth = read_labels(labels, rows)
         if clients is not None:
-            ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows), name=str(clients))
+            ids = as_ids(read_array(clients, "clients", text=True), rows=len(rows), name=str(clients))
     if not len(rows):
         raise InputError(f"{probs}: is empty; there is nothing to evaluate")
+    clusters = None if cluster is None else read_clusters(cluster, len(rows))
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    sets = predict_in_blocks(rule, rows, wanted, allow_empty=allow_empty)
-    result = evaluate_sets(sets, truth, clients=ids)
+    made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    result = evaluate_sets(made.sets, truth, clients=ids, clusters=clusters, certificate=rule.certificate)
     if json:
-        about = {"alpha": float(wanted), "threshold": threshold_json(rule.threshold(wanted))}
-        print_json({**about, **result.to_dict()})
+        about = {"alpha": float(wanted), "threshold": threshold_json(made.threshold)}
+        print_json({**about, **result.to_dict(), "why_full": made.why})
         return
-    table(("", *GROUP_COLUMNS), [result.overall.cells])
+    table(("", *result.columns), [result.overall.cells])
     for title, groups in (("client", result.by_client), ("class", result.by_class), ("set size", result.by_size)):
         if groups:
             say("")
-            table((title, *GROUP_COLUMNS), [group.cells for group in groups])
+            table((title, *result.columns), [group.cells for group in groups])
     say("")
+    say(result.interval_words)
+    if result.reweighted is not None:
+        say(result.reweighted.sentence)
+    if made.full:
+        say(f"{full_words(made.full, len(rows))}.")
     say(f"alpha {float(wanted):g}: {1 - float(wanted):.10g} is promised {rule.certificate.promise}.")
     say(rule.certificate.caveat)

@@ -14,6 +14,7 @@ from fedconformal.cli.console import print_json, say, table, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
+from fedconformal.evaluation import full_words
 from fedconformal.privacy.communication import bound_in_words
 
 flower = typer.Typer(
@@ -137,7 +138,13 @@ def _show(found: dict[str, Any]) -> None:
     for one in certificate.get("left_out", []):
         say(f"The promise does not cover {one['site']}: {one['reason']}")
     if overall:
-        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows\n")
+        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows")
+    if overall.get("full_sets"):
+        rows = sum(one["rows"] for one in found["evaluation"]["by_site"].values())
+        say(f"{full_words(int(overall['full_sets']), rows)}")
+    if why := found["evaluation"].get("why_full"):
+        say(f"Sets say little: {why}")
+    say("")
     table(
         ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"),
         [

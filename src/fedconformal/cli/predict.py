@@ -16,11 +16,12 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    predict_in_blocks,
     read_probabilities,
     warn_of_temperature,
 )
+from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
+from fedconformal.evaluation import full_words
 from fedconformal.files import write_bytes
 from fedconformal.predictor import load
 from fedconformal.validation import Booleans, as_alpha
@@ -42,15 +43,17 @@ def predict(
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     warn_of_temperature(rule, source)
     rows = read_probabilities(probs, source, rule.certificate.temperature)
-    sets = predict_in_blocks(rule, rows, wanted, allow_empty=allow_empty)
-    threshold = rule.threshold(wanted)
+    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
     write_bytes(output, _encode(sets, output.suffix, alpha=float(wanted), threshold=threshold))
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
     if json:
         facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
-        print_json({**facts, "alpha": float(wanted), "threshold": threshold_json(threshold)})
+        about = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
+        print_json({**facts, **about})
         return
     say(f"wrote {output}: {len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}")
+    if full:
+        say(full_words(full, len(sets)))
 
 
 def _encode(sets: Booleans, suffix: str, **about: Any) -> bytes:

@@ -23,6 +23,7 @@ from fedconformal.cli.inputs import (
     read_run,
     warn_of_temperature,
 )
+from fedconformal.cli.sets import named_sites
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.base import Source as Dataset
 from fedconformal.errors import InputError
@@ -76,7 +77,8 @@ def report(
     if rows is not None:
         if not len(rows.labels):
             raise InputError(f"{probs or source}: is empty; there is nothing to report")
-        evaluation = evaluate_sets(predictor.predict_set(rows.probs), rows.labels, clients=ids)
+        sets = predictor.predict_set(rows.probs)
+        evaluation = evaluate_sets(sets, rows.labels, clients=ids, certificate=predictor.certificate)
     page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
     write_bytes(output, page)
     say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
@@ -104,7 +106,7 @@ def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) ->
     found = checked_probabilities(run[0], str(path), Source.logits, predictor.certificate.temperature)
     plain = checked_probabilities(run[0], str(path), Source.logits, None)
     truth = as_labels(run[1], rows=len(found), classes=found.shape[1], name=f"{path}: test_labels")
-    return Rows(probs=found, labels=truth, plain=plain, images=images), run[2]
+    return Rows(probs=found, labels=truth, plain=plain, images=images), named_sites(run[2])
 
 
 def _given_rows(probs: Path, labels: Path, source: Source, predictor: Predictor, images: NDArray[Any] | None) -> Rows:

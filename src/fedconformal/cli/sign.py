@@ -95,6 +95,16 @@ def is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
         return signatures.is_sealed(data, _decode(read_bytes(path), signatures.Seal, "a signature"), coordinator)
 
 
+def check_options(signed: Path | None, calibration: str | None, *, private: bool, noisy: bool) -> None:
+    """Refuse options of calibrate that do not go together."""
+    if signed is not None and private:
+        raise InputError("--signed does not go with --privacy, which withholds what was signed")
+    if signed is not None and calibration is None:
+        raise InputError("--signed needs --calibration ID, or old summaries pass again; calibrate --new-id makes one")
+    if calibration is not None and noisy:
+        raise InputError("--calibration does not go with --privacy local, whose files name no calibration")
+
+
 def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wanted: str) -> None:
     """Refuse summaries that were made for another calibration, or for any."""
     for summary, path in zip(summaries, paths, strict=True):

@@ -1,16 +1,23 @@
 """How good prediction sets are: coverage and size, over all rows and in groups; and when to abstain."""
 
+from fedconformal.evaluation.full import full_sets, full_words, why_full
+from fedconformal.evaluation.ids import as_ids
+from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.reliability import Reliability, reliability
 from fedconformal.evaluation.selective import Selective, selective_classification
-from fedconformal.evaluation.sets import GROUP_COLUMNS, Evaluation, Group, evaluate_sets
+from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets
 
 __all__ = [
-    "GROUP_COLUMNS",
     "Evaluation",
     "Group",
     "Reliability",
+    "Reweighted",
     "Selective",
+    "as_ids",
     "evaluate_sets",
+    "full_sets",
+    "full_words",
     "reliability",
     "selective_classification",
+    "why_full",
 ]

@@ -8,32 +8,46 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.evaluation.intervals import clopper_pearson
-from fedconformal.validation import Booleans, Integers, as_array, as_clients, as_labels
+from fedconformal.evaluation.full import full_sets
+from fedconformal.evaluation.ids import as_ids
+from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
+from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
+from fedconformal.validation import Booleans, Integers, as_array, as_labels
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
 
-
-GROUP_COLUMNS = ("rows", "coverage", "95% interval", "mean size")
+ROWS, CLUSTERS = "rows are independent", "clusters are independent"
+"""What intervals assume."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows: how many, how often the truth is in the set (95% interval low to high), how large the sets are."""
+    """Some rows: how many, how often the truth is in the set (95% interval low to high), how large the sets are.
+
+    There is no interval if the rows are all of one cluster.
+    """
 
     name: str
     rows: int
     coverage: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     mean_size: float
+    clusters: int | None = None
+    """How many, where rows come in clusters."""
+
+    @property
+    def interval(self) -> str:
+        """From where to where, as text."""
+        return interval_text(self.low, self.high)
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The numbers as text, for a table with these GROUP_COLUMNS."""
-        interval = f"{self.low:.3f} to {self.high:.3f}"
-        return self.name, str(self.rows), f"{self.coverage:.4f}", interval, f"{self.mean_size:.3f}"
+        """The numbers as text, for a table with the columns of the evaluation."""
+        clusters = () if self.clusters is None else (str(self.clusters),)
+        return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", self.interval, f"{self.mean_size:.3f}"
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +62,12 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     by_client: list[Group]
     by_class: list[Group]
     by_size: list[Group]
+    full_sets: int
+    """How many sets hold every label."""
+    interval_assumes: str
+    """What the intervals hold under."""
+    reweighted: Reweighted | None = None
+    """Coverage under the mixture of the sites that was certified, where a certificate was given."""
 
     @property
     def coverage(self) -> float:
@@ -59,6 +79,19 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         """The mean number of labels in a set."""
         return self.overall.mean_size
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the cells of a group are called, after its name."""
+        clusters = () if self.overall.clusters is None else ("clusters",)
+        return "rows", *clusters, "coverage", "95% interval", "mean size"
+
+    @property
+    def interval_words(self) -> str:
+        """What the intervals are, and what they assume, in a sentence."""
+        if self.interval_assumes == ROWS:
+            return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
+        return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and numbers, ready for JSON."""
         built: dict[str, Any] = msgspec.to_builtins(self)
@@ -69,54 +102,94 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return f"Evaluation(coverage={self.coverage:.4f}, mean_size={self.mean_size:.3f}, rows={self.overall.rows})"
 
 
-def evaluate_sets(sets: ArrayLike, labels: ArrayLike, *, clients: ArrayLike | None = None) -> Evaluation:
+def evaluate_sets(
+    sets: ArrayLike,
+    labels: ArrayLike,
+    *,
+    clients: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    certificate: Certificate | None = None,
+) -> Evaluation:
     """Compare (n, J) boolean sets with the true labels.
+
+    Args:
+        sets: which labels each row's set holds.
+        labels: the true ones.
+        clients: which site each row is from.
+        clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
+            each other. Without them the intervals are right only if all rows are independent.
+        certificate: whose mixture of the sites coverage is also given for; it needs clients by their certified names.
 
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], clients=["a", "a", "b"])
     >>> result
     Evaluation(coverage=0.6667, mean_size=1.333, rows=3)
-    >>> [(group.name, group.coverage) for group in result.by_client]
-    [('a', 1.0), ('b', 0.0)]
+    >>> [(group.name, group.coverage) for group in result.by_client], result.full_sets, result.interval_assumes
+    ([('a', 1.0), ('b', 0.0)], 1, 'rows are independent')
     """
     member: Booleans = as_array(sets, "sets")
     if member.ndim != 2 or member.dtype != np.bool_ or not len(member):
         raise InputError(f"sets: expected (rows, classes) booleans, got {member.dtype} of shape {member.shape}")
     rows, classes = member.shape
     truth = as_labels(labels, rows=rows, classes=classes)
-    covered = member[np.arange(rows), truth]
+    sites = None if clients is None else as_ids(clients, rows=rows, name="clients")
+    ids = None if clusters is None else np.unique(as_ids(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
     sizes = np.count_nonzero(member, axis=1)
+    counted = _Rows(member[np.arange(rows), truth], sizes, ids)
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
-        overall=_groups(np.zeros(rows, dtype=np.int64), ["all"], covered, sizes)[0],
+        overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
-        by_client=[] if clients is None else _by_value(as_clients(clients, rows=rows), covered, sizes),
-        by_class=_by_value(truth, covered, sizes),
-        by_size=_groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))], covered, sizes),
+        by_client=[] if sites is None else counted.by_value(sites),
+        by_class=counted.by_value(truth),
+        by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
+        full_sets=full_sets(member),
+        interval_assumes=ROWS if ids is None else CLUSTERS,
+        reweighted=None if certificate is None else reweighted(counted.covered, sites, ids, certificate),
     )
 
 
-def _by_value(values: NDArray[Any], covered: Booleans, sizes: Integers) -> list[Group]:
-    names, index = np.unique(values, return_inverse=True)
-    return _groups(index, [str(name) for name in names], covered, sizes)
+class _Rows:
+    """What is known of each row: whether its set holds the truth, the set's size, the cluster."""
 
+    def __init__(self, covered: Booleans, sizes: Integers, clusters: Integers | None) -> None:
+        self.covered = covered
+        self._sizes = sizes
+        self._clusters = clusters
 
-def _groups(index: Integers, names: list[str], covered: Booleans, sizes: Integers) -> list[Group]:
-    rows = np.bincount(index, minlength=len(names))
-    hits = np.bincount(index, weights=covered, minlength=len(names)).astype(np.int64)
-    totals = np.bincount(index, weights=sizes, minlength=len(names))
-    low, high = clopper_pearson(hits, rows)
-    return [
-        Group(
-            name=name,
-            rows=int(rows[i]),
-            coverage=float(hits[i] / rows[i]),
-            low=float(low[i]),
-            high=float(high[i]),
-            mean_size=float(totals[i] / rows[i]),
-        )
-        for i, name in enumerate(names)
-        if rows[i]
-    ]
+    def by_value(self, values: NDArray[Any]) -> list[Group]:
+        names, index = np.unique(values, return_inverse=True)
+        return self.groups(index, [str(name) for name in names])
+
+    def groups(self, index: Integers, names: list[str]) -> list[Group]:
+        rows = np.bincount(index, minlength=len(names))
+        hits = np.bincount(index, weights=self.covered, minlength=len(names)).astype(np.int64)
+        totals = np.bincount(index, weights=self._sizes, minlength=len(names))
+        if self._clusters is None:
+            found = self._independent(hits, rows)
+        else:
+            found = self._clustered(self._clusters, index, rows)
+        return [
+            Group(
+                name=name,
+                rows=int(rows[i]),
+                coverage=float(hits[i] / rows[i]),
+                mean_size=float(totals[i] / rows[i]),
+                **found[i],
+            )
+            for i, name in enumerate(names)
+            if rows[i]
+        ]
+
+    def _independent(self, hits: Integers, rows: Integers) -> list[dict[str, Any]]:
+        low, high = clopper_pearson(hits, rows)
+        return [{"low": one, "high": other} for one, other in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def _clustered(self, clusters: Integers, index: Integers, rows: Integers) -> list[dict[str, Any]]:
+        found = []
+        for mine in np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]):
+            low, high = clustered_interval(self.covered[mine], clusters[mine]) or (None, None)
+            found.append({"low": low, "high": high, "clusters": len(np.unique(clusters[mine]))})
+        return found
 
 
 def _size_name(i: int) -> str:

@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike
 
 from fedconformal.certificate import LeftOut
 from fedconformal.errors import InputError
+from fedconformal.evaluation import full_sets
 from fedconformal.exchange import FORMAT, Question
 from fedconformal.files import write_bytes
 from fedconformal.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
+    FULL,
     METRICS,
     SITE,
     SUMMARY,
@@ -90,7 +92,7 @@ def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels:
 
 
 def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
-    """Answer `evaluate`: how often the sets of the predictor hold the label of the site's own test rows."""
+    """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
     asked = msg.content.config_records[ASK]
     predictor = _predictor(asked)
     probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
@@ -101,6 +103,7 @@ def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: Ar
         "covered": int(sets[np.arange(len(truth)), truth].sum()),
         "labels": int(sets.sum()),
         "correct": int((probs.argmax(axis=1) == truth).sum()),
+        FULL: full_sets(sets),
     }
     return _reply(msg, context, counts)
 

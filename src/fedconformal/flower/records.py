@@ -21,7 +21,7 @@ from fedconformal.summaries.wire import MAX_SIZE
 from fedconformal.validation import as_name, shown
 
 ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
-EXAMPLES = "num-examples"
+EXAMPLES, FULL = "num-examples", "full"
 NUMBER_BYTES = 8
 NUMBERS = (int, float)
 C_ORDER = b"'fortran_order': False"

@@ -25,6 +25,7 @@ from torch import nn
 
 from fedconformal import registry
 from fedconformal.errors import InputError
+from fedconformal.evaluation import why_full
 from fedconformal.files import read_npz, write_bytes
 from fedconformal.flower.calibration import calibrate
 from fedconformal.flower.federation import Federation
@@ -34,6 +35,7 @@ from fedconformal.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
+    FULL,
     METRICS,
     check_keys,
     fingerprint,
@@ -264,20 +266,24 @@ class _Run:
 
     def _evaluate(self) -> None:
         content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"predictor": self._found().to_bytes()})})
-        names = (EXAMPLES, "covered", "labels", "correct")
+        names = [EXAMPLES, "covered", "labels", "correct"]
 
         def read(reply: RecordDict) -> dict[str, float]:
             check_keys(reply, METRICS)
-            values = read_metrics(reply[METRICS], names)
+            sent = reply[METRICS]
+            full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
+            values = read_metrics(sent, names + full)
             rows = read_examples(values)
-            if not (0 <= values["covered"] <= rows and 0 <= values["correct"] <= rows and values["labels"] >= 0):
+            shares = [values[name] for name in ("covered", "correct", *full)]
+            if not (all(0 <= count <= rows for count in shares) and values["labels"] >= 0):
                 raise InputError(f"metrics: cannot be counts of {rows} rows")
-            return {
+            found = {
                 "rows": rows,
                 "coverage": values["covered"] / rows,
                 "mean_size": values["labels"] / rows,
                 "accuracy": values["correct"] / rows,
             }
+            return found | ({"full_sets": int(values[FULL])} if full else {})
 
         answers = self.federation.ask("evaluate", content, "evaluate", read)
         self.coverage = {answer.site.name: answer.value for answer in answers}
@@ -297,22 +303,34 @@ class _Run:
     def _result(self) -> dict[str, Any]:
         certificate = self._found().certificate
         rows = sum(one["rows"] for one in self.coverage.values())
-        overall = {
+        overall: dict[str, float] = {
             name: sum(one["rows"] * one[name] for one in self.coverage.values()) / rows
             for name in ("coverage", "mean_size", "accuracy")
             if rows
         }
+        if rows and all("full_sets" in one for one in self.coverage.values()):
+            overall["full_sets"] = sum(one["full_sets"] for one in self.coverage.values())
+        why = self._why_full(overall.get("full_sets", 0) / max(1, rows))
         return {
             "threshold": certificate.to_dict()["threshold"],
             "alpha": certificate.alpha,
             "temperature": self.temperature,
             "model": fingerprint(self.arrays),
             "certificate": certificate.to_dict(),
-            "evaluation": {"overall": overall, "by_site": self.coverage},
+            "evaluation": {"overall": overall, "by_site": self.coverage, "why_full": why},
             "participants": self.federation.to_list(),
             "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
+
+    def _why_full(self, share: float) -> str | None:
+        """Say and log why sets hold every label; the app's number of classes counts once half of the sets do."""
+        predictor = self._found()
+        classes = self.config.classes if share >= 0.5 else None
+        why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
+        if why is not None:
+            logger.warning("evaluate: %s", why)
+        return why
 
 
 def model_bytes(arrays: ArrayRecord, temperature: float) -> bytes:

@@ -26,7 +26,7 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
     """Draw the coverage of each group as a dot on its 95% interval, with the target as a line."""
     if len(groups) > MAX_GROUPS:
         groups = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
-    low = min(0.9 * target, *(group.low for group in groups))
+    low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in groups))
     low = max(0.0, math.floor(low * 20) / 20)
 
     left = name_space([_short(group.name) for group in groups])
@@ -42,12 +42,15 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
     for i, group in enumerate(groups):
         y = ROW * i + ROW / 2 + 4
-        label = f"{group.name}: {group.coverage:.3f} ({group.low:.3f} to {group.high:.3f}), {group.rows} rows"
+        label = f"{group.name}: {group.coverage:.3f} ({group.interval}), {group.rows} rows"
+        line = ""
+        if group.low is not None and group.high is not None:
+            ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
+            line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         parts.append(
             f"<g><title>{escape(label)}</title>"
             f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(_short(group.name))}</text>'
-            f'<line class="interval s0" x1="{x(group.low):.1f}" x2="{x(group.high):.1f}" y1="{y}" y2="{y}"/>'
-            f'<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
+            f'{line}<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
 

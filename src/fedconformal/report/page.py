@@ -16,7 +16,15 @@ import msgspec
 
 from fedconformal.certificate import Certificate, threshold_text
 from fedconformal.curve import PromiseCurve
-from fedconformal.evaluation import GROUP_COLUMNS, Evaluation, Group, reliability, selective_classification
+from fedconformal.evaluation import (
+    Evaluation,
+    Group,
+    Reweighted,
+    full_words,
+    reliability,
+    selective_classification,
+    why_full,
+)
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.predictor import Predictor
 from fedconformal.report.charts import (
@@ -63,6 +71,7 @@ def report_page(
     parts = [
         f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
         f'<p class="promise">{escape(about.sentence())} <span class="badge {about.status}">{about.status}</span></p>',
+        _says_nothing(predictor, evaluation),
         _tiles(evaluation, about),
         _promises(about),
         _slider(found, chart, names),
@@ -85,7 +94,14 @@ def _resource(name: str) -> str:
 
 def _data(found: Slider, places: list[tuple[float, float]], names: Sequence[str]) -> str:
     steps = [
-        {"alpha": s.alpha, "threshold": s.threshold, "promise": s.promise, "size": s.size, "coverage": s.coverage}
+        {
+            "alpha": s.alpha,
+            "threshold": s.threshold,
+            "promise": s.promise,
+            "size": s.size,
+            "coverage": s.coverage,
+            "full": s.full,
+        }
         for s in found.steps
     ]
     data = {
@@ -99,14 +115,36 @@ def _data(found: Slider, places: list[tuple[float, float]], names: Sequence[str]
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def _says_nothing(predictor: Predictor, evaluation: Evaluation | None) -> str:
+    """Warn where every label, or some class, is in every set, or where half of the sets hold every label."""
+    rows = 0 if evaluation is None else evaluation.overall.rows
+    full = 0 if evaluation is None else evaluation.full_sets
+    classes = None if evaluation is None else len(evaluation.size_histogram) - 1
+    share = full / rows if rows else 0.0
+    why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
+    if why is None:
+        return ""
+    counted = f"<b>{full_words(full, rows)}</b>: " if full else ""
+    return f'<p class="warning" role="note">{counted}{escape(why)}.</p>'
+
+
 def _tiles(evaluation: Evaluation | None, about: Certificate) -> str:
     tiles = [(f"{1 - about.alpha:.10g}", "coverage wanted"), (f"{about.scores:,}", "calibration scores")]
     if evaluation is not None:
-        overall = evaluation.overall
-        interval = f"coverage on {overall.rows:,} test rows (95% interval {overall.low:.1%} to {overall.high:.1%})"
-        tiles[1:1] = [(f"{overall.coverage:.1%}", interval), (f"{overall.mean_size:.2f}", "labels a set, on average")]
+        overall, mixed = evaluation.overall, evaluation.reweighted
+        of_rows = f"coverage on {overall.rows:,} test rows ({_interval(overall, evaluation)})"
+        tiles[1:1] = [(f"{overall.coverage:.1%}", of_rows), (f"{overall.mean_size:.2f}", "labels a set, on average")]
+        if mixed is not None and mixed.coverage is not None:
+            of_sites = f"coverage of the certified mixture, {mixed.mixture} ({_interval(mixed, evaluation)})"
+            tiles.insert(2, (f"{mixed.coverage:.1%}", of_sites))
     inside = "".join(f'<div class="tile"><b>{big}</b><span>{escape(small)}</span></div>' for big, small in tiles)
     return f'<div class="tiles">{inside}</div>'
+
+
+def _interval(of: Group | Reweighted, evaluation: Evaluation) -> str:
+    if of.low is None or of.high is None:
+        return "no interval: all rows are of one cluster"
+    return f"95% interval {of.low:.1%} to {of.high:.1%}, if {evaluation.interval_assumes}"
 
 
 def _promises(about: Certificate) -> str:
@@ -134,9 +172,10 @@ def _slider(found: Slider, chart: str, names: Sequence[str]) -> str:
         "promised coverage": ("promise-now", start.promise),
         "threshold": ("threshold-now", start.threshold),
     }
-    if start.size is not None and start.coverage is not None:
+    if start.size is not None:
         facts["labels a set"] = ("size-now", f"{start.size:.2f}")
         facts["coverage on the test rows"] = ("coverage-now", f"{start.coverage:.1%}")
+        facts["sets that hold every label"] = ("full-now", f"{start.full:.1%}")
     told = "".join(f'<dt>{name}</dt><dd id="{key}">{escape(text)}</dd>' for name, (key, text) in facts.items())
     control = (
         '<div class="controls"><label for="alpha">alpha, how often the truth may be missed</label>'
@@ -184,20 +223,23 @@ def _coverage(evaluation: Evaluation | None, about: Certificate, names: Sequence
     by_site = bool(evaluation.by_client)
     groups = evaluation.by_client or [evaluation.overall]
     text = (
-        "Dots: share of sets that hold the truth; lines: exact 95% intervals; dashed: the target. Coverage given one "
+        "Dots: share of sets that hold the truth; dashed: the target. Coverage given one calibration fluctuates, so a "
+        f"dot a little below the target is no violation. Lines: {evaluation.interval_words}"
     )
-    text += "calibration fluctuates, so a dot a little below the target is no violation."
     if len(groups) > MAX_GROUPS:
         text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
+    if evaluation.reweighted is not None:
+        text += f" {evaluation.reweighted.sentence}"
     yield _card(
         "Coverage by site" if by_site else "Coverage",
-        f'<p class="soft">{text}</p>{coverage_chart(groups, target)}',
-        _groups("site", groups),
+        f'<p class="soft">{escape(text)}</p>{coverage_chart(groups, target)}',
+        _groups("site", evaluation, groups),
     )
-    yield _card("Set sizes", size_chart(evaluation), _groups("set size", evaluation.by_size))
+    full = f'<p class="soft">{full_words(evaluation.full_sets, evaluation.overall.rows)}.</p>'
+    yield _card("Set sizes", full + size_chart(evaluation), _groups("set size", evaluation, evaluation.by_size))
     if about.classes:
         classes = [msgspec.structs.replace(group, name=_name(int(group.name), names)) for group in evaluation.by_class]
-        yield _card("Coverage by class", coverage_chart(classes, target), _groups("class", classes))
+        yield _card("Coverage by class", coverage_chart(classes, target), _groups("class", evaluation, classes))
 
 
 def _model(predictor: Predictor, rows: Rows | None) -> Iterable[str]:
@@ -298,8 +340,8 @@ def _card(title: str, inside: str, numbers: str = "") -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
-def _groups(what: str, groups: Iterable[Group]) -> str:
-    return _table((what, *GROUP_COLUMNS), (group.cells for group in groups))
+def _groups(what: str, evaluation: Evaluation, groups: Iterable[Group]) -> str:
+    return _table((what, *evaluation.columns), (group.cells for group in groups))
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -25,6 +25,7 @@
     if (step.size !== null) {
       put("size-now", step.size.toFixed(2));
       put("coverage-now", (100 * step.coverage).toFixed(1) + "%");
+      put("full-now", (100 * step.full).toFixed(1) + "%");
     }
     slider.setAttribute("aria-valuetext", "alpha " + step.alpha + ", promised " + step.promise);
     const dot = find("at-alpha");

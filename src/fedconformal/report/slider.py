@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,14 @@ MOST_ROWS = 20_000
 """More test rows than this do not change the means that are shown."""
 
 
+class Means(NamedTuple):
+    """Over the test rows, if there are any: labels a set, how many sets hold the truth, and how many every label."""
+
+    size: float | None = None
+    coverage: float | None = None
+    full: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One position of the slider."""
@@ -32,6 +40,8 @@ class Step:
     promise: str
     size: float | None
     coverage: float | None
+    full: float | None
+    """The share of sets that hold every label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,34 +84,33 @@ def slider(predictor: Predictor, rows: Rows | None) -> Slider:
     certified = as_alpha(predictor.certificate.alpha)
     alphas = sorted({*GRID, certified})
     examples: list[Example] = []
-    size: list[float | None] = [None] * len(alphas)
-    coverage: list[float | None] = [None] * len(alphas)
+    means = [Means()] * len(alphas)
     if rows is not None and len(rows.labels):
         chosen = np.unique(np.linspace(0, len(rows.labels) - 1, min(len(rows.labels), MOST_ROWS)).astype(np.int64))
         p, labels = predictor.predict_p(rows.probs[chosen]), rows.labels[chosen]
         top = rows.probs[chosen].argmax(axis=1)
-        size, coverage = _means(p, labels, top, alphas)
+        means = _means(p, labels, top, alphas)
         examples = _examples(p, labels, top, chosen, rows, float(certified), float(alphas[0]))
     steps = [
-        Step(alpha=float(alpha), **_promise(predictor, alpha), size=mean, coverage=share)
-        for alpha, mean, share in zip(alphas, size, coverage, strict=True)
+        Step(alpha=float(alpha), **_promise(predictor, alpha), size=mean.size, coverage=mean.coverage, full=mean.full)
+        for alpha, mean in zip(alphas, means, strict=True)
     ]
     return Slider(steps=steps, certified=alphas.index(certified), examples=examples)
 
 
-def _means(
-    p: Floats, labels: Integers, top: Integers, alphas: list[Fraction]
-) -> tuple[list[float | None], list[float | None]]:
+def _means(p: Floats, labels: Integers, top: Integers, alphas: list[Fraction]) -> list[Means]:
     every, index = np.sort(p, axis=None), np.arange(len(p))
     of_top = p[index, top]
     of_label = np.where(labels == top, math.inf, p[index, labels])
-    sizes: list[float | None] = []
-    shares: list[float | None] = []
+    others = p.copy()
+    others[index, top] = math.inf
+    least = others.min(axis=1) if p.shape[1] > 1 else np.zeros(len(p))  # one label is no full set
+    found = []
     for alpha in map(float, alphas):
         inside = len(every) - int(np.searchsorted(every, alpha, side="right"))
-        sizes.append((inside + int(np.count_nonzero(of_top <= alpha))) / len(p))
-        shares.append(float(np.mean(of_label > alpha)))
-    return sizes, shares
+        size = (inside + int(np.count_nonzero(of_top <= alpha))) / len(p)
+        found.append(Means(size, float(np.mean(of_label > alpha)), float(np.mean(least > alpha))))
+    return found
 
 
 def _promise(predictor: Predictor, alpha: Fraction) -> dict[str, str]:

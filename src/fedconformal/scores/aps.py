@@ -91,6 +91,11 @@ class APS(Score):
         np.put_along_axis(out, order, scores, axis=1)
         return out
 
+    def largest(self, classes: int) -> float:
+        """Return the score of the least likely label, whose sum is the whole row's, with nothing taken off."""
+        one = np.ones(1)
+        return float(self.combine(one, np.array([classes]), one, np.zeros(1))[0])
+
     def rule(self, limit: Floats) -> Rule:
         """Look only at the top of each row: scores rise with the rank."""
         return super().rule(limit) if limit.ndim else TopOfRow(self, float(limit))

@@ -63,6 +63,14 @@ class Score(ABC):
 
         return fill
 
+    def largest(self, classes: int) -> float:
+        """Return what no label scores more than, in rows of so many classes that add up to one; +inf if not known.
+
+        At a threshold of this every label is in the set. Rows may add up to a little more, within the tolerance that
+        is checked, and then a label may score as much more.
+        """
+        return math.inf
+
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
         return {"name": self.name, **asdict(self)}

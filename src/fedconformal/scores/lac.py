@@ -38,6 +38,10 @@ class LAC(Score):
         """Score every label."""
         return np.subtract(1.0, probs, dtype=np.float64)
 
+    def largest(self, classes: int) -> float:
+        """Return the score of a label without probability."""
+        return 1.0
+
     def rule(self, limit: Floats) -> Rule:
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:

@@ -1,0 +1,94 @@
+"""What commands that make sets share: sets that hold every label are said, and rows may come in clusters."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from fedconformal.cli.console import logger
+from fedconformal.cli.inputs import predict_in_blocks
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation import as_ids, full_sets, full_words, why_full
+from fedconformal.files import UNREADABLE, read_array, unreadable
+from fedconformal.predictor import Predictor
+from fedconformal.validation import Booleans, Floats, Probabilities, shown
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE[:COLUMN]",
+        help="Which cluster, such as a patient, each row is from (.npy .npz .csv); its rows may depend on each other.",
+    ),
+]
+
+
+class Made(NamedTuple):
+    """Sets, the threshold they were made at, how many hold every label, and why."""
+
+    sets: Booleans
+    threshold: float | Floats
+    full: int
+    why: str | None
+
+
+def make_sets(predictor: Predictor, probs: Probabilities, alpha: Fraction, *, allow_empty: bool) -> Made:
+    """Make sets, and warn if every label, or some class, is in every set."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
+        sets = predict_in_blocks(predictor, probs, alpha, allow_empty=allow_empty)
+        threshold = predictor.threshold(alpha)
+    full = full_sets(sets)
+    why = why_full(
+        predictor.certificate,
+        threshold,
+        alpha=alpha,
+        score=predictor.score,
+        classes=sets.shape[1],
+        share=full / max(1, len(sets)),
+    )
+    if why is not None:
+        logger.warning("%s", f"{full_words(full, len(sets))}: {why}" if full else why)
+    return Made(sets, threshold, full, why)
+
+
+def named_sites(clients: NDArray[Any]) -> NDArray[Any]:
+    """Name the clients of a training run as `summarize` does, so that they are those of the certificate."""
+    return clients if clients.dtype.kind == "U" else np.array([f"client-{client}" for client in clients.tolist()])
+
+
+def read_clusters(given: str, rows: int) -> NDArray[Any]:
+    """Read one id a row from a file, or from a column of a .csv file with a header: FILE:COLUMN."""
+    path, _, column = given.rpartition(":")
+    if not path or Path(given).exists():
+        found = read_array(Path(given), "clusters", text=True)
+        if found.ndim == 2 and found.shape[1] > 1:
+            raise InputError(f"{given}: has {found.shape[1]} columns; name one of its header, as {given}:COLUMN")
+        return as_ids(found, rows=rows, name=given)
+    return as_ids(np.array(_column(Path(path), column), dtype=np.str_), rows=rows, name=f"{path}, column {column}")
+
+
+def _column(path: Path, name: str) -> list[str]:
+    if path.suffix != ".csv":
+        raise InputError(f"{path}: only a file that ends in .csv has columns; leave out :{name}")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            header = [cell.strip() for cell in next(lines, [])]
+            if header.count(name) != 1:
+                raise InputError(f"{path}: has the columns {shown(', '.join(header))}, not one called {shown(name)}")
+            found = []
+            for cells in lines:
+                if len(cells) != len(header):
+                    raise InputError(f"{path}: line {lines.line_num} has {len(cells)} cells, the header {len(header)}")
+                found.append(cells[header.index(name)])
+    except (*UNREADABLE, csv.Error) as error:
+        raise unreadable(path, error) from None
+    return found

@@ -1,0 +1,159 @@
+"""Sets that hold every label say nothing: how many there are, why, and what would help."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal import registry
+from fedconformal.certificate import Certificate
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees.by_class import described, to_classes
+from fedconformal.scores import LAC, Score
+from fedconformal.validation import Booleans, Floats, as_alpha, as_array, shown
+
+GRID = 2.0**-40
+"""What one probability can add to the rounding of a row's sum."""
+NEAR = 1e-5
+"""How far below the largest score a threshold may be to be the reason, where half of the sets are full: sums of
+float32 are off by as much."""
+MOST_SITES = 5
+
+
+def full_sets(sets: ArrayLike) -> int:
+    """Count the sets that hold every label; where there is only one label, that is no loss and none counts.
+
+    >>> full_sets([[True, True], [True, False]]), full_sets([[True]])
+    (1, 0)
+    """
+    member: Booleans = as_array(sets, "sets")
+    return int(np.count_nonzero(member.all(axis=1))) if member.shape[1] > 1 else 0
+
+
+def full_words(full: int, rows: int) -> str:
+    """Say how many sets hold every label.
+
+    >>> full_words(3, 200)
+    '3 of 200 sets hold every label'
+    """
+    return f"{full} of {rows} sets hold every label"
+
+
+def why_full(
+    certificate: Certificate,
+    threshold: float | Floats | None = None,
+    *,
+    alpha: Any = None,
+    score: Score | None = None,
+    classes: int | None = None,
+    share: float = 0.0,
+) -> str | None:
+    """Say why every label, or every label of some classes, is in every set, and what would help; None if they are not.
+
+    Args:
+        certificate: what is promised, from which scores.
+        threshold: at which sets are made, by default the certified one; one, or one for each class.
+        alpha: what the threshold is for, by default the certified one.
+        score: of what, by default what the certificate says.
+        classes: how many labels there are; if that is not known, only a threshold of +inf is a reason.
+        share: the share of the sets at hand that hold every label, where there are some.
+    """
+    if classes == 1:
+        return None
+    wanted = as_alpha(certificate.alpha if alpha is None else alpha)
+    limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
+    if score is None and certificate.score is not None:
+        score = registry.build(certificate.score, Score)
+    if limit.ndim:
+        return _by_class(certificate, limit, wanted, score, classes)
+    if limit == np.inf:
+        start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
+        return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
+    if score is not None and classes is not None:
+        least = _least_full(score, classes) - (NEAR if share >= 0.5 else 0.0)
+        if limit >= least:
+            most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
+            return f"{most}, so every label is in every set; {_score_helps(score)}"
+    if share >= 0.5:
+        return (
+            f"the model does not tell the labels of these rows apart well enough for alpha={float(wanted):g}; "
+            "a better model, or a larger alpha, gives smaller sets"
+        )
+    return None
+
+
+def _least_full(score: Score, classes: int) -> float:
+    """Return the least threshold at which every label is in, but for the rounding of sums."""
+    return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * GRID)
+
+
+def _score_helps(score: Score) -> str:
+    if isinstance(score, LAC):
+        return (
+            "the model gives the true label no probability at all in too many calibration rows; "
+            "a better model, or a larger alpha, gives smaller sets"
+        )
+    return (
+        "the least likely label of every row has the highest score there is, and in too many calibration rows it is "
+        "the true one; the score lac gives smaller sets"
+    )
+
+
+def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
+    """Say how many scores are missing, or what else keeps the threshold from being finite."""
+    names, sizes, bound = _bound(certificate)
+    if not bound.feasible(alpha, sizes):
+        return bound.shortfall(alpha, sizes, names)
+    if certificate.privacy is not None and "epsilon" in certificate.privacy:
+        return "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
+    return "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
+
+
+def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
+    names, sizes, bound = _bound(certificate)
+    bound = bound.in_class(sizes)
+    seen = sum(record.scores for record in certificate.classes or () if record.label == label)
+    of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record
+    if not seen or bound.sites_apart or bound.feasible(alpha, of_class):
+        return f"class {label} has {seen} calibration scores, and more are needed"
+    return f"class {label}: {bound.shortfall(alpha, of_class, names)}"
+
+
+def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
+    guarantee = described(certificate.guarantee)
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    names = [site for used in certificate.summaries for site in used.sites]
+    sizes = [n for used in certificate.summaries for n in used.sizes]
+    return names, sizes, kept.bind(names, sizes)
+
+
+def _lost(certificate: Certificate) -> str:
+    left_out = certificate.left_out or []
+    if not left_out:
+        return ""
+    named = [f"{shown(one.site)} ({shown(one.reason)})" for one in left_out[:MOST_SITES]]
+    rest = f" and {len(left_out) - MOST_SITES} more" if len(left_out) > MOST_SITES else ""
+    return f"; the scores of these sites are missing: {', '.join(named)}{rest}"
+
+
+def _by_class(
+    certificate: Certificate, limit: Floats, alpha: Fraction, score: Score | None, classes: int | None
+) -> str | None:
+    """Name the classes that are in every set, those with too few scores first."""
+    limit = np.append(limit, np.full(max(0, (classes or 0) - len(limit)), np.inf))
+    parts = []
+    if few := np.flatnonzero(np.isinf(limit)).tolist():
+        parts.append(
+            f"alpha={float(alpha):g} cannot be promised {to_classes(few)} in every set; "
+            f"{_class_shortfall(certificate, alpha, few[0])}{_lost(certificate)}"
+        )
+    if score is not None and classes is not None:
+        full = np.flatnonzero(np.isfinite(limit) & (limit >= _least_full(score, classes))).tolist()
+        if full:
+            named = to_classes(full).removeprefix("to ").replace(", which", "")
+            most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
+            parts.append(f"{named} in every set, {most}; {_score_helps(score)}")
+    return "; ".join(parts) or None

@@ -1,0 +1,121 @@
+"""Coverage under the mixture of the sites that was certified, whatever mixture the test rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal.certificate import Certificate
+from fedconformal.errors import InputError
+from fedconformal.evaluation.ids import normal
+from fedconformal.evaluation.intervals import clustered_interval
+from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
+from fedconformal.guarantees.base import find_client
+from fedconformal.guarantees.by_class import described, name_of
+from fedconformal.validation import Booleans, Integers
+
+MOST_NAMES = 10
+"""Sites that are named in a sentence."""
+
+
+class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of the sites' coverage with the weights that were certified, or why it is not given."""
+
+    coverage: float | None = None
+    low: float | None = None
+    high: float | None = None
+    mixture: str | None = None
+    """The weights in words."""
+    why_not: str | None = None
+    missing: list[str] = []
+    """Certified sites without a test row."""
+    others: list[str] = []
+    """Sites with test rows that are not in the mixture; their rows do not count here."""
+
+    @property
+    def sentence(self) -> str:
+        """Say it for people."""
+        if self.coverage is None:
+            return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
+        rest = f" (without the rows of {_listed(self.others)}, not in the mixture)" if self.others else ""
+        interval = interval_text(self.low, self.high)
+        return f"Coverage of the certified mixture, {self.mixture}: {self.coverage:.4f}, 95% interval {interval}{rest}."
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Write an interval, or that there is none.
+
+    >>> interval_text(0.5, 0.75), interval_text(None, None)
+    ('0.500 to 0.750', 'none (one cluster)')
+    """
+    return "none (one cluster)" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+
+
+def reweighted(
+    covered: Booleans, clients: NDArray[Any] | None, clusters: Integers | None, certificate: Certificate
+) -> Reweighted:
+    """Average the coverage of the sites with the certified weights; without clusters, rows are independent."""
+    found = certified_mixture(certificate)
+    if found is None:
+        return Reweighted(why_not=f"the guarantee {name_of(certificate.guarantee)} names no single one")
+    weights, words = found
+    certified = [normal(site) for used in certificate.summaries for site in used.sites]
+    if len(set(certified)) != len(weights):
+        return Reweighted(mixture=words, why_not="the certified sites have no names, or not one each")
+    if clients is None:
+        return Reweighted(mixture=words, why_not="it needs the site of each test row (clients)")
+    names = clients.astype(np.str_)
+    seen = set(np.unique(names).tolist())
+    wanted = {site: float(weight) for site, weight in zip(certified, weights, strict=True) if weight}
+    others = sorted(seen.difference(wanted))
+    if missing := [site for site in wanted if site not in seen]:
+        why = f"there are no test rows of {_listed(missing)}"
+        if len(missing) == len(wanted):
+            why += f" (the clients are called {_listed(others)})"
+        return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
+    mine = np.flatnonzero(np.isin(names, list(wanted)))
+    number = {site: k for k, site in enumerate(wanted)}
+    sites = np.array([number[name] for name in names[mine].tolist()], dtype=np.int64)
+    share = np.array(list(wanted.values()))
+    rows = mine if clusters is None else clusters[mine]
+    low, high = clustered_interval(covered[mine], rows, sites=sites, weights=share) or (None, None)
+    coverage = float(share @ (np.bincount(sites, covered[mine]) / np.bincount(sites)))
+    return Reweighted(coverage=coverage, low=low, high=high, mixture=words, others=others)
+
+
+def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | None:
+    """Return the weight of every site and the weights in words; None if no single mixture is promised."""
+    guarantee = described(certificate.guarantee)
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    names = [site for used in certificate.summaries for site in used.sites]
+    sizes = [n for used in certificate.summaries for n in used.sizes]
+    kept.bind(names, sizes)  # says so if they do not fit
+    if isinstance(kept, Mixture) and kept.weights == "proportional":
+        return _shares([n + 1 for n in sizes]), "in proportion to n_k + 1"
+    if isinstance(kept, Mixture) and kept.weights == "uniform":
+        return _shares([1] * len(sizes)), "each site equally likely"
+    if isinstance(kept, Mixture):
+        return _shares([Fraction(weight) for weight in kept.weights]), "with the given weights"
+    if isinstance(kept, PAC) and kept is guarantee:  # by class, every class has a mixture of its own
+        return _shares(sizes), "in proportion to n_k"
+    if isinstance(kept, OneClient):
+        position = find_client(kept.client, names, len(sizes))
+        return _shares([int(k == position) for k in range(len(sizes))]), "the one site alone"
+    return None
+
+
+def _shares(parts: Sequence[int | Fraction]) -> list[Fraction]:
+    whole = sum(parts)
+    if whole <= 0 or min(parts) < 0:
+        raise InputError("the certificate is malformed: its sites have no scores")
+    return [Fraction(part) / whole for part in parts]
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + rest

@@ -1,0 +1,188 @@
+"""fedconformal evaluate and predict: what intervals assume, clusters, the certified mixture, sets that hold all."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.cli.sets import read_clusters
+from tests.cli.command import Command
+from tests.contracts.tools import refused
+
+TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv")
+
+
+def evaluation(**more: Any) -> fc.Evaluation:
+    probs, labels = np.load("test-probs.npy"), np.load("test-labels.npy")
+    return fc.load("predictor.json").evaluate(probs, labels, **more)
+
+
+def sites() -> list[str]:
+    return Path("test-sites.csv").read_text().split()
+
+
+def test_the_plain_interval_says_what_it_assumes(calibrated: Path, command: Command) -> None:
+    said = command.ok("evaluate", *TEST).out
+    assert "95% interval, if rows are independent." in said
+    stated = command.ok("evaluate", *TEST, "--json").json
+    assert stated["interval_assumes"] == "rows are independent"
+    found = evaluation(clients=sites()).reweighted
+    assert found is not None
+    assert found.sentence in said
+    assert stated["reweighted"]["coverage"] == found.coverage
+    assert "needs the site of each test row" in command.ok("evaluate", *TEST[:3]).out
+
+
+def test_clusters_from_a_file(calibrated: Path, command: Command) -> None:
+    ids = [f"p{row // 6}" for row in range(180)]
+    np.save("clusters.npy", ids)
+    expected = evaluation(clients=sites(), clusters=ids)
+    stated = command.ok("evaluate", *TEST, "--cluster", "clusters.npy", "--json").json
+    assert stated["interval_assumes"] == "clusters are independent"
+    assert stated["overall"] == expected.to_dict()["overall"]
+    assert stated["by_client"] == expected.to_dict()["by_client"]
+    assert stated["reweighted"] == expected.to_dict()["reweighted"]
+    said = command.ok("evaluate", *TEST, "--cluster", "clusters.npy").out
+    assert "95% interval, if clusters are independent." in said
+    assert "clusters" in said.splitlines()[0]
+
+
+def test_files_and_columns(tmp_path: Path) -> None:
+    ids = ["p 1", "p 1", "q"]
+    for name in ("clusters.csv", "odd:name.csv"):
+        (tmp_path / name).write_text("".join(f"{one}\n" for one in ids))
+        assert read_clusters(str(tmp_path / name), 3).tolist() == ids
+    np.savez(tmp_path / "all.npz", probs=np.eye(3), clusters=[1, 1, 2])
+    assert read_clusters(str(tmp_path / "all.npz"), 3).tolist() == [1, 1, 2]
+    table = [f'"{row}, a",{one}\n' for row, one in enumerate(ids)]
+    (tmp_path / "patients.csv").write_text("\ufeffrow, patient id\n" + "".join(table), "utf-8")
+    assert read_clusters(f"{tmp_path / 'patients.csv'}:patient id", 3).tolist() == ids
+
+
+def test_one_cluster_has_no_interval(calibrated: Path, command: Command) -> None:
+    np.save("one.npy", np.zeros(180))
+    said = command.ok("evaluate", *TEST, "--cluster", "one.npy")
+    assert "none (one cluster)" in said.out
+    stated = command.ok("evaluate", *TEST, "--cluster", "one.npy", "--json").json
+    assert (stated["overall"]["low"], stated["overall"]["clusters"], stated["reweighted"]["high"]) == (None, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "content", "expected"),
+    [
+        ("bad.csv", "a\nb\n", ["bad.csv", "expected 3 ids"]),
+        ("bad.csv", "patient\na\na\nb\n", ["expected 3 ids", "leave out the header line"]),
+        ("bad.csv", "a,b\n" * 3, ["bad.csv: has 2 columns", "bad.csv:COLUMN"]),
+        ("bad.csv:patient", "a\n" * 3, ["has the columns a, not one called patient"]),
+        ("bad.csv:a", "a,a\n" + "1,2\n" * 3, ["not one called a"]),
+        ("bad.csv:a", "a,b\n1,2\n\n1,2\n1,2\n", ["bad.csv: line 3 has 0 cells, the header 2"]),
+        ("bad.csv:a", "a,b\n1,2\n3\n1,2\n", ["bad.csv: line 3 has 1 cells, the header 2"]),
+        ("bad.csv:a", "a,b\n1,2\n1,2\n", ["bad.csv, column a", "expected 3 ids"]),
+        ("bad.csv:a", "a,b\n ,2\n1,2\n1,2\n", ["bad.csv, column a: row 0 has no id"]),
+        ("bad.csv:a", "", ["bad.csv: has the columns"]),
+        ("bad.csv:a", b"a,b\n\xff\xfe,1\n", ["bad.csv: cannot be read"]),
+        ("bad.csv:", "a\n" * 3, ["not one called"]),
+        ("absent.csv:a", "", ["absent.csv", "No such file"]),
+        ("absent.csv", "", ["absent.csv", "No such file"]),
+        ("bad.npy:a", "", ["only a file that ends in .csv has columns"]),
+        ("bad.txt", "", [".npy, .npz, .csv"]),
+    ],
+)
+def test_bad_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, content: str | bytes, expected: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+    with refused(*expected):
+        read_clusters(given, 3)
+
+
+def test_clients_without_an_id_are_refused(calibrated: Path, command: Command) -> None:
+    ids = np.arange(180) % 3.0
+    ids[4] = np.nan
+    np.save("ids.npy", ids)
+    done = command("evaluate", *TEST[:3], "--clients", "ids.npy")
+    assert done.code == 2
+    assert "ids.npy: row 4 has no id; give every row one" in done.err
+
+
+def test_a_site_without_test_rows_is_named(calibrated: Path, command: Command) -> None:
+    Path("two.csv").write_text("".join(f"site-{row % 2}\n" for row in range(180)))
+    said = command.ok("evaluate", *TEST[:3], "--clients", "two.csv").out
+    assert "not reweighted to the certified mixture: there are no test rows of site-2." in said
+
+
+def write_two_classes(errors: float, rows: int = 300) -> None:
+    """Write rows of a two-class model that is wrong this often, half for calibration and half to test."""
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.55, 0.99, 2 * rows)
+    probs, labels = np.stack([sure, 1 - sure], axis=1), (rng.random(2 * rows) < errors).astype(int)
+    for part, mine in {"cal": slice(rows), "new": slice(rows, None)}.items():
+        np.save(f"{part}-probs.npy", probs[mine])
+        np.save(f"{part}-labels.npy", labels[mine])
+
+
+def calibrate(command: Command, score: str, *more: str) -> None:
+    command.ok("summarize", "cal-probs.npy", "cal-labels.npy", "--score", score, "-o", "only.fcs")
+    command.ok("calibrate", "only.fcs", "-o", "two.json", *more)
+
+
+def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, command: Command) -> None:
+    write_two_classes(0.2)
+    calibrate(command, "raps")
+    predict = ("predict", "two.json", "new-probs.npy", "-o", "sets.npz")
+    evaluate = ("evaluate", "two.json", "new-probs.npy", "new-labels.npy")
+    for arguments in (predict, evaluate):
+        done = command.ok(*arguments)
+        assert "300 of 300 sets hold every label" in done.out
+        (line,) = done.err.splitlines()
+        assert line.startswith("WARNING: 300 of 300 sets hold every label: no label can score more than the threshold")
+        assert "the score lac gives smaller sets" in line
+        stated = command.ok(*arguments, "--json").json
+        assert stated["full_sets"] == 300
+        assert stated["why_full"] in line
+    calibrate(command, "lac")
+    for arguments in (predict, evaluate):
+        done = command.ok(*arguments)
+        assert done.err == ""
+        stated = command.ok(*arguments, "--json").json
+        assert stated["full_sets"] < 150
+        assert stated["why_full"] is None
+        assert f"{stated['full_sets']} of 300 sets hold every label" in done.out
+
+
+def test_nothing_is_said_of_sets_that_hold_every_label_if_there_are_none(calibrated: Path, command: Command) -> None:
+    done = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.9")
+    assert "every label" not in done.out + done.err
+
+
+def test_too_few_scores_are_said_once_with_what_would_help(folder: Path, command: Command) -> None:
+    write_two_classes(0.2, rows=8)
+    calibrate(command, "lac", "--alpha", "0.2")
+    for arguments in (
+        ("predict", "two.json", "new-probs.npy", "-o", "sets.npz", "--alpha", "0.05"),
+        ("evaluate", "two.json", "new-probs.npy", "new-labels.npy", "--alpha", "0.05"),
+    ):
+        (line,) = command.ok(*arguments).err.splitlines()
+        assert "8 of 8 sets hold every label: alpha=0.05 cannot be promised from these scores" in line
+        assert "calibration scores needed: 11 more in all, at any site" in line
+
+
+def test_a_run_without_names_has_those_of_its_summaries(folder: Path, command: Command) -> None:
+    rng = np.random.default_rng(0)
+    parts: dict[str, Any] = {}
+    for part in ("val", "test"):
+        parts[f"{part}_logits"] = rng.normal(size=(90, 5)) * 3
+        parts[f"{part}_labels"] = rng.integers(0, 5, 90)
+        parts[f"{part}_clients"] = np.arange(90) % 3
+    np.savez("logits.npz", **parts)
+    command.ok("summarize", "logits.npz", "-o", "run", "--score", "lac")
+    command.ok("calibrate", *sorted(Path("run").iterdir()), "-o", "predictor.json")
+    stated = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json
+    assert [group["name"] for group in stated["by_client"]] == ["client-0", "client-1", "client-2"]
+    assert stated["reweighted"]["coverage"] == pytest.approx(stated["overall"]["coverage"])
+    np.save("patients.npy", np.arange(90) // 9)
+    clustered = command.ok("evaluate", "predictor.json", "logits.npz", "--cluster", "patients.npy", "--json").json
+    assert clustered["overall"]["clusters"] == 10

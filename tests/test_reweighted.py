@@ -1,0 +1,164 @@
+"""Coverage of the certified mixture, from test rows that are another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.evaluation.intervals import clustered_interval
+from tests.contracts.tools import maybe_infeasible, refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+
+SIZES = {"a": 9, "b": 19, "c": 69}
+ROWS = {"a": 40, "b": 10, "c": 50}
+HITS = {"a": 20, "b": 9, "c": 50}
+SITES = np.repeat(list(ROWS), list(ROWS.values()))
+COVERED = np.concatenate([np.arange(ROWS[site]) < HITS[site] for site in ROWS])
+SHARE = {site: HITS[site] / ROWS[site] for site in ROWS}
+
+
+def certified(guarantee: Any = None, *, named: bool = True) -> fc.Certificate:
+    """Calibrate three sites of 9, 19 and 69 scores."""
+    by_class = isinstance(guarantee, fc.ByClass)
+    summaries = [
+        fc.summarize(
+            np.linspace(0, 1, n),
+            "exact",
+            site=site if named else None,
+            score=fc.LAC(),
+            labels=np.arange(n) % 2 if by_class else None,
+            by_class=by_class,
+        )
+        for site, n in SIZES.items()
+    ]
+    with maybe_infeasible():
+        return fc.calibrate(summaries, alpha=0.2, guarantee=guarantee).certificate
+
+
+def evaluate(certificate: fc.Certificate, **more: Any) -> fc.Evaluation:
+    sets = np.stack([COVERED, np.ones(len(COVERED), dtype=bool)], axis=1)
+    given = {"clients": SITES, **more}
+    return fc.evaluate_sets(sets, np.zeros(len(COVERED), dtype=int), certificate=certificate, **given)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "weights", "words"),
+    [
+        (None, (10, 20, 70), "in proportion to n_k + 1"),
+        (fc.Mixture(weights="uniform"), (1, 1, 1), "each site equally likely"),
+        (fc.Mixture(weights=(0.5, 0.2, 0.3)), (5, 2, 3), "with the given weights"),
+        (fc.PAC(), (9, 19, 69), "in proportion to n_k"),
+        (fc.OneClient(client="b"), (0, 1, 0), "the one site alone"),
+        (fc.OneClient(client=2), (0, 0, 1), "the one site alone"),
+        (fc.ByClass(fc.Mixture(weights="uniform")), (1, 1, 1), "each site equally likely"),
+    ],
+)
+def test_it_is_the_mean_of_the_sites(guarantee: Any, weights: tuple[int, ...], words: str) -> None:
+    found = evaluate(certified(guarantee)).reweighted
+    assert found is not None
+    expected = np.average(list(SHARE.values()), weights=weights)
+    assert found.coverage == pytest.approx(expected, abs=1e-12)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < expected < found.high or expected in (found.low, found.high)
+    assert found.mixture == words
+    assert f"{words}: {expected:.4f}, 95% interval {found.low:.3f} to {found.high:.3f}" in found.sentence
+
+
+def test_rows_of_another_mixture_hide_a_site_that_falls_short() -> None:
+    """Over the rows 79 of 100 are covered, in the certified mixture .93: the two are different questions."""
+    found = evaluate(certified())
+    assert found.reweighted is not None
+    assert (found.coverage, found.reweighted.coverage) == pytest.approx((0.79, 0.1 * 0.5 + 0.2 * 0.9 + 0.7))
+
+
+def test_the_interval_is_that_of_the_weighted_mean() -> None:
+    number = np.searchsorted(list(SIZES), SITES)
+    weights = np.array([0.1, 0.2, 0.7])
+    for clusters in (None, np.arange(100) // 5):
+        found = evaluate(certified(), clusters=clusters).reweighted
+        rows = np.arange(100) if clusters is None else clusters
+        assert found is not None
+        assert (found.low, found.high) == clustered_interval(COVERED, rows, sites=number, weights=weights)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        fc.EveryClient(),
+        fc.NewClient(),
+        fc.Exchangeable(),
+        fc.WorstCase(contamination=0.1),
+        fc.Robust(liars=0),
+        fc.ByClass(fc.PAC()),
+    ],
+)
+def test_a_guarantee_without_one_mixture_has_none(guarantee: Any) -> None:
+    found = evaluate(certified(guarantee)).reweighted
+    assert found is not None
+    assert (found.coverage, found.low, found.mixture) == (None, None, None)
+    assert "names no single one" in found.sentence
+
+
+def test_a_site_without_test_rows_is_named() -> None:
+    mine = SITES != "b"
+    sets = np.stack([COVERED, ~COVERED], axis=1)[mine]
+    labels = np.zeros(len(sets), dtype=int)
+    found = fc.evaluate_sets(sets, labels, clients=SITES[mine], certificate=certified()).reweighted
+    assert found is not None
+    assert (found.coverage, found.missing) == (None, ["b"])
+    assert "there are no test rows of b" in found.sentence
+    without_weight = certified(fc.Mixture(weights=(0.5, 0.0, 0.5)))
+    found = fc.evaluate_sets(sets, labels, clients=SITES[mine], certificate=without_weight).reweighted
+    assert found is not None
+    assert found.coverage == pytest.approx(0.75)
+
+
+def test_rows_of_a_site_outside_the_mixture_do_not_count() -> None:
+    found = evaluate(certified(fc.OneClient(client="a"))).reweighted
+    assert found is not None
+    assert (found.coverage, found.others) == (0.5, ["b", "c"])
+    assert "without the rows of b, c, not in the mixture" in found.sentence
+
+
+def test_names_are_compared_as_people_read_them() -> None:
+    found = evaluate(certified(), clients=np.where(SITES == "a", "\uff41 ", SITES)).reweighted
+    assert found is not None
+    assert found.coverage == pytest.approx(0.93)
+
+
+def test_without_names_or_clients_it_is_not_given() -> None:
+    unnamed = evaluate(certified(named=False)).reweighted
+    assert unnamed is not None
+    assert "the certified sites have no names" in unnamed.sentence
+    nobody = evaluate(certified(), clients=None).reweighted
+    assert nobody is not None
+    assert "needs the site of each test row" in nobody.sentence
+    others = evaluate(certified(), clients=np.zeros(100, dtype=int)).reweighted
+    assert others is not None
+    assert "(the clients are called 0)" in others.sentence
+    assert fc.evaluate_sets([[True]], [0], clients=["a"]).reweighted is None
+
+
+def test_it_is_plain_json() -> None:
+    stated = evaluate(certified()).to_dict()["reweighted"]
+    assert set(stated) == {"coverage", "low", "high", "mixture", "why_not", "missing", "others"}
+    assert stated["coverage"] == pytest.approx(0.93)
+
+
+def test_a_made_up_certificate_is_refused() -> None:
+    real = certified()
+    empty = [msgspec.structs.replace(used, sizes=(-1,)) for used in real.summaries]
+    with refused("the certificate is malformed"):
+        evaluate(msgspec.structs.replace(real, summaries=empty))
+    with refused("weights: 2 were given for 3 sites"):
+        evaluate(msgspec.structs.replace(real, guarantee=fc.Mixture(weights=(0.5, 0.5)).to_dict()))
+    huge = [msgspec.structs.replace(used, sizes=(10**400,)) for used in real.summaries]
+    found = evaluate(msgspec.structs.replace(real, summaries=huge)).reweighted
+    assert found is not None
+    assert found.coverage == pytest.approx(np.mean(list(SHARE.values())))
