@@ -117,7 +117,7 @@ def test_a_site_without_test_rows_is_named(calibrated: Path, command: Command) -
 def write_two_classes(errors: float, rows: int = 300) -> None:
     """Write rows of a two-class model that is wrong this often, half for calibration and half to test."""
     rng = np.random.default_rng(0)
-    sure = rng.uniform(0.55, 0.99, 2 * rows)
+    sure = rng.integers(36, 64, 2 * rows) / 64  # in sixty-fourths, so that both add up to one in float32 too
     probs, labels = np.stack([sure, 1 - sure], axis=1), (rng.random(2 * rows) < errors).astype(int)
     for part, mine in {"cal": slice(rows), "new": slice(rows, None)}.items():
         np.save(f"{part}-probs.npy", probs[mine])

@@ -76,7 +76,10 @@ def why_full(
         least = _least_full(score, classes) - (NEAR if share >= 0.5 else 0.0)
         if limit >= least:
             most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
-            return f"{most}, so every label is in every set; {_score_helps(score)}"
+            held = (
+                "every label is in every set" if share in (0.0, 1.0) else "but for rounding every label is in every set"
+            )
+            return f"{most}, so {held}; {_score_helps(score)}"
     if share >= 0.5:
         return (
             f"the model does not tell the labels of these rows apart well enough for alpha={float(wanted):g}; "
