@@ -130,7 +130,7 @@ def calibrate(command: Command, score: str, *more: str) -> None:
 
 
 def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, command: Command) -> None:
-    write_two_classes(0.2)
+    write_two_classes(0.15)
     calibrate(command, "raps")
     predict = ("predict", "two.json", "new-probs.npy", "-o", "sets.npz")
     evaluate = ("evaluate", "two.json", "new-probs.npy", "new-labels.npy")
