@@ -16,6 +16,7 @@ from fedconformal.cli.inputs import (
     Source,
     checked_probabilities,
     predict_in_blocks,
+    read_clients,
     read_labels,
     read_probabilities,
     read_run,
@@ -23,9 +24,8 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.errors import InputError
 from fedconformal.evaluation import GROUP_COLUMNS, evaluate_sets
-from fedconformal.files import read_array
 from fedconformal.predictor import load
-from fedconformal.validation import as_alpha, as_clients, as_labels
+from fedconformal.validation import as_alpha, as_labels
 
 
 def evaluate(
@@ -53,7 +53,7 @@ def evaluate(
         rows = read_probabilities(probs, source, temperature)
         truth = read_labels(labels, rows)
         if clients is not None:
-            ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows), name=str(clients))
+            ids = read_clients(clients, len(rows))
     if not len(rows):
         raise InputError(f"{probs}: is empty; there is nothing to evaluate")
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)

@@ -18,6 +18,7 @@ from fedconformal.cli.inputs import (
     Source,
     check_ending,
     checked_probabilities,
+    read_clients,
     read_labels,
     read_probabilities,
     read_run,
@@ -32,7 +33,7 @@ from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary
-from fedconformal.validation import Probabilities, as_clients, as_labels
+from fedconformal.validation import Probabilities, as_labels
 
 
 def report(
@@ -71,7 +72,7 @@ def report(
             warn_of_temperature(predictor, kept)
             rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
             if clients is not None:
-                ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows.labels), name=str(clients))
+                ids = read_clients(clients, len(rows.labels))
     evaluation = None
     if rows is not None:
         if not len(rows.labels):
