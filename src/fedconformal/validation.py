@@ -241,9 +241,17 @@ def shown(value: Any) -> str:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
     except ValueError:  # a whole number of thousands of digits
         text = "too long to show"
-    # What cannot be printed could be a command to the terminal.
-    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[: MAX_SHOWN + 1])
+    text = harmless(text[: MAX_SHOWN + 1])
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def harmless(text: str) -> str:
+    r"""Write characters that cannot be printed as their numbers: in a terminal they could be commands.
+
+    >>> print(harmless("clinic\x1b[31m a"))
+    clinic\x1b[31m a
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def as_temperature(temperature: Any) -> float:

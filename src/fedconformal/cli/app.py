@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._version import __version__
 from fedconformal.cli import calibrate, demo, evaluate, plan, predict, report, sign, summarize, sums, train, verify
-from fedconformal.cli.console import logger, stderr
+from fedconformal.cli.console import Harmless, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
 from fedconformal.errors import ClassCountsWarning, InfeasibleWarning, InputError
@@ -58,7 +58,7 @@ def options(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    handler.setFormatter(Harmless())
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning):
@@ -91,5 +91,5 @@ def _warn_once(message: str, said: set[str]) -> None:
 
 
 def _fail(message: str) -> int:
-    stderr.print(f"error: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True)
+    say_error(message)
     return 2

@@ -38,7 +38,7 @@ def init(
 
     for path in make_app(folder):
         say(str(path))
-    say(f"Next:\n$ cd {folder}\n$ fedconformal flower run")
+    say("Next:", f"$ cd {folder}", "$ fedconformal flower run")
 
 
 @flower.command()
@@ -137,7 +137,7 @@ def _show(found: dict[str, Any]) -> None:
     for one in certificate.get("left_out", []):
         say(f"The promise does not cover {one['site']}: {one['reason']}")
     if overall:
-        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows\n")
+        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows", "")
     table(
         ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"),
         [
@@ -156,4 +156,4 @@ def _show(found: dict[str, Any]) -> None:
     for stage in found["participants"]:
         for one in stage["refused"]:
             say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")
-    say(f"\nEverything lies in {found['output']}")
+    say("", f"Everything lies in {found['output']}")
