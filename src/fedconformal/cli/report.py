@@ -126,7 +126,7 @@ def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:
     try:
         settings = dict(json.loads(read_bytes(run.parent / "config.json"))["config"])
         source = registry.find(str(settings["dataset"]), Dataset)
-    except (InputError, ValueError, KeyError, TypeError):
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return (), None
     labels = read_run(run, "test").labels
     try:
