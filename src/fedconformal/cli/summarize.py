@@ -32,7 +32,7 @@ from fedconformal.scores import Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries import summarize as summarize_scores
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats, Integers, Probabilities, as_labels
+from fedconformal.validation import Floats, Integers, Probabilities, as_labels, as_name
 
 SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 
@@ -132,7 +132,8 @@ def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, 
 def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
-    origin = Origin(score=about["score"], model=about["model"], temperature=about["temperature"])
+    model = None if about["model"] is None else as_name(about["model"], "model fingerprint")
+    origin = Origin(score=about["score"], model=model, temperature=about["temperature"])
 
     passes = count(1)
 
@@ -142,7 +143,7 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
             if len(rows):
                 yield about["score"].evaluate(rows, read_labels(file, rows))
 
-    return summarize_stream(read, alpha=about["alpha"], sites=(site,), origin=origin)
+    return summarize_stream(read, alpha=about["alpha"], sites=(as_name(site, "site"),), origin=origin)
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
@@ -155,7 +156,9 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     written = {}
     for client in progress(ids, "summarising", len(ids)):
         mine = run.clients == client
-        name = str(client) if ids.dtype.kind == "U" else f"client-{client}"
+        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a client")
+        if name in written:
+            raise InputError(f"{path}: the client {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the client {client!r} cannot be a file name")
         written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)

@@ -42,7 +42,9 @@ def summarize(  # noqa: PLR0913
     cls = registry.find(kind, Summary)
     about: dict[str, Any] = {
         "sites": () if site is None else (as_name(site, "site"),),
-        "origin": Origin(score=score, model=model, temperature=temperature),
+        "origin": Origin(
+            score=score, model=None if model is None else as_name(model, "model fingerprint"), temperature=temperature
+        ),
     }
     if by_class != (labels is not None):
         raise InputError("labels and by_class=True go together; give both or neither")

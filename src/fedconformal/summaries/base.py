@@ -22,7 +22,7 @@ from fedconformal.errors import InputError
 from fedconformal.files import naming
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
-from fedconformal.validation import Floats, Integers, as_name, as_temperature
+from fedconformal.validation import Floats, Integers, as_temperature, check_name, name_key
 
 BATCH = 1024
 BATCH_BYTES = 2**24
@@ -49,7 +49,7 @@ class Origin:
         if self.score is not None and not isinstance(self.score, Score):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.model is not None:
-            object.__setattr__(self, "model", as_name(self.model, "model fingerprint"))
+            object.__setattr__(self, "model", check_name(self.model, "model fingerprint"))
         if self.temperature is not None:
             object.__setattr__(self, "temperature", as_temperature(self.temperature))
 
@@ -57,7 +57,7 @@ class Origin:
         """Name the first thing that differs, or None."""
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            if mine != theirs:
+            if mine != theirs and not (isinstance(mine, str) and name_key(mine) == name_key(str(theirs))):
                 return f"{field.name} {mine} against {theirs}"
         return None
 
@@ -138,7 +138,7 @@ class Summary(ABC):
         if self.sites and len(self.sites) != len(self.sizes):
             raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
         for site in self.sites:
-            as_name(site, "site")
+            check_name(site, "site")
         if len(set(self.sites)) != len(self.sites):
             raise InputError("the same site is in one summary twice")
         if max(self.sizes) > wire.MAX_SIZE:
@@ -224,7 +224,7 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
             raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
     if len({bool(summary.sites) for summary in summaries}) > 1:
         raise InputError("some summaries have site names and some have none; name all of them or none")
-    sites = [site for summary in summaries for site in summary.sites]
+    sites = [name_key(site) for summary in summaries for site in summary.sites]
     if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or [summary.label for summary in summaries]
@@ -236,7 +236,7 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
                 f"{names[0]} and {name} do not go together: {difference}; "
                 "summarise all sites with the same score, model and temperature"
             )
-        for site in summary.sites:
+        for site in map(name_key, summary.sites):
             if site in seen:
                 raise InputError(
                     f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, with --site"
