@@ -62,10 +62,11 @@ def read_bytes(path: Path) -> bytes:
         raise unreadable(path, error) from None
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write beside and rename, so that a reader sees the old file or the new one, never half of it.
 
-    A link is followed; what is no plain file, such as a device, is left alone.
+    A link is followed; what is no plain file, such as a device, is left alone. A private file is readable by its owner
+    only, on systems that have such rights: Windows does not, there the folder's rights count.
     """
     try:
         path = path.resolve() if path.is_symlink() else path
@@ -77,9 +78,10 @@ def write_bytes(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(beside).chmod(0o666 & ~mask)
+            if not private:  # which it is as long as it has another name
+                mask = os.umask(0)
+                os.umask(mask)
+                Path(beside).chmod(0o666 & ~mask)
             Path(beside).replace(path)
         except BaseException:
             Path(beside).unlink(missing_ok=True)

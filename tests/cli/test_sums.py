@@ -163,7 +163,7 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
 
     for k in range(4):
         assert "joined for epsilon 1" in command.ok(*join(k, f"{k}.st")).out
-    assert [(e.data, e.epsilon, e.purpose) for e in read_ledger(Path("0.json")).entries] == [
+    assert [(e.site, e.epsilon, e.purpose) for e in read_ledger(Path("0.json")).entries] == [
         ("clinic-0", 1.0, "noisy sum")
     ]
     again = command(*join(0, "other.st"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,11 +56,7 @@ def sign(
 def _make_key(path: Path) -> None:
     if path.exists():
         raise InputError(f"{path}: exists; leave out --new-key to sign with it")
-    mask = os.umask(0o077)
-    try:
-        write_bytes(path, signatures.new_key())
-    finally:
-        os.umask(mask)
+    write_bytes(path, signatures.new_key(), private=True)
 
 
 def beside(summary: Path) -> Path:

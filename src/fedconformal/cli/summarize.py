@@ -31,6 +31,7 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries import summarize as summarize_scores
+from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.stream import summarize_stream
 from fedconformal.validation import Floats, Integers, Probabilities, as_labels, as_name
 
@@ -110,9 +111,9 @@ def summarize(
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}
-        noise.pay([summary.sites[0] for summary in written.values()])
+        noise.pay(list(written.values()))
     for path, found in sent.items():
-        write_bytes(path, found.to_bytes())
+        write_bytes(path, found.to_bytes(), private=found.name.startswith(ExactSummary.name))
     facts = [_facts(path, found) for path, found in sent.items()]
     if json:
         print_json({"score": str(function), "summaries": facts})

@@ -95,9 +95,9 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
-    name, spent = joined_for(known) if summary is not None else ("", None)
+    rows, spent = joined_for(known) if summary is not None else ([], None)
     if spent is not None:  # who joins will answer: it is paid for now
-        charge(ledger, [name], spent, "noisy sum")
+        charge(ledger, rows, spent, "noisy sum")
     elif ledger is not None:
         raise InputError("--ledger goes with --summary and an invitation that asks for noise")
     write_secret(state, known)
