@@ -13,7 +13,7 @@ import pytest
 
 from fedconformal import files
 from fedconformal.errors import InputError
-from fedconformal.files import read_array, read_bytes, read_npz, unreadable, write_bytes
+from fedconformal.files import read_array, read_bytes, read_npz, unreadable, wipe, write_bytes
 from tests.contracts.tools import refused
 
 ROWS = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
@@ -231,6 +231,37 @@ def test_the_file_has_the_usual_rights(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_a_private_file_is_its_owner_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a", b"old")
+    path.chmod(0o644)
+    rights: list[int] = []
+    replace = Path.replace
+
+    def watched(here: Path, to: Path) -> Path:
+        rights.append(here.stat().st_mode)
+        return replace(here, to)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    before = os.umask(0)
+    try:
+        write_bytes(path, b"new", private=True)
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(rights[0]) == 0o600  # also before it has its name
+
+
+def test_wiped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.state", b"secret")
+    os.link(path, tmp_path / "other")
+    (tmp_path / "link").symlink_to(path)
+    wipe(tmp_path / "link")
+    assert [found.name for found in tmp_path.iterdir()] == ["other"]
+    assert (tmp_path / "other").read_bytes() == bytes(6)
+    with refused("a.state: cannot be wiped (No such file or directory)"):
+        wipe(path)
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])

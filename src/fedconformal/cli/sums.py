@@ -1,4 +1,4 @@
-"""fedconformal sums: the threshold from sums only, by files: start, then answer and advance in turn."""
+"""fedconformal sums: the threshold from sums only, by files: start, then answer and advance in turn, then close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, write_bytes
+from fedconformal.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.privacy import sums_coordinator as middle
@@ -25,6 +25,7 @@ from fedconformal.privacy.sums_files import (
     SiteState,
     advance_files,
     answer_bundle,
+    is_over,
     joined_for,
     new_state,
     prepare,
@@ -102,6 +103,8 @@ def answer(
         raise InputError("--ledger goes with --summary and an invitation that asks for noise")
     write_secret(state, known)
     write_bytes(output, reply)
+    if is_over(known):
+        wipe(state)
     if json:
         print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
         return
@@ -139,7 +142,7 @@ def advance(
         stale.unlink()
     predictor = Predictor.of(certified(coordinator))
     predictor.save(folder / "predictor.json")
-    (folder / STATE).unlink()
+    wipe(folder / STATE)
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     if json:
@@ -154,6 +157,21 @@ def advance(
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
     say(f"{state.received:,} bytes came from {certificate.clients} sites. {bound_in_words(bound)}")
+    say("The session is over; every site wipes its state with fedconformal sums close STATE")
+
+
+@sums.command()
+def close(
+    state: Annotated[Path, typer.Argument(help="A site's state, or the coordinator's folder.")], json: Json = False
+) -> None:
+    """At a site, when the session is over or was given up: wipe the state with its keys and scores."""
+    path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
+    read_state(path, kind)
+    wipe(path)
+    if json:
+        print_json({"wiped": str(path)})
+        return
+    say(f"wiped {path}: its keys and scores are gone")
 
 
 def _advanced(

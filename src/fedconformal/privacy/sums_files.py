@@ -101,6 +101,13 @@ def answer_bundle(state: SiteState, bundle: bytes) -> tuple[SiteState, bytes]:
     return state, reply
 
 
+def is_over(state: SiteState) -> bool:
+    """Tell whether nothing can be asked of a site any more: the last round is revealed, and the shares are open."""
+    site = _site(state)
+    last = site.session is not None and site.number >= len(site.session.rounds.widths)
+    return last and not site.may_open
+
+
 def new_state(data: bytes) -> SiteState:
     """Make a site's state from the bytes of its own exact summary."""
     summary = Summary.from_bytes(data)
