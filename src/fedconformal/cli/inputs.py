@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -51,6 +51,27 @@ def check_ending(output: Path, ending: str) -> None:
     """Refuse an output by another name than its kind has: it would be missed where such files are looked for."""
     if output.suffix != ending:
         raise InputError(f"{output}: expected a file that ends in {ending}")
+
+
+def check_output(output: Path, *inputs: Path | None) -> None:
+    """Refuse to write onto a file that is read here, by whatever path: it would be lost."""
+    for path in inputs:
+        if path is not None and _same(output, path):
+            problem = "is read by this command as well, and would be lost"
+            raise InputError(f"{output}: {problem}; choose another place with -o")
+
+
+def check_outputs(outputs: Iterable[Path], *inputs: Path | None) -> None:
+    """Refuse to write onto a file that is read here."""
+    for output in outputs:
+        check_output(output, *inputs)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
 
 
 def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:

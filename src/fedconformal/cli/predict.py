@@ -16,6 +16,7 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
+    check_output,
     predict_in_blocks,
     read_probabilities,
     warn_of_temperature,
@@ -39,6 +40,7 @@ def predict(
     rule = load(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
+    check_output(output, predictor, probs)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     warn_of_temperature(rule, source)
     rows = read_probabilities(probs, source, rule.certificate.temperature)

@@ -17,6 +17,7 @@ from fedconformal.cli.inputs import (
     From,
     Source,
     check_ending,
+    check_output,
     checked_probabilities,
     read_clients,
     read_labels,
@@ -53,6 +54,7 @@ def report(
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
     check_ending(output, ".html")
+    check_output(output, source, probs, labels, clients, images, *(summaries or ()))
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
@@ -62,6 +64,7 @@ def report(
         raise InputError("PROBS and LABELS go together; give both or neither")
     if is_run:
         path = source / "logits.npz" if source.is_dir() else source
+        check_output(output, path)
         predictor, sent = _calibrated(path, alpha or "0.1", score or "raps")
         names, kept_images = _of_dataset(path)
         rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)

@@ -13,7 +13,7 @@ import typer
 from fedconformal.calibration import Calibration
 from fedconformal.certificate import SignatureRecord
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.inputs import Json, check_output
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.privacy import signatures
@@ -34,6 +34,8 @@ def sign(
     json: Json = False,
 ) -> None:
     """Sign a summary; the signature is written beside it, as SUMMARY.sig."""
+    output = beside(summary)
+    check_output(output, summary, key)
     data = read_bytes(summary)
     with naming(summary):
         found = Summary.from_bytes(data)
@@ -44,7 +46,6 @@ def sign(
         public = signatures.public_key(private)
     with naming(summary):
         record = signatures.sign(found, private)
-    output = beside(summary)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     if json:
         print_json({"signature": str(output), "site": record.site, "public_key": public})

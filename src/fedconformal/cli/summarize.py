@@ -20,6 +20,7 @@ from fedconformal.cli.inputs import (
     Json,
     Source,
     check_ending,
+    check_outputs,
     checked_probabilities,
     read_labels,
     read_probabilities,
@@ -108,6 +109,7 @@ def summarize(
         ending = "fcs" if noise is None else "fcn"
         written = {output / f"{name}.{ending}": summary for name, summary in summaries.items()}
         output.mkdir(parents=True, exist_ok=True)
+    check_outputs(written, *files, grid, ledger)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}

@@ -11,7 +11,7 @@ from fedconformal import registry
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
-from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.cli.inputs import Alpha, Json, check_output, check_outputs
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.guarantees import Guarantee
@@ -61,6 +61,7 @@ def start(
         raise InputError(f"{folder}: holds a session already; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
+    check_output(folder / "invite.fcm", grid)
     wanted = registry.find(guarantee, Guarantee)()
     coordinator, invitation = middle.invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
     state, invite = start_files(coordinator, invitation)
@@ -85,6 +86,8 @@ def answer(
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
+    check_output(output, message, summary, state, ledger)
+    check_output(state, message, summary, ledger)
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
@@ -128,6 +131,7 @@ def advance(
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
+    check_outputs((*files.values(), folder / "predictor.json"), *answers)
     if coordinator.search.answer is None:
         prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)

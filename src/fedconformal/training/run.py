@@ -42,6 +42,7 @@ from fedconformal.training.temperature import fit_temperature
 
 Progress = Callable[[int, int, str], None]
 
+FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
 NOTHING = np.empty(0)
 SAVED = ("float32", "float64", "int64", "bool")
