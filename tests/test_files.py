@@ -13,7 +13,7 @@ import pytest
 
 from fedconformal import files
 from fedconformal.errors import InputError
-from fedconformal.files import read_array, read_bytes, read_npz, unreadable, write_bytes
+from fedconformal.files import read_array, read_bytes, read_npz, unreadable, wipe, write_bytes
 from tests.contracts.tools import refused
 
 ROWS = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
@@ -59,8 +59,8 @@ def test_npz(tmp_path: Path) -> None:
         '"cat","dog"\n0.25,0.75\n0.5,0.5\n1,0\n',
         "#cat,#dog\n0.25,0.75\n0.5,0.5\n1,0\n",
         " 0.25 , 0.75 \n0.5, 0.5\n1e0,0.0e5\n",
-        "0.25,0.75\n\n0.5,0.5\n1,0\n\n",
-        "\n\n0.25,0.75\n0.5,0.5\n1,0\n",
+        '"cat","dog"\n"0.25","0.75"\n"0.5","0.5"\n"1","0"\n',
+        "0.25,0.75\n0.5,0.5\n1,0\n\n \n,\n",
     ],
 )
 def test_csv(tmp_path: Path, content: str) -> None:
@@ -87,10 +87,17 @@ def npy_header(text: str) -> bytes:
 
 
 BAD: dict[str, tuple[str, str | bytes, str]] = {
-    "ragged": ("a.csv", "0.5,0.5\n0.5\n", "row 2"),
-    "ragged the other way": ("a.csv", "0.5\n0.5,0.5\n", "row 2"),
-    "text in the middle": ("a.csv", "0.5,0.5\n0.5,x\n", "'x'"),
-    "an empty cell": ("a.csv", "0.5,0.5\n,1\n", "''"),
+    "ragged": ("a.csv", "0.5,0.5\n0.5\n", "line 2 has 1 cell, and line 1 has 2"),
+    "ragged the other way": ("a.csv", "0.5\n0.5,0.5\n", "line 2 has 2 cells, and line 1 has 1"),
+    "ragged below a header": ("a.csv", "a,b\n0.5,0.5\n0.5\n", "line 3 has 1 cell, and line 1 has 2"),
+    "a quote that stays open": ("a.csv", '0.5,0.5\n"0.5,0.5\n0.5,0.5"\n', "line 2 has a quote that is not closed"),
+    "text in the middle": ("a.csv", "0.5,0.5\n0.5,x\n", "line 2, column 2 holds 'x', which is not a number"),
+    "an empty cell": ("a.csv", "0.5,0.5\n,1\n", "line 2, column 1 holds ''"),
+    "a blank line": ("a.csv", "0.5,0.5\n\n0.5,0.5\n", "line 2 is blank; delete it, or fill it in"),
+    "a blank line below a header": ("a.csv", "a,b\n0.5,0.5\n \n\n0.5,0.5\n", "line 3 is blank"),
+    "a blank line before all others": ("a.csv", "\n0.5,0.5\n", "line 1 is blank"),
+    "a row of empty cells": ("a.csv", "0.5,0.5\n,\n0.5,0.5\n", "line 2 is blank"),
+    "a cell that never ends": ("a.csv", '"' + "x" * 200_000 + '"\n', "not a table with commas"),
     "a half header": ("a.csv", "0.25,x\n0.5,0.5\n", "x"),
     "an empty cell in the first row": ("a.csv", "0.25,\n0.5,0.5\n", ""),
     "only text": ("a.csv", "hello world, this\nis not, a table\n", ""),
@@ -101,15 +108,15 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
     "not UTF-8": ("a.csv", b"0.5,0.5\n\xff\xfe,1\n", "cannot be read"),
     "binary": ("a.csv", bytes(range(256)), "cannot be read"),
     "semicolons": ("a.csv", "0.5;0.5\n0.25;0.75\n", ""),
-    "empty npy": ("a.npy", b"", "cannot be read"),
-    "text npy": ("a.npy", "0.5,0.5\n", "cannot be read"),
+    "empty npy": ("a.npy", b"", "cannot be read: it is no array as numpy saves it"),
+    "text npy": ("a.npy", "0.5,0.5\n", "cannot be read: it is no array as numpy saves it"),
     "empty npz": ("a.npz", b"", "cannot be read"),
     "text npz": ("a.npz", "0.5,0.5\n", "cannot be read"),
     "zip without arrays": ("a.npz", b"PK\x05\x06" + bytes(18), "nothing"),
     "truncated zip": ("a.npz", b"PK\x03\x04" + bytes(40), "cannot be read"),
     "a claim of much": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (10**10, 10**7)}"), ""),
     "a larger claim": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999)}"), ""),
-    "a header that is code": ("a.npy", npy_header("__import__('os').abort()"), "cannot be read"),
+    "a header that is code": ("a.npy", npy_header("__import__('os').abort()"), "its header is not that of"),
     "another ending": ("a.txt", "0.5,0.5\n", ".npy, .npz, .csv"),
     "no ending": ("a", "0.5,0.5\n", ".npy, .npz, .csv"),
 }  # fmt: skip
@@ -131,7 +138,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "a.npz", probs=np.array([Trap()], dtype=object))
     for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
-        with refused(f"{path}: cannot be read", "allow_pickle=False"):
+        with refused(f"{path}: ", "cannot be read: it holds Python objects, which could run code when they are read"):
             read_array(path, "probs")
     assert not (tmp_path / "trapped").exists()
 
@@ -224,6 +231,37 @@ def test_the_file_has_the_usual_rights(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_a_private_file_is_its_owner_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a", b"old")
+    path.chmod(0o644)
+    rights: list[int] = []
+    replace = Path.replace
+
+    def watched(here: Path, to: Path) -> Path:
+        rights.append(here.stat().st_mode)
+        return replace(here, to)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    before = os.umask(0)
+    try:
+        write_bytes(path, b"new", private=True)
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(rights[0]) == 0o600  # also before it has its name
+
+
+def test_wiped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.state", b"secret")
+    os.link(path, tmp_path / "other")
+    (tmp_path / "link").symlink_to(path)
+    wipe(tmp_path / "link")
+    assert [found.name for found in tmp_path.iterdir()] == ["other"]
+    assert (tmp_path / "other").read_bytes() == bytes(6)
+    with refused("a.state: cannot be wiped (No such file or directory)"):
+        wipe(path)
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])

@@ -15,6 +15,8 @@ LAYERS = (
     ("_version",),
     ("errors", "chunks"),
     ("validation", "registry"),
+    ("npy",),
+    ("tables",),
     ("files",),
     ("data",),
     ("models",),

@@ -28,7 +28,7 @@ from fedconformal.predictor import Predictor
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
-from fedconformal.validation import as_alpha, as_temperature, shown, softmax
+from fedconformal.validation import as_alpha, as_temperature, name_key, shown, softmax
 
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
@@ -146,7 +146,8 @@ class Reader:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
         if summary.n != rows:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
-        if not summary.sites or (len(summary.sites) == 1 and summary.sites != (site,) and not pooled):
+        alone = len(summary.sites) == 1 and not pooled
+        if not summary.sites or (alone and name_key(summary.sites[0]) != name_key(site or "")):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
         return summary
 
@@ -169,27 +170,28 @@ def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     >>> spoken_for([("a", pool([a, b])), ("b", b), ("c", c)])
     ['sent a summary of b, which answers for itself', None, None]
     """
-    themselves = {sender for sender, summary in found if sender in summary.sites}
+    compared = [(name_key(sender), tuple(map(name_key, summary.sites))) for sender, summary in found]
+    themselves = {sender for sender, sites in compared if sender in sites}
     stated = Counter(summary.origin.classes for _, summary in found if summary.origin.classes is not None)
     usual = stated.most_common(1)[0][0] if len(stated) > 1 else None
     seen: set[str] = set()
     reasons: list[str | None] = []
-    for sender, summary in found:
+    for (sender, sites), (_, summary) in zip(compared, found, strict=True):
         if usual is not None and summary.origin.classes not in (None, usual):
             reasons.append(f"has {_text(summary.origin.classes)} classes, most others have {_text(usual)}")
             continue
-        if summary.sites == (sender,) and sender not in seen:  # as nearly all are
+        if sites == (sender,) and sender not in seen:  # as nearly all are
             seen.add(sender)
             reasons.append(None)
             continue
-        other = next((one for one in summary.sites if one != sender and one in themselves), None)
-        twice = next((one for one in summary.sites if one in seen), None)
+        other = next((one for one in sites if one != sender and one in themselves), None)
+        twice = next((one for one in sites if one in seen), None)
         if other is not None:
             reasons.append(f"sent a summary of {shown(other)}, which answers for itself")
         elif twice is not None:
             reasons.append(f"sent a summary of {shown(twice)}, which has been sent before")
         else:
-            seen.update(summary.sites)
+            seen.update(sites)
             reasons.append(None)
     return reasons
 

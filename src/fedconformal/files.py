@@ -6,16 +6,17 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from fedconformal import npy
 from fedconformal.errors import InputError
+from fedconformal.tables import count_lines, read_csv, read_parquet
+from fedconformal.validation import shown
 
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 READABLE = (".npy", ".npz", ".csv", ".parquet")
@@ -23,38 +24,32 @@ MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 
 
-def read_array(path: Path, *names: str, text: bool = False) -> NDArray[Any]:
-    """Read an array; in an .npz with several, the one with one of these names."""
+def read_array(path: Path, *names: str, text: bool = False, rows: int | None = None) -> NDArray[Any]:
+    """Read an array; in an .npz with several, the one with one of these names.
+
+    `rows` is how many it should have, where that is known: a column of numbers does not tell a header 0 from a 0.
+    """
     if path.suffix not in READABLE:
         raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
     if path.suffix == ".npz":
-        return _pick(read_npz(path), path, names)
-    try:
+        return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
+    with reading(path):
         if path.suffix == ".csv":
-            return _read_csv(path, text=text)
+            return read_csv(path, text=text, rows=rows)
         if path.suffix == ".parquet":
-            return _read_parquet(path)
+            return read_parquet(path)
         with path.open("rb") as file:
-            return npy.read_array(file)
-    except UNREADABLE as error:
-        raise unreadable(path, error) from None
+            return npy.read_npy(file)
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Read every array of an .npz file."""
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            return {name.removesuffix(".npy"): _member(archive, name) for name in archive.namelist()}
-    except UNREADABLE as error:
-        raise unreadable(path, error) from None
+    return _arrays(path, lambda there: there)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as member:
-        array: NDArray[Any] = npy.read_array(member)
-        if member.read(1):  # reading to the end also checks the CRC
-            raise ValueError(f"{name} has trailing bytes")
-    return array
+def _arrays(path: Path, choose: Callable[[list[str]], list[str]]) -> dict[str, NDArray[Any]]:
+    with reading(path), path.open("rb") as file:
+        return npy.read_npz(file, choose)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -67,10 +62,11 @@ def read_bytes(path: Path) -> bytes:
         raise unreadable(path, error) from None
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write beside and rename, so that a reader sees the old file or the new one, never half of it.
 
-    A link is followed; what is no plain file, such as a device, is left alone.
+    A link is followed; what is no plain file, such as a device, is left alone. A private file is readable by its owner
+    only, on systems that have such rights: Windows does not, there the folder's rights count.
     """
     try:
         path = path.resolve() if path.is_symlink() else path
@@ -82,15 +78,53 @@ def write_bytes(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(beside).chmod(0o666 & ~mask)
+            if not private:  # which it is as long as it has another name
+                mask = os.umask(0)
+                os.umask(mask)
+                Path(beside).chmod(0o666 & ~mask)
             Path(beside).replace(path)
         except BaseException:
             Path(beside).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place with -o") from None
+
+
+def wipe(path: Path) -> None:
+    """Overwrite a file with zeros, and remove it; a disk may keep older copies of its blocks."""
+    try:
+        with path.open("r+b") as file:
+            file.write(bytes(os.fstat(file.fileno()).st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        path.resolve().unlink()
+        path.unlink(missing_ok=True)  # where it was a link
+    except OSError as error:
+        raise InputError(f"{path}: cannot be wiped ({error.strerror})") from None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line which file cannot be read, and why."""
+    try:
+        with naming(path):
+            yield
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+
+
+@contextmanager
+def in_lines(path: Path, rows: int) -> Iterator[None]:
+    """Name the line that a bad row of a .csv file is in; it has `rows` of them, and maybe a header."""
+    try:
+        yield
+    except InputError as error:
+        start, row, rest = str(error).partition(f"{path}: row ")
+        number, _, problem = rest.partition(" ")
+        if path.suffix != ".csv" or start or not row:
+            raise
+        line = int(number) + 1 + count_lines(path) - rows
+        raise type(error)(f"{path}: line {line} {problem}") from None
 
 
 @contextmanager
@@ -113,42 +147,11 @@ def unreadable(path: Path, error: Exception) -> InputError:
     return InputError(f"{path}: cannot be read ({reason})")
 
 
-def _pick(arrays: dict[str, NDArray[Any]], path: Path, names: tuple[str, ...]) -> NDArray[Any]:
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
+def _pick(there: list[str], names: tuple[str, ...]) -> str:
+    if len(there) == 1:
+        return there[0]
     for name in names:
-        if name in arrays:
-            return arrays[name]
-    raise InputError(f"{path}: holds {', '.join(arrays) or 'nothing'}; name one of the arrays {' or '.join(names)}")
-
-
-def _read_csv(path: Path, *, text: bool) -> NDArray[Any]:
-    with path.open(encoding="utf-8-sig") as file:
-        lines = [line for line in file if line.strip()]
-    # A header is a first line without a single number in it; a cell that is empty is not a name.
-    cells = [cell.strip() for cell in lines[0].split(",")] if lines else []
-    if not text and all(cell and not _is_number(cell) for cell in cells):
-        del lines[:1]
-    if not lines:
-        raise InputError(f"{path}: is empty")
-    return np.loadtxt(lines, dtype=np.str_ if text else np.float64, delimiter=",", ndmin=2, comments=None)
-
-
-def _read_parquet(path: Path) -> NDArray[Any]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise InputError(f"{path}: reading .parquet needs pyarrow: pip install 'fedconformal[parquet]'") from None
-    table = parquet.read_table(path)
-    absent = [name for name in table.column_names if table[name].null_count]
-    if absent or not table.num_columns:
-        raise InputError(f"{path}: has missing values in the columns {absent}" if absent else f"{path}: has no columns")
-    return np.column_stack([table[name].to_numpy() for name in table.column_names])
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+        if name in there:
+            return name
+    held = shown(", ".join(there)) or "nothing"
+    raise InputError(f"holds {held}; name one of the arrays {' or '.join(names)}")

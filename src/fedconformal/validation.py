@@ -7,6 +7,7 @@ raises `InputError` with a message that names the argument and the first bad row
 from __future__ import annotations
 
 import math
+import unicodedata
 from fractions import Fraction
 from typing import Any
 
@@ -171,7 +172,7 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
 
 
 def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
-    """Check for one client id a row, a number or a name."""
+    """Check for one client id a row, a number or a name, which is returned as it is compared."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -183,6 +184,9 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     if array.shape != (rows,) or array.dtype.kind not in "iufbU":
         header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
         raise InputError(f"{name}: expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}")
+    if array.dtype.kind == "U":
+        spelled, index = np.unique(array, return_inverse=True)
+        array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
     return array
 
 
@@ -194,8 +198,9 @@ def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[
     """
     if names is None:
         return clients
-    if names.ndim != 1 or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
-        raise InputError("names: expected a name for each client")
+    different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
+    if not different or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
+        raise InputError("names: expected a name for each client, each a different one")
     named: NDArray[Any] = names[clients]
     return named
 
@@ -241,9 +246,17 @@ def shown(value: Any) -> str:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
     except ValueError:  # a whole number of thousands of digits
         text = "too long to show"
-    # What cannot be printed could be a command to the terminal.
-    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[: MAX_SHOWN + 1])
+    text = harmless(text[: MAX_SHOWN + 1])
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def harmless(text: str) -> str:
+    r"""Write characters that cannot be printed as their numbers: in a terminal they could be commands.
+
+    >>> print(harmless("clinic\x1b[31m a"))
+    clinic\x1b[31m a
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def as_temperature(temperature: Any) -> float:
@@ -259,7 +272,25 @@ def as_temperature(temperature: Any) -> float:
 
 
 def as_name(text: Any, what: str) -> str:
-    """Check a site's name or a model's fingerprint: printable, one line, at most 64 characters."""
+    r"""Check a new name of a site or a model, and return it as it is compared.
+
+    >>> as_name(" clinic\u00a0a ", "site")
+    'clinic a'
+    """
+    return check_name(name_key(text) if isinstance(text, str) else text, what)
+
+
+def check_name(text: Any, what: str) -> str:
+    """Check a name as it is in a file: printable, one line, 1 to 64 characters; it is kept as it is spelled there."""
     if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
         raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
     return str(text)  # numpy has strings of its own
+
+
+def name_key(name: str) -> str:
+    r"""Return a name as it is compared: stripped, in Unicode's form NFKC, so that what looks alike is alike.
+
+    >>> name_key("Ko\u0308ln ") == name_key("K\u00f6ln")
+    True
+    """
+    return unicodedata.normalize("NFKC", name).strip()

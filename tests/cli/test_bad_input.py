@@ -44,7 +44,7 @@ SUMMARIZE = [
     ("fractional label", save([0.5, *LABELS[1:]]), ["probs-0.npy", "bad.npy"], ["row 0 is 0.5"]),
     ("negative label", save([-1, *LABELS[1:]]), ["probs-0.npy", "bad.npy"], ["row 0 is -1"]),
     ("names as labels", save(["a"] * 60), ["probs-0.npy", "bad.npy"], ["bad.npy", "not numbers"]),
-    ("ragged csv", text("0.5,0.5\n1.0\n", "bad.csv"), ["bad.csv", "labels-0.npy"], ["bad.csv", "cannot be read"]),
+    ("ragged csv", text("0.5,0.5\n1.0\n", "bad.csv"), ["bad.csv", "labels-0.npy"], ["bad.csv: line 2"]),
     ("words in csv", text("0.5,0.5\n0.5,x\n", "bad.csv"), ["bad.csv", "labels-0.npy"], ["bad.csv", "'x'"]),
     ("empty csv", text("", "bad.csv"), ["bad.csv", "labels-0.npy"], ["bad.csv: is empty"]),
     ("no npy", text("hello", "bad.npy"), ["bad.npy", "labels-0.npy"], ["bad.npy", "cannot be read"]),

@@ -34,7 +34,7 @@ def test_a_private_threshold(sites: list[str], command: Command) -> None:
     assert [record.sha256 for record in certificate.summaries] == ["", "", ""]
     checked = command("verify", "p.json", *sites)
     assert (checked.code, "a private release cannot be recomputed" in checked.out) == (1, True)
-    assert [entry.data for entry in read_ledger(Path("ledger.json")).entries] == ["site-0", "site-1", "site-2"]
+    assert [entry.site for entry in read_ledger(Path("ledger.json")).entries] == ["site-0", "site-1", "site-2"]
     again = command("calibrate", *sites, *options)
     assert again.code == 2
     assert "'site-0' has spent 1 of 1.5; 1 more is over its budget" in again.err
@@ -84,7 +84,7 @@ def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> 
 
 
 def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Command) -> None:
-    assert [(entry.data, entry.epsilon) for entry in read_ledger(Path("site.json")).entries] == [
+    assert [(entry.site, entry.epsilon) for entry in read_ledger(Path("site.json")).entries] == [
         ("clinic-0", 2.0),
         ("clinic-1", 2.0),
     ]
@@ -101,6 +101,16 @@ def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Comman
     again = command("summarize", "probs-0.npy", "labels-0.npy", *LOCAL, "-o", "clinic-0.fcn")
     assert again.code == 2
     assert "'clinic-0' has spent 2 of 3; 2 more is over its budget" in again.err
+
+
+def test_another_name_is_no_new_budget(noisy: list[str], command: Command) -> None:
+    done = command("summarize", "probs-0.npy", "labels-0.npy", "--score", "lac", *LOCAL, "-o", "other.fcn")
+    assert done.code == 2
+    assert "'other', which has the rows of 'clinic-0', has spent 2 of 3; 2 more is over its budget" in done.err
+    assert not Path("other.fcn").exists()
+    Path("link.json").symlink_to("site.json")
+    options = ["--privacy", "local", "--epsilon", "2", "--ledger", "link.json", "--site", "clinic-1 "]
+    assert "'clinic-1' has spent 2 of 3" in command("summarize", *rows(9), *options, "-o", "other.fcn").err
 
 
 def test_another_grid(noisy: list[str], command: Command) -> None:
@@ -165,4 +175,4 @@ def test_a_run_has_a_noisy_file_for_each_client(
     Path("site.json").write_text('{"budget": 2, "entries": []}')
     command.ok("summarize", "logits.npz", *LOCAL, "-o", "out")
     assert sorted(path.name for path in Path("out").iterdir()) == ["client-0.fcn", "client-1.fcn"]
-    assert [entry.data for entry in read_ledger(Path("site.json")).entries] == ["client-0", "client-1"]
+    assert [entry.site for entry in read_ledger(Path("site.json")).entries] == ["client-0", "client-1"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal import files
 from fedconformal.cli import sums as module
 from fedconformal.privacy import read_ledger
 from tests.cli.command import Command
@@ -59,6 +60,38 @@ def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
     assert predictor.certificate.temperature == 1.5
     assert predictor.certificate.status == "certified"
     assert [path.name for path in Path("session").iterdir() if path.suffix == ".state"] == []
+    assert "fedconformal sums close" in said
+
+
+def test_states_are_wiped_when_a_session_ends(
+    scores: list[np.ndarray], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command.ok("sums", "advance", "session", *joined(command))
+    wiped: list[str] = []
+
+    def watched(path: Path) -> None:
+        wiped.append(str(path))
+        files.wipe(path)
+
+    monkeypatch.setattr(module, "wipe", watched)
+    for present in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3]):
+        step(command, present)
+    assert wiped == []
+    step(command, [0, 1, 2, 3])  # the last round's shares are open: nothing can be asked any more
+    assert sorted(wiped) == ["0.st", "1.st", "2.st", "3.st", "session/coordinator.state"]
+    assert not any(Path(name).exists() for name in wiped)
+    assert command.ok("sums", "close", "4.st").out == "wiped 4.st: its keys and scores are gone\n"
+    assert not Path("4.st").exists()
+    command.ok("sums", "start", "other")
+    command.ok("sums", "close", "other", "--json")
+    assert not Path("other/coordinator.state").exists()
+    Path("probs.csv").write_text("0.5,0.5\n")
+    for path in ("probs.csv", "0.fcs", "none.st", "session"):
+        done = command("sums", "close", path)
+        assert done.code == 2
+        assert path in done.err
+    assert Path("probs.csv").exists()
+    assert Path("0.fcs").exists()
 
 
 def test_a_site_may_drop_out(scores: list[np.ndarray], command: Command) -> None:
@@ -163,7 +196,7 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
 
     for k in range(4):
         assert "joined for epsilon 1" in command.ok(*join(k, f"{k}.st")).out
-    assert [(e.data, e.epsilon, e.purpose) for e in read_ledger(Path("0.json")).entries] == [
+    assert [(e.site, e.epsilon, e.purpose) for e in read_ledger(Path("0.json")).entries] == [
         ("clinic-0", 1.0, "noisy sum")
     ]
     again = command(*join(0, "other.st"))

@@ -24,7 +24,7 @@ from fedconformal.cli import (
     train,
     verify,
 )
-from fedconformal.cli.console import logger, stderr
+from fedconformal.cli.console import Harmless, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
 from fedconformal.errors import (
@@ -77,7 +77,7 @@ def options(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    handler.setFormatter(Harmless())
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):
@@ -110,5 +110,5 @@ def _warn_once(message: str, said: set[str]) -> None:
 
 
 def _fail(message: str) -> int:
-    stderr.print(f"error: {' '.join(message.split())}", markup=False, highlight=False, soft_wrap=True)
+    say_error(message)
     return 2

@@ -21,7 +21,7 @@ from fedconformal.cli.differential import (
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, check_ending, read_summaries
+from fedconformal.cli.inputs import Alpha, Json, check_ending, check_output, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
 from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
@@ -88,6 +88,7 @@ def calibrate(
         "failure": failure,
     }
     check_ending(output, ".json")
+    check_output(output, *summaries, ledger, signed)
     hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise

@@ -1,4 +1,8 @@
-"""What is printed, and where: results to stdout, everything else to stderr."""
+"""What is printed, and where: results to stdout, everything else to stderr.
+
+Names, labels and messages come from other people's files. They are shown as they are: no markup is read from them, and
+no command to the terminal passes.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +16,60 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-stdout = Console(highlight=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+from fedconformal.validation import harmless
+
+stdout = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 logger = logging.getLogger("fedconformal")
 
 T = TypeVar("T")
 
 
+class Harmless(logging.Formatter):
+    """Shows the level and the message, in one line."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write commands to the terminal as their numbers."""
+        return harmless(super().format(record))
+
+
 def print_json(result: dict[str, Any]) -> None:
     """Print exactly one object."""
-    stdout.print(json.dumps(result, indent=1, allow_nan=False), markup=False)
+    stdout.print(json.dumps(result, indent=1, allow_nan=False))
 
 
-def say(text: str) -> None:
-    """Print a line of the result as it is."""
-    stdout.print(text, markup=False)
+def say(*lines: str) -> None:
+    """Print lines of the result as they are."""
+    for line in lines:
+        stdout.print(harmless(line))
+
+
+def say_error(message: str) -> None:
+    """Print what went wrong, in one line."""
+    stderr.print(f"error: {harmless(' '.join(message.split()))}")
 
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a bar on stderr while going through the items; it vanishes at the end."""
-    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        yield from bar.track(items, total=total, description=label)
+    with _bar() as bar:
+        yield from bar.track(items, total=total, description=harmless(label))
 
 
 @contextmanager
 def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a bar on stderr, and give what moves it: how much is done, of how much, and what is being done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+    with _bar() as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=harmless(text))
+
+
+def _bar() -> Progress:
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -50,5 +78,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in grid.columns[1:]:
         column.justify = "right"
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*map(harmless, row))
     stdout.print(grid, soft_wrap=False)

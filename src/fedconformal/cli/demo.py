@@ -38,14 +38,15 @@ def demo(
     as_alpha(alpha)
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is a file; name a directory with -o")
-    say("Handwritten digits; site k holds only images of the digit k. Training, in four ways:\n")
+    say("Handwritten digits; site k holds only images of the digit k. Training, in four ways:", "")
     for method, more in METHODS.items():
         _run("train", "--dataset", "digits", "--method", method, *more, "--resume", "-o", str(output / method))
-    say("Every site scores its own calibration rows and sends one small file:\n")
+    say("Every site scores its own calibration rows and sends one small file:", "")
     found = {method: _calibrated(output, method, alpha) for method in METHODS}
     report = output / "report.html"
     _run("report", str(output / SHOWN), "--alpha", alpha, "-o", str(report))
-    say(f"Sets that hold the true digit with probability {1 - float(alpha):g}, whichever way the model was trained:\n")
+    chance = f"{1 - float(alpha):g}"
+    say(f"Sets that hold the true digit with probability {chance}, whichever way the model was trained:", "")
     table(
         ("training", "accuracy", "coverage", "labels a set"),
         [
@@ -53,7 +54,7 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    say(f"\nThe report lies in {report}")
+    say("", f"The report lies in {report}")
 
 
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:

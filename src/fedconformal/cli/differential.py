@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal.calibration import Calibration, site_names
+from fedconformal.calibration import Calibration
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_array, read_bytes
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
-from fedconformal.privacy.ledger import spending
+from fedconformal.privacy.ledger import Rows, rows_of, spending
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.base import Summary
@@ -74,7 +74,7 @@ def release(
     if ledger is not None and not all(summary.sites for summary in summaries):
         raise InputError("--ledger needs summaries with site names; give them with --site")
     spent = float(as_epsilon(epsilon))
-    with spending(ledger, site_names(summaries), spent, "threshold"):
+    with spending(ledger, rows_of(summaries) if ledger else [], spent, "threshold"):
         return calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
 
 
@@ -93,9 +93,9 @@ class LocalNoise:
         site, origin = summary.sites[0], summary.origin
         return noisy_histogram(summary.values, epsilon=self.epsilon, site=site, grid=self.grid, origin=origin)
 
-    def pay(self, names: Sequence[str]) -> None:
-        """Enter what is spent, before anything leaves here."""
-        charge(self.ledger, names, float(as_epsilon(self.epsilon)), "noisy counts")
+    def pay(self, summaries: Sequence[Summary]) -> None:
+        """Enter what is spent on the rows of these summaries, before anything leaves here."""
+        charge(self.ledger, rows_of(summaries), float(as_epsilon(self.epsilon)), "noisy counts")
 
 
 def local_noise(
@@ -113,9 +113,9 @@ def local_noise(
     return LocalNoise(epsilon=epsilon, grid=read_grid(grid), ledger=ledger)
 
 
-def charge(ledger: Path | None, names: Sequence[str], epsilon: float, purpose: str) -> None:
-    """Enter what is spent on these sites' rows in the ledger, if there is one, or refuse."""
-    with spending(ledger, names, epsilon, purpose):
+def charge(ledger: Path | None, rows: Sequence[Rows], epsilon: float, purpose: str) -> None:
+    """Enter what is spent on these rows in the ledger, if there is one, or refuse."""
+    with spending(ledger, rows, epsilon, purpose):
         pass
 
 

@@ -15,6 +15,7 @@ from fedconformal.cli.inputs import (
     Json,
     Source,
     checked_probabilities,
+    read_clients,
     read_labels,
     read_probabilities,
     read_run,
@@ -22,8 +23,7 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.cli.sets import Cluster, make_sets, named_sites, read_clusters
 from fedconformal.errors import InputError
-from fedconformal.evaluation import as_ids, evaluate_sets, full_words
-from fedconformal.files import read_array
+from fedconformal.evaluation import evaluate_sets, full_words
 from fedconformal.predictor import load
 from fedconformal.validation import as_alpha, as_labels
 
@@ -55,7 +55,7 @@ def evaluate(
         rows = read_probabilities(probs, source, temperature)
         truth = read_labels(labels, rows)
         if clients is not None:
-            ids = as_ids(read_array(clients, "clients", text=True), rows=len(rows), name=str(clients))
+            ids = read_clients(clients, len(rows))
     if not len(rows):
         raise InputError(f"{probs}: is empty; there is nothing to evaluate")
     clusters = None if cluster is None else read_clusters(cluster, len(rows))

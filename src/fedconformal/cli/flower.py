@@ -39,7 +39,7 @@ def init(
 
     for path in make_app(folder):
         say(str(path))
-    say(f"Next:\n$ cd {folder}\n$ fedconformal flower run")
+    say("Next:", f"$ cd {folder}", "$ fedconformal flower run")
 
 
 @flower.command()
@@ -141,7 +141,7 @@ def _show(found: dict[str, Any]) -> None:
         say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows")
     if overall.get("full_sets"):
         rows = sum(one["rows"] for one in found["evaluation"]["by_site"].values())
-        say(f"{full_words(int(overall['full_sets']), rows)}")
+        say(full_words(int(overall["full_sets"]), rows))
     if why := found["evaluation"].get("why_full"):
         say(f"Sets say little: {why}")
     say("")
@@ -163,4 +163,4 @@ def _show(found: dict[str, Any]) -> None:
     for stage in found["participants"]:
         for one in stage["refused"]:
             say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")
-    say(f"\nEverything lies in {found['output']}")
+    say("", f"Everything lies in {found['output']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_array, read_bytes, read_npz
+from fedconformal.files import in_lines, naming, read_array, read_bytes, read_npz
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary, check_together
 from fedconformal.validation import (
     Booleans,
     Integers,
     Probabilities,
+    as_clients,
     as_labels,
     as_probabilities,
     as_temperature,
@@ -52,9 +53,32 @@ def check_ending(output: Path, ending: str) -> None:
         raise InputError(f"{output}: expected a file that ends in {ending}")
 
 
+def check_output(output: Path, *inputs: Path | None) -> None:
+    """Refuse to write onto a file that is read here, by whatever path: it would be lost."""
+    for path in inputs:
+        if path is not None and _same(output, path):
+            problem = "is read by this command as well, and would be lost"
+            raise InputError(f"{output}: {problem}; choose another place with -o")
+
+
+def check_outputs(outputs: Iterable[Path], *inputs: Path | None) -> None:
+    """Refuse to write onto a file that is read here."""
+    for output in outputs:
+        check_output(output, *inputs)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
 def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
     """Read and check (n, J) probabilities, from logits if the file holds these."""
-    return checked_probabilities(read_array(path, source.value), str(path), source, temperature)
+    values = read_array(path, source.value)
+    with in_lines(path, len(values)):
+        return checked_probabilities(values, str(path), source, temperature)
 
 
 def checked_probabilities(values: Any, name: str, source: Source, temperature: float | None) -> Probabilities:
@@ -67,7 +91,14 @@ def checked_probabilities(values: Any, name: str, source: Source, temperature: f
 
 def read_labels(path: Path, probs: Probabilities) -> Integers:
     """Read and check one label a row."""
-    return as_labels(read_array(path, "labels"), rows=len(probs), classes=probs.shape[1], name=str(path))
+    values = read_array(path, "labels", rows=len(probs))
+    with in_lines(path, len(values)):
+        return as_labels(values, rows=len(probs), classes=probs.shape[1], name=str(path))
+
+
+def read_clients(path: Path, rows: int) -> NDArray[Any]:
+    """Read and check one client a row."""
+    return as_clients(read_array(path, "clients", text=True, rows=rows), rows=rows, name=str(path))
 
 
 class Run(NamedTuple):

@@ -87,7 +87,7 @@ def make_table(
     if json:
         print_json({"label": entry.label, **made.to_dict()})
         return
-    say(f"{made.title} ({entry.label})\n")
+    say(f"{made.title} ({entry.label})", "")
     table(made.columns, made.cells())
     say("")
     for note in made.remarks():

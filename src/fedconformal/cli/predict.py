@@ -16,6 +16,7 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
+    check_output,
     read_probabilities,
     warn_of_temperature,
 )
@@ -40,6 +41,7 @@ def predict(
     rule = load(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
+    check_output(output, predictor, probs)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     warn_of_temperature(rule, source)
     rows = read_probabilities(probs, source, rule.certificate.temperature)

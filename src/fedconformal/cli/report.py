@@ -17,7 +17,9 @@ from fedconformal.cli.inputs import (
     From,
     Source,
     check_ending,
+    check_output,
     checked_probabilities,
+    read_clients,
     read_labels,
     read_probabilities,
     read_run,
@@ -33,7 +35,7 @@ from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
-from fedconformal.validation import Probabilities, as_clients, as_labels
+from fedconformal.validation import Probabilities, as_labels
 
 
 def report(
@@ -53,6 +55,7 @@ def report(
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
     check_ending(output, ".html")
+    check_output(output, source, probs, labels, clients, images, *(summaries or ()))
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
@@ -62,6 +65,7 @@ def report(
         raise InputError("PROBS and LABELS go together; give both or neither")
     if is_run:
         path = source / "logits.npz" if source.is_dir() else source
+        check_output(output, path)
         predictor, sent = _calibrated(path, alpha or "0.1", score or DEFAULT.name)
         names, kept_images = _of_dataset(path)
         rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
@@ -72,7 +76,7 @@ def report(
             warn_of_temperature(predictor, kept)
             rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
             if clients is not None:
-                ids = as_clients(read_array(clients, "clients", text=True), rows=len(rows.labels), name=str(clients))
+                ids = read_clients(clients, len(rows.labels))
     evaluation = None
     if rows is not None:
         if not len(rows.labels):
@@ -127,7 +131,7 @@ def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:
     try:
         settings = dict(json.loads(read_bytes(run.parent / "config.json"))["config"])
         source = registry.find(str(settings["dataset"]), Dataset)
-    except (InputError, ValueError, KeyError, TypeError):
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return (), None
     labels = read_run(run, "test").labels
     try:

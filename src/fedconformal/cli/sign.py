@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from fedconformal.calibration import Calibration
 from fedconformal.certificate import SignatureRecord
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.inputs import Json, check_output
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.predictor import Predictor
@@ -40,6 +39,8 @@ def sign(
     json: Json = False,
 ) -> None:
     """Sign a summary, as its site, or a predictor, as its coordinator; the signature is written beside, as FILE.sig."""
+    output = beside(file)
+    check_output(output, file, key)
     data = read_bytes(file)
     with naming(file):
         found = None if file.suffix == ".json" else Summary.from_bytes(data)
@@ -57,7 +58,6 @@ def sign(
         public = signatures.public_key(private)
     with naming(file):
         record = signatures.seal(data, private) if found is None else signatures.sign(found, private)
-    output = beside(file)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     who = record.site if isinstance(record, SignatureRecord) else "coordinator"
     if json:
@@ -70,11 +70,7 @@ def sign(
 def _make_key(path: Path) -> None:
     if path.exists():
         raise InputError(f"{path}: exists; leave out --new-key to sign with it")
-    mask = os.umask(0o077)
-    try:
-        write_bytes(path, signatures.new_key())
-    finally:
-        os.umask(mask)
+    write_bytes(path, signatures.new_key(), private=True)
 
 
 def beside(file: Path) -> Path:

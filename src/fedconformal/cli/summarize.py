@@ -21,6 +21,7 @@ from fedconformal.cli.inputs import (
     Json,
     Source,
     check_ending,
+    check_outputs,
     checked_probabilities,
     read_labels,
     read_probabilities,
@@ -32,9 +33,10 @@ from fedconformal.files import write_bytes
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats, Integers, Probabilities, as_labels
+from fedconformal.validation import Floats, Integers, Probabilities, as_labels, as_name
 
 SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 
@@ -120,12 +122,13 @@ def summarize(
         ending = "fcs" if noise is None else "fcn"
         written = {output / f"{name}.{ending}": summary for name, summary in summaries.items()}
         output.mkdir(parents=True, exist_ok=True)
+    check_outputs(written, *files, grid, ledger)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}
-        noise.pay([summary.sites[0] for summary in written.values()])
+        noise.pay(list(written.values()))
     for path, found in sent.items():
-        write_bytes(path, found.to_bytes())
+        write_bytes(path, found.to_bytes(), private=found.name.startswith(ExactSummary.name))
     facts = [_facts(path, found) for path, found in sent.items()]
     if json:
         print_json({"score": str(function), "summaries": facts})
@@ -157,10 +160,11 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
                 said.update(found)
                 yield scores
 
-    summary = summarize_stream(read, alpha=about["alpha"], sites=(site,))
-    more = {name: about[name] for name in ("model", "temperature", "calibration", "expires")}
+    summary = summarize_stream(read, alpha=about["alpha"], sites=(as_name(site, "site"),))
+    more = {name: about[name] for name in ("temperature", "calibration", "expires")}
+    model = None if about["model"] is None else as_name(about["model"], "model fingerprint")
     agreed = None if about["calibration"] is None else about["alpha"]
-    return replace(summary, origin=Origin(**said, **more, alpha=agreed))
+    return replace(summary, origin=Origin(**said, **more, model=model, alpha=agreed))
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
@@ -173,7 +177,9 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     written = {}
     for client in progress(ids, "summarising", len(ids)):
         mine = run.clients == client
-        name = str(client) if ids.dtype.kind == "U" else f"client-{client}"
+        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a client")
+        if name in written:
+            raise InputError(f"{path}: the client {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the client {client!r} cannot be a file name")
         written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)

@@ -1,4 +1,4 @@
-"""fedconformal sums: the threshold from sums only, by files: start, then answer and advance in turn."""
+"""fedconformal sums: the threshold from sums only, by files: start, then answer and advance in turn, then close."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fedconformal import registry
 from fedconformal.certificate import threshold_text
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
-from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.cli.inputs import Alpha, Json, check_output, check_outputs
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, write_bytes
+from fedconformal.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.guarantees import Guarantee
 from fedconformal.predictor import Predictor
 from fedconformal.privacy import sums_coordinator as middle
@@ -25,6 +25,7 @@ from fedconformal.privacy.sums_files import (
     SiteState,
     advance_files,
     answer_bundle,
+    is_over,
     joined_for,
     new_state,
     prepare,
@@ -60,6 +61,7 @@ def start(
         raise InputError(f"{folder}: holds a session already; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
+    check_output(folder / "invite.fcm", grid)
     wanted = registry.find(guarantee, Guarantee)()
     coordinator, invitation = middle.invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
     state, invite = start_files(coordinator, invitation)
@@ -84,6 +86,8 @@ def answer(
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
+    check_output(output, message, summary, state, ledger)
+    check_output(state, message, summary, ledger)
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
@@ -95,13 +99,15 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
-    name, spent = joined_for(known) if summary is not None else ("", None)
+    rows, spent = joined_for(known) if summary is not None else ([], None)
     if spent is not None:  # who joins will answer: it is paid for now
-        charge(ledger, [name], spent, "noisy sum")
+        charge(ledger, rows, spent, "noisy sum")
     elif ledger is not None:
         raise InputError("--ledger goes with --summary and an invitation that asks for noise")
     write_secret(state, known)
     write_bytes(output, reply)
+    if is_over(known):
+        wipe(state)
     if json:
         print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
         return
@@ -125,6 +131,7 @@ def advance(
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
+    check_outputs((*files.values(), folder / "predictor.json"), *answers)
     if coordinator.search.answer is None:
         prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)
@@ -139,7 +146,7 @@ def advance(
         stale.unlink()
     predictor = Predictor.of(certified(coordinator))
     predictor.save(folder / "predictor.json")
-    (folder / STATE).unlink()
+    wipe(folder / STATE)
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     if json:
@@ -154,6 +161,21 @@ def advance(
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
     say(f"{state.received:,} bytes came from {certificate.clients} sites. {bound_in_words(bound)}")
+    say("The session is over; every site wipes its state with fedconformal sums close STATE")
+
+
+@sums.command()
+def close(
+    state: Annotated[Path, typer.Argument(help="A site's state, or the coordinator's folder.")], json: Json = False
+) -> None:
+    """At a site, when the session is over or was given up: wipe the state with its keys and scores."""
+    path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
+    read_state(path, kind)
+    wipe(path)
+    if json:
+        print_json({"wiped": str(path)})
+        return
+    say(f"wiped {path}: its keys and scores are gone")
 
 
 def _advanced(

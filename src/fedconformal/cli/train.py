@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal.cli.console import logger, print_json, say, tracking
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.inputs import Json, check_outputs
 from fedconformal.errors import InputError
 
 
@@ -56,7 +56,7 @@ def train(
     """Train a model across sites and write what it says of their calibration and test rows."""
     from fedconformal.training.config import Config, read_config
     from fedconformal.training.config import preset as read_preset
-    from fedconformal.training.run import read_settings
+    from fedconformal.training.run import FILES, read_settings
     from fedconformal.training.run import train as run
 
     options = {
@@ -82,6 +82,8 @@ def train(
     if preset is not None:
         given = read_preset(preset.value, given) | given
     settings = (read_settings(output) or {}) | given if resume else given
+    start = Path(str(settings["weights"])) if settings.get("weights") else None
+    check_outputs((output / name for name in FILES), config, start)
     with tracking("getting ready") as progress:
         result = run(Config.from_dict(settings), output, resume=resume, tensorboard=tensorboard, progress=progress)
     if result.at_bound:
@@ -93,7 +95,7 @@ def train(
         return
     say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {result.clients} clients")
     say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
-    say(f"The run lies in {output}. Next:\n$ {following}")
+    say(f"The run lies in {output}. Next:", f"$ {following}")
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,6 @@ from fedconformal.errors import InputError
 from fedconformal.validation import as_clients
 
 
-def normal(name: str) -> str:
-    """Write a name so that equal ones compare equal.
-
-    >>> normal(" ﬁve ")
-    'five'
-    """
-    return unicodedata.normalize("NFKC", name).strip()
-
-
 def as_ids(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     """Check for one id a row, a number or a name; names that only look different are made the same.
 
@@ -28,8 +18,6 @@ def as_ids(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     ['a', 'a', 'b']
     """
     array = as_clients(values, rows=rows, name=name)
-    if array.dtype.kind == "U":
-        array = np.array([normal(text) for text in array.tolist()], dtype=np.str_)
     absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
     if absent is not None and absent.any():
         raise InputError(f"{name}: row {int(np.argmax(absent))} has no id; give every row one")

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from fedconformal.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.evaluation.ids import normal
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
 from fedconformal.guarantees.base import find_client
 from fedconformal.guarantees.by_class import described, name_of
-from fedconformal.validation import Booleans, Integers
+from fedconformal.validation import Booleans, Integers, name_key
 
 MOST_NAMES = 10
 """Sites that are named in a sentence."""
@@ -64,7 +63,7 @@ def reweighted(
     if found is None:
         return Reweighted(why_not=f"the guarantee {name_of(certificate.guarantee)} names no single one")
     weights, words = found
-    certified = [normal(site) for used in certificate.summaries for site in used.sites]
+    certified = [name_key(site) for used in certificate.summaries for site in used.sites]
     if len(set(certified)) != len(weights):
         return Reweighted(mixture=words, why_not="the certified sites have no names, or not one each")
     if clients is None:

@@ -260,7 +260,9 @@ class _Run:
         for old in (self.output / "sites").glob("*.fcs"):
             old.unlink()
         for number, summary in enumerate(result.summaries):
-            write_bytes(self.output / "sites" / f"{number}.fcs", summary.to_bytes())
+            write_bytes(
+                self.output / "sites" / f"{number}.fcs", summary.to_bytes(), private=summary.name.startswith("exact")
+            )
         self.predictor = result.predictor
         self.predictor.save(self.output / "predictor.json")
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers
+from fedconformal.validation import Integers, name_key
 
 Counts = Sequence[int]
 MOST_SCORES = 2**60
@@ -166,10 +166,11 @@ def more_in_total(alpha: Fraction, total: int, stand_ins: int) -> int:
 def find_client(client: str | int, sites: Sequence[str], count: int) -> int:
     """Return the position of a client given by name or by position."""
     if isinstance(client, str):
-        if client not in sites:
+        names = list(map(name_key, sites))
+        if name_key(client) not in names:
             known = ", ".join(list(sites)[:10]) or "none: the summaries carry no site names"
             raise InputError(f"no site is called {client!r}; there are {known}")
-        return list(sites).index(client)
+        return names.index(name_key(client))
     if not 0 <= client < count:
         raise InputError(f"client is {client}, expected a site's name or a position from 0 to {count - 1}")
     return client

@@ -1,29 +1,57 @@
-"""How much privacy has been spent on whose rows: every release adds up, and the budget is never exceeded."""
+"""How much privacy has been spent on whose rows: every release adds up, and the budget is never exceeded.
+
+Rows are known by the SHA-256 of their scores, so that another name is no new budget; and by their site's name, so that
+a changed row is none either. A ledger stays with its keeper: a digest of rows would be a release of its own.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
+import numpy as np
 
 from fedconformal.errors import InputError
 from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.guarantees.base import as_decimal
+from fedconformal.summaries.base import Summary
+from fedconformal.validation import name_key
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One release: on whose rows, how much of epsilon, and what for."""
+class Rows(NamedTuple):
+    """The calibration rows of a site: its name, and the SHA-256 of their scores if these are at hand."""
+
+    site: str
+    digest: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The site's name, as it is compared."""
+        return name_key(self.site)
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One release: on which rows, how much of epsilon, and what for; without a site, `data` is its name."""
 
     data: str
     epsilon: Positive
     purpose: str
+    site: str | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that were charged."""
+        return Rows(self.data) if self.site is None else Rows(self.site, self.data)
 
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,29 +60,67 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: Positive
     entries: list[Entry] = []
 
-    def spent(self, data: str) -> Fraction:
+    def spent(self, data: str | Rows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
-        return sum((as_decimal(entry.epsilon) for entry in self.entries if entry.data == data), Fraction(0))
+        return _Total((entry.rows, as_decimal(entry.epsilon)) for entry in self.entries).on(_as_rows(data))
 
-    def spend(self, data: Sequence[str], epsilon: float, purpose: str) -> Ledger:
-        """Enter a release on these data sets, or refuse it.
+    def spend(self, data: Sequence[str | Rows], epsilon: float, purpose: str) -> Ledger:
+        """Enter a release on these rows, or refuse it; a text is the name of a site.
 
         >>> ledger = Ledger(budget=1.0).spend(["clinic-a"], 0.75, "threshold")
         >>> ledger.spend(["clinic-a"], 0.5, "threshold")
         Traceback (most recent call last):
         fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
         """
-        for name, times in Counter(data).items():
-            if self.spent(name) + times * as_decimal(epsilon) > as_decimal(self.budget):
+        charged, budget = list(map(_as_rows, data)), as_decimal(self.budget)
+        before = _Total((entry.rows, as_decimal(entry.epsilon)) for entry in self.entries)
+        now = _Total((rows, as_decimal(epsilon)) for rows in charged)
+        for rows in charged:
+            if before.on(rows) + now.on(rows) > budget:
                 raise InputError(
-                    f"{name!r} has spent {float(self.spent(name)):g} of {self.budget:g}; "
-                    f"{times * epsilon:g} more is over its budget"
+                    f"{self._called(rows)} has spent {float(before.on(rows)):g} of {self.budget:g}; "
+                    f"{float(now.on(rows)):g} more is over its budget"
                 )
-        return Ledger(self.budget, [*self.entries, *(Entry(name, epsilon, purpose) for name in data)])
+        return Ledger(self.budget, [*self.entries, *(_entry(rows, epsilon, purpose) for rows in charged)])
+
+    def _called(self, rows: Rows) -> str:
+        names = {entry.rows.name for entry in self.entries if entry.rows.digest == rows.digest is not None}
+        others = ", ".join(map(repr, sorted(names - {rows.name})))
+        return f"{rows.site!r}, which has the rows of {others}," if others else f"{rows.site!r}"
+
+
+class _Total:
+    """What was spent on rows: under the name of their site, or under another with the same digest."""
+
+    def __init__(self, charges: Iterable[tuple[Rows, Fraction]]) -> None:
+        self._by_name: dict[str, Fraction] = defaultdict(Fraction)
+        self._by_digest: dict[tuple[str | None, str | None], Fraction] = defaultdict(Fraction)
+        for rows, epsilon in charges:
+            self._by_name[rows.name] += epsilon
+            self._by_digest[rows.digest, None] += epsilon
+            self._by_digest[rows.digest, rows.name] += epsilon
+
+    def on(self, rows: Rows) -> Fraction:
+        """Add up what has the name or the digest, and count what has both once."""
+        named = self._by_name[rows.name]
+        if rows.digest is None:
+            return named
+        return named + self._by_digest[rows.digest, None] - self._by_digest[rows.digest, rows.name]
+
+
+def rows_of(summaries: Sequence[Summary]) -> list[Rows]:
+    """Return the rows of every site that has a name, from summaries that hold all scores."""
+    found = []
+    for summary in summaries:
+        scores = np.repeat(summary.points, np.diff(summary.reached, prepend=0)).astype("<f8").tobytes()
+        for place, site in enumerate(summary.sites):  # a pool mixes its sites' scores, so each has a place in it
+            about = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
+            found.append(Rows(site, hashlib.sha256(about + scores).hexdigest()))
+    return found
 
 
 @contextmanager
-def spending(path: Path | None, data: Sequence[str], epsilon: float, purpose: str) -> Iterator[None]:
+def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purpose: str) -> Iterator[None]:
     """Make a release inside: refused if it is over a budget, entered when it is made; without a ledger just made.
 
     Nobody else spends from the same ledger meanwhile, or both could pass and one entry be lost.
@@ -62,6 +128,8 @@ def spending(path: Path | None, data: Sequence[str], epsilon: float, purpose: st
     if path is None:
         yield
         return
+    path = path.resolve()
+    read_ledger(path)
     with _locked(path):
         after = read_ledger(path).spend(data, epsilon, purpose)
         yield
@@ -70,17 +138,32 @@ def spending(path: Path | None, data: Sequence[str], epsilon: float, purpose: st
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    lock = path.with_name(f"{path.name}.lock")
+    """Hold the lock that belongs to a file. The system lets go of it when the process ends, however it ends."""
     try:
-        lock.touch(exist_ok=False)
-    except FileExistsError:
-        raise InputError(f"{path}: is in use by another release; wait, or delete {lock} if there is none") from None
+        handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise InputError(f"{path}: cannot be locked ({error.strerror})") from None
     try:
+        try:
+            _lock(handle)
+        except (BlockingIOError, PermissionError):
+            raise InputError(f"{path}: is in use by another release; wait until it is done") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be locked ({error.strerror}); keep it on a local disk") from None
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -93,5 +176,15 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
-    """Write a ledger."""
-    write_bytes(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
+    """Write a ledger, for its keeper only."""
+    write_bytes(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n", private=True)
+
+
+def _as_rows(data: str | Rows) -> Rows:
+    return data if isinstance(data, Rows) else Rows(data)
+
+
+def _entry(rows: Rows, epsilon: float, purpose: str) -> Entry:
+    if rows.digest is None:
+        return Entry(rows.site, epsilon, purpose)
+    return Entry(rows.digest, epsilon, purpose, rows.site)

@@ -29,7 +29,7 @@ from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries import Origin
 from fedconformal.summaries.base import described_score, score_from
 from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
-from fedconformal.validation import as_alpha, as_name, as_scores
+from fedconformal.validation import as_alpha, as_name, as_scores, check_name, name_key
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -77,7 +77,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
             raise InputError(f"the noisy histogram cannot be decoded: {error}") from None
         as_grid(found.grid)
-        as_name(found.site, "site")
+        check_name(found.site, "site")
         as_epsilon(found.epsilon)
         _ = found.origin
         if len(found.grid) != len(found.counts) or found.to_bytes() != data:
@@ -150,7 +150,7 @@ def calibrate_locally(
 
 
 def _check_together(histograms: Sequence[NoisyHistogram]) -> None:
-    if not histograms or len({found.site for found in histograms}) < len(histograms):
+    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
     for found in histograms:

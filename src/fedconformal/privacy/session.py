@@ -21,7 +21,7 @@ from fedconformal.privacy.masks import HOLDERS, Circle, circle_of
 from fedconformal.privacy.messages import Invite, Roster, unpack
 from fedconformal.privacy.radix import Rounds
 from fedconformal.privacy.weighted_sum import summable, weighted_sum
-from fedconformal.validation import ALPHA_UNIT
+from fedconformal.validation import ALPHA_UNIT, name_key
 
 FEWEST = 3
 """Sums of fewer sites hide too little: of two sites, each knows the other's counts from the sum."""
@@ -103,7 +103,7 @@ def _session(invited: bytes, seated: bytes) -> Session:
     names, sizes, signing, masking = zip(*msgspec.msgpack.decode(seated, type=Roster).seats, strict=True)
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
-    if len(set(names)) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
+    if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
         raise InputError("a site or a key is on the roster twice")
     guarantee = guarantee_of(invite)
     alpha = Fraction(invite.alpha, ALPHA_UNIT)

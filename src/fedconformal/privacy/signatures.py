@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from fedconformal.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.extras import needing
 from fedconformal.summaries.base import Summary
+from fedconformal.validation import name_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -126,10 +128,12 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
 
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
     """Return what is wrong with a certificate's signatures, in words; an empty list if every site signed."""
-    records = {record.site: record for record in certificate.signatures or []}
-    problems = []
-    for summary in certificate.summaries:
-        name = summary.sites[0] if len(summary.sites) == 1 else None
+    records = {name_key(record.site): record for record in certificate.signatures or []}
+    names = Counter(map(name_key, trusted))
+    problems = [f"there are two keys for site {name!r}" for name, times in names.items() if times > 1]
+    trusted = {name_key(name): key for name, key in trusted.items()}
+    for summary in certificate.summaries if not problems else ():
+        name = name_key(summary.sites[0]) if len(summary.sites) == 1 else None
         if name is None or name not in records:
             problems.append(f"the summary of {name or 'several or unnamed sites'!r} is not signed")
         elif name not in trusted:

@@ -7,7 +7,6 @@ belongs to, so that a step that was interrupted is never taken twice.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.privacy import sums_coordinator as middle
 from fedconformal.privacy import sums_site as ends
 from fedconformal.privacy.extras import needing
+from fedconformal.privacy.ledger import Rows, rows_of
 from fedconformal.privacy.masks import PairKeys
 from fedconformal.privacy.messages import Invite, Key, Seed, unpack
 from fedconformal.privacy.radix import Search
@@ -101,6 +101,13 @@ def answer_bundle(state: SiteState, bundle: bytes) -> tuple[SiteState, bytes]:
     return state, reply
 
 
+def is_over(state: SiteState) -> bool:
+    """Tell whether nothing can be asked of a site any more: the last round is revealed, and the shares are open."""
+    site = _site(state)
+    last = site.session is not None and site.number >= len(site.session.rounds.widths)
+    return last and not site.may_open
+
+
 def new_state(data: bytes) -> SiteState:
     """Make a site's state from the bytes of its own exact summary."""
     summary = Summary.from_bytes(data)
@@ -110,9 +117,9 @@ def new_state(data: bytes) -> SiteState:
     return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw(), site.secrets)
 
 
-def joined_for(state: SiteState) -> tuple[str, float | None]:
-    """Return a site's name, and the epsilon that it joined for; None if no noise was asked for."""
-    return Summary.from_bytes(state.summary).sites[0], unpack(state.invite, Invite).epsilon
+def joined_for(state: SiteState) -> tuple[list[Rows], float | None]:
+    """Return a site's rows, and the epsilon that it joined for; None if no noise was asked for."""
+    return rows_of([Summary.from_bytes(state.summary)]), unpack(state.invite, Invite).epsilon
 
 
 def _site(state: SiteState) -> ends.Site:
@@ -271,8 +278,4 @@ def read_state(path: Path, kind: Any) -> Any:
 
 def write_secret(path: Path, state: SiteState | CoordinatorState) -> None:
     """Write a state so that only its owner can read it."""
-    mask = os.umask(0o077)
-    try:
-        write_bytes(path, encode_state(state))
-    finally:
-        os.umask(mask)
+    write_bytes(path, encode_state(state), private=True)

@@ -15,7 +15,7 @@ from fedconformal.privacy.radix import Search
 from fedconformal.privacy.session import Session
 from fedconformal.summaries import Origin
 from fedconformal.summaries.base import score_from
-from fedconformal.validation import as_name
+from fedconformal.validation import check_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -56,7 +56,7 @@ def read_join(coordinator: Coordinator, data: bytes) -> Join:
     found = unpack(data, Join)
     if found.session != coordinator.invite.session:
         raise InputError("a site joined another session")
-    as_name(found.site, "site")
+    check_name(found.site, "site")
     masks.check_public(found.masking)
     return found
 

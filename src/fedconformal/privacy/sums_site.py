@@ -79,7 +79,7 @@ def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site
     with needing("secure"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-    as_name(name, "site")
+    name = as_name(name, "site")
     keys = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
     secrets = os.urandom(masks.SECRET), os.urandom(masks.SECRET)
     return Site(name, keys_of(as_scores(scores)), *keys, secrets, origin or Origin())

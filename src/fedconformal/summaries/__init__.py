@@ -53,7 +53,7 @@ def summarize(  # noqa: PLR0913
         "sites": () if site is None else (as_name(site, "site"),),
         "origin": Origin(
             score=score,
-            model=model,
+            model=None if model is None else as_name(model, "model fingerprint"),
             temperature=temperature,
             classes=None if classes is None else as_classes(classes),
             precision=precision,

@@ -23,7 +23,7 @@ from fedconformal.files import naming
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
-from fedconformal.validation import Floats, Integers, as_name
+from fedconformal.validation import Floats, Integers, check_name, name_key
 
 BATCH = 1024
 BATCH_BYTES = 2**24
@@ -112,7 +112,7 @@ class Summary(ABC):
         if self.sites and len(self.sites) != len(self.sizes):
             raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
         for site in self.sites:
-            as_name(site, "site")
+            check_name(site, "site")
         if len(set(self.sites)) != len(self.sites):
             raise InputError("the same site is in one summary twice")
         if max(self.sizes) > wire.MAX_SIZE:
@@ -198,14 +198,14 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
             raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
     if len({bool(summary.sites) for summary in summaries}) > 1:
         raise InputError("some summaries have site names and some have none; name all of them or none")
-    sites = [site for summary in summaries for site in summary.sites]
+    sites = [name_key(site) for summary in summaries for site in summary.sites]
     if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or [summary.label for summary in summaries]
     _check_origins(summaries, names)
     seen: dict[str, str] = {}
     for summary, name in zip(summaries, names, strict=True):
-        for site in summary.sites:
+        for site in map(name_key, summary.sites):
             if site in seen:
                 raise InputError(
                     f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, with --site"

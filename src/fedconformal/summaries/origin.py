@@ -7,7 +7,6 @@ nothing of it is written as version 1. Where one summary says something and anot
 from __future__ import annotations
 
 import datetime as dt
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.wire import MAX_CLASSES, About
-from fedconformal.validation import as_alpha, as_name, as_temperature
+from fedconformal.validation import as_alpha, as_name, as_temperature, check_name, name_key
 
 SAME = ("score", "model", "temperature")
 """Summaries differ in these also if one of them says nothing."""
@@ -62,7 +61,7 @@ class Origin:
         if not isinstance(self.estimated, bool):
             raise InputError(f"estimated is {self.estimated!r:.40}, expected True or False")
         checked: dict[str, Any] = {
-            "model": None if self.model is None else as_name(self.model, "model fingerprint"),
+            "model": None if self.model is None else check_name(self.model, "model fingerprint"),
             "temperature": None if self.temperature is None else as_temperature(self.temperature),
             "classes": None if self.classes is None else as_classes(self.classes),
             "calibration": None if self.calibration is None else as_name(self.calibration, "calibration id"),
@@ -78,7 +77,8 @@ class Origin:
         for name in (*SAME, *IF_STATED, *(() if apart else OF_CALIBRATION)):
             mine, theirs = getattr(self, name), getattr(other, name)
             silent = name in IF_STATED and (mine is None or theirs is None)
-            if mine != theirs and not silent and not (name == "classes" and _same_number(mine, theirs)):
+            alike = _same_number(mine, theirs) if name == "classes" else _same_name(mine, theirs)
+            if mine != theirs and not silent and not alike:
                 return f"{name} {_text(mine)} against {_text(theirs)}"
         return None
 
@@ -138,7 +138,7 @@ def as_classes(classes: Any) -> Classes:
     if isinstance(classes, str) or not isinstance(classes, Sequence) or not 1 <= len(classes) <= MAX_CLASSES:
         raise InputError(f"classes is {classes!r:.60}, expected their number, or their names in order")
     names = tuple(as_name(name, "class") for name in classes)
-    if len({unicodedata.normalize("NFKC", name).strip() for name in names}) < len(names):
+    if len(set(names)) < len(names):
         raise InputError("classes: two classes have the same name")
     return names
 
@@ -168,6 +168,11 @@ def check_not_expired(expires: str | None, what: str) -> None:
 def _same_number(mine: Any, theirs: Any) -> bool:
     """Whether one side names the classes and the other only counts as many."""
     return isinstance(mine, int) != isinstance(theirs, int) and number_of(mine) == number_of(theirs)
+
+
+def _same_name(mine: Any, theirs: Any) -> bool:
+    """Whether two names differ only in how they are spelled; version 1 kept them as they came."""
+    return isinstance(mine, str) and isinstance(theirs, str) and name_key(mine) == name_key(theirs)
 
 
 def _text(value: Any) -> str:

@@ -52,6 +52,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             one = json.loads(line)
         except ValueError:  # a last line that was cut off
             break
+        except RecursionError:
+            one = None
         if not isinstance(one, dict) or type(one.get("round")) is not int:
             raise InputError(f"{path}: line {len(found) + 1} is not of a round; start again in another directory")
         found.append(one)

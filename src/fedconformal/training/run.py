@@ -31,7 +31,7 @@ from fedconformal import data, models
 from fedconformal._version import __version__
 from fedconformal.data import Dataset, Sites
 from fedconformal.errors import InputError
-from fedconformal.files import read_bytes, read_npz, write_bytes
+from fedconformal.files import naming, read_bytes, read_npz, write_bytes
 from fedconformal.training.base import RoundState, find_device
 from fedconformal.training.clients import ClientData
 from fedconformal.training.config import Config, suited_model
@@ -42,8 +42,11 @@ from fedconformal.training.temperature import fit_temperature
 
 Progress = Callable[[int, int, str], None]
 
+FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
 NOTHING = np.empty(0)
+SAVED = ("float32", "float64", "int64", "bool")
+"""What tensors of a checkpoint are."""
 FREE_TO_CHANGE = ("workers", "scratch")
 """Settings that do not change the result, so a run may go on with others."""
 
@@ -100,8 +103,8 @@ def train(
     dataset, sites = _parted(config, progress)
     clients, model = _clients(config, dataset, sites), _model(config, dataset)
     find_device(config.trainer.device)
+    state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     _open(config, output)  # whatever is wrong with the settings has been said by now
-    state = read_checkpoint(output / "checkpoint.npz") if resume else None
     metrics = Metrics(
         output / "metrics.jsonl",
         done=state.round if state else 0,
@@ -117,6 +120,10 @@ def train(
 
     try:
         trained = config.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
+    except InputError as error:
+        if not str(error).startswith("resume:"):
+            raise
+        raise InputError(f"{output / 'checkpoint.npz'}: {error}; start again in another directory") from None
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
@@ -134,19 +141,23 @@ def checkpoint(state: RoundState) -> bytes:
     return npz({"round": np.array(state.round), "stage": np.array(state.stage), **arrays})
 
 
-def read_checkpoint(path: Path) -> RoundState | None:
-    """Read a checkpoint; None if there is none yet."""
+def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
+    """Read a checkpoint of a run of so many rounds; None if there is none yet."""
     if not path.exists():
         return None
     arrays = read_npz(path)
     number, stage = arrays.get("round", NOTHING), arrays.get("stage", NOTHING)
-    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U":
+    kept = {name.removeprefix("tensor."): array for name, array in arrays.items() if name.startswith("tensor.")}
+    sound = all(
+        array.dtype.isnative and array.dtype.name in SAVED and np.isfinite(array).all() for array in kept.values()
+    )
+    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not sound:
         raise InputError(f"{path}: is no checkpoint; start again in another directory")
-    tensors = {
-        name.removeprefix("tensor."): torch.from_numpy(array)
-        for name, array in arrays.items()
-        if name.startswith("tensor.")
-    }
+    if rounds is not None and not 0 < number <= rounds:
+        raise InputError(
+            f"{path}: is no checkpoint of this run, which has {rounds} rounds; start again in another place"
+        )
+    tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
     return RoundState(round=int(number), stage=str(stage), tensors=tensors)
 
 
@@ -157,9 +168,14 @@ def read_settings(output: Path) -> dict[str, Any] | None:
         return None
     data = read_bytes(path)
     try:
-        return dict(json.loads(data)["config"])
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path}: is not the config.json of a run") from None
+        found = json.loads(data)["config"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: is not the config.json of a run")
+    with naming(path):
+        Config.from_dict(found)
+    return found
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedconformal.data.base import SPLITS, Dataset, Rows, Split
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, as_name
+from fedconformal.validation import Integers, as_name, name_key
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Sites:
     test: Integers
 
     def __post_init__(self) -> None:
-        if not self.names or len(set(self.names)) != len(self.names):
+        if not self.names or len(set(map(name_key, self.names))) != len(self.names):
             raise InputError(f"sites: expected one name a site, each a different one, got {list(self.names)!r:.80}")
         for name in self.names:
             as_name(name, "a site's name")

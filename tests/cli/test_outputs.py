@@ -1,0 +1,132 @@
+"""Outputs: never onto a file that the command reads, and secrets only for their owner."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+
+SUMMARIES = ("site-0.fcs", "site-1.fcs", "site-2.fcs")
+ONTO = "is read by this command as well"
+
+
+@pytest.fixture
+def files(calibrated: Path) -> Path:
+    """Every kind of input, under names that an output may have."""
+    shutil.copy("test-probs.npy", "t.npy")
+    np.save("t-labels.npy", np.load("test-labels.npy"))
+    np.savetxt("t.csv", np.load("test-probs.npy"), delimiter=",")
+    np.savetxt("grid.csv", [0.5, 0.9, np.inf])
+    Path("ledger.json").write_text('{"budget": 9}')
+    exact = fc.summarize([0.1, 0.5, 0.9], "exact", site="x", score=fc.LAC())
+    Path("x.fcs").write_bytes(exact.to_bytes())
+    Path("x.key").write_bytes(bytes(range(32)))
+    Path("keys.json").write_text("{}")
+    logits = {"val_logits": np.eye(2) * 3 - 1, "val_labels": [0, 1], "val_clients": ["a", "b"]}
+    np.savez("run.npz", **logits)  # type: ignore[arg-type]
+    return calibrated
+
+
+def refused(command: Command, *arguments: str) -> None:
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    done = command(*arguments)
+    assert (done.code, done.out) == (2, ""), done
+    assert ONTO in done.err
+    assert "choose another place with -o" in done.err
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+CASES: list[tuple[str, list[str]]] = [
+    ("t.csv", ["predict", "predictor.json", "t.csv", "-o", "{}"]),
+    ("t.npy", ["predict", "predictor.json", "t.npy", "-o", "{}"]),
+    ("predictor.json", ["predict", "predictor.json", "t.npy", "-o", "link.npz"]),
+    ("t.npy", ["summarize", "t.npy", "t-labels.npy", "-o", "link.fcs"]),
+    ("t-labels.npy", ["summarize", "t.npy", "t-labels.npy", "-o", "link.fcs"]),
+    ("grid.csv", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local", "--epsilon", "1", "--grid", "grid.csv",
+                  "-o", "link.fcn"]),
+    ("ledger.json", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local", "--epsilon", "1", "--ledger",
+                     "ledger.json", "-o", "link.fcn"]),
+    ("run.npz", ["summarize", "run.npz", "-o", "out"]),
+    ("site-1.fcs", ["calibrate", *SUMMARIES, "-o", "link.json"]),
+    ("keys.json", ["calibrate", *SUMMARIES, "--signed", "keys.json", "-o", "keys.json"]),
+    ("ledger.json", ["calibrate", "x.fcs", "--privacy", "dp", "--epsilon", "1", "--ledger", "ledger.json", "-o",
+                     "ledger.json"]),
+    ("predictor.json", ["report", "predictor.json", "-o", "link.html"]),
+    ("t.npy", ["report", "predictor.json", "t.npy", "t-labels.npy", "-o", "link.html"]),
+    ("test-sites.csv", ["report", "predictor.json", "t.npy", "t-labels.npy", "--clients", "test-sites.csv", "-o",
+                        "link.html"]),
+    ("site-0.fcs", ["report", "predictor.json", "--summary", "site-0.fcs", "-o", "link.html"]),
+    ("x.key", ["sign", "x.fcs", "--key", "x.fcs.sig"]),
+    ("grid.csv", ["sums", "start", "session", "--epsilon", "1", "--grid", "session/invite.fcm"]),
+    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "x.st", "-o", "x.fcs"]),
+    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "same", "-o", "same"]),
+    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "x.st", "-o", "invite.fcm"]),
+]  # fmt: skip
+
+
+def test_no_output_onto_an_input(files: Path, command: Command) -> None:
+    command.ok("sums", "start", "other")
+    shutil.copy("other/invite.fcm", "invite.fcm")
+    for target, arguments in CASES:
+        made: list[Path] = []
+        if "link" in arguments[-1]:
+            made = [Path(arguments[-1])]
+            made[0].symlink_to(target)
+        elif arguments[0] == "sign":
+            made = [Path("x.fcs.sig")]
+            shutil.copy("x.key", "x.fcs.sig")
+        elif arguments[1] == "start":
+            Path("session").mkdir()
+            made = [Path("session/invite.fcm")]
+            shutil.copy("grid.csv", "session/invite.fcm")
+        elif target == "run.npz":
+            Path("out").mkdir()
+            made = [Path("out/b.fcs")]
+            made[0].symlink_to(Path("run.npz").resolve())
+        refused(command, *(argument.format(target) for argument in arguments))
+        for path in made:
+            path.unlink()
+
+
+def test_whatever_the_path(files: Path, command: Command) -> None:
+    Path("folder").mkdir()
+    os.link("t.csv", "hard.csv")
+    Path("soft.csv").symlink_to("t.csv")
+    Path("other").symlink_to(Path.cwd())
+    names = ("t.csv", "./t.csv", "folder/../t.csv", str(Path("t.csv").resolve()), "hard.csv", "soft.csv", "other/t.csv")
+    for output in names:
+        refused(command, "predict", "predictor.json", "t.csv", "-o", output)
+    refused(command, "predict", "predictor.json", "soft.csv", "-o", "t.csv")
+    command.ok("predict", "predictor.json", "t.csv", "-o", "sets.csv")
+    command.ok("predict", "predictor.json", "t.csv", "-o", "sets.csv")  # an output of before is no input
+
+
+def test_training_onto_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    pytest.importorskip("torch", reason="training needs torch")
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    Path("run/result.json").write_text('dataset = "digits"\n')
+    Path("run/model.pt").write_bytes(b"weights")
+    refused(command, "train", "--config", "run/result.json", "-o", "run")
+    refused(command, "train", "--dataset", "digits", "--weights", "run/model.pt", "-o", "run")
+    Path("run.toml").write_text('dataset = "digits"\nweights = "run/model.pt"\n')
+    refused(command, "train", "--config", "run.toml", "-o", "run")
+
+
+@pytest.mark.parametrize("options", [["--kind", "exact"], ["--kind", "exact", "--by-class"]])
+def test_all_scores_are_their_owner_s(folder: Path, command: Command, options: list[str]) -> None:
+    before = os.umask(0o022)
+    try:
+        command.ok("summarize", "probs-0.npy", "labels-0.npy", *options, "-o", "exact.fcs")
+        command.ok("summarize", "probs-0.npy", "labels-0.npy", "-o", "ranks.fcs")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("exact.fcs").stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("ranks.fcs").stat().st_mode) == 0o644

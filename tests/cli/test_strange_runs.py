@@ -1,0 +1,107 @@
+"""train --resume in a directory of strange files: one line that names the file, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cli.command import Command
+
+pytest.importorskip("torch", reason="training needs torch")
+pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+
+from fedconformal.training.config import Config
+from fedconformal.training.run import train
+
+DEEP = "[" * 100_000
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one round."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(Config.from_dict({"dataset": "digits", "rounds": 1, "workers": 1, "model": "logistic"}), folder)
+    return folder
+
+
+def text(content: str | bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def settings(**changed: Any) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        about = json.loads(path.read_text())
+        about["config"] |= changed
+        path.write_text(json.dumps(about))
+
+    return write
+
+
+def arrays(**changed: Any) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        with np.load(path) as found:
+            kept = dict(found)
+        kept |= {f"tensor.{name}" if name == "weights" else name: value for name, value in changed.items()}
+        np.savez(path, **kept)
+
+    return write
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+STRANGE: list[tuple[str, Callable[[Path], object], str]] = [
+    ("config.json", text(DEEP), "is not the config.json of a run"),
+    ("config.json", text('{"config": ' + DEEP), "is not the config.json of a run"),
+    ("config.json", text('"config"'), "is not the config.json of a run"),
+    ("config.json", text("[]"), "is not the config.json of a run"),
+    ("config.json", text('{"config": [["dataset", "digits"]]}'), "is not the config.json of a run"),
+    ("config.json", text('{"config": null}'), "is not the config.json of a run"),
+    ("config.json", text(b"\xff\xfe\x00"), "is not the config.json of a run"),
+    ("config.json", cut, "is not the config.json of a run"),
+    ("config.json", settings(dataset=[1]), "dataset: expected `str`, got `array`"),
+    ("config.json", settings(method={"a": 1}), "no trainer is called"),
+    ("config.json", settings(rounds=1.5), "rounds: expected `int`, got `float`"),
+    ("config.json", settings(rate=float("nan")), "rate is nan"),
+    ("config.json", settings(novelty=1), "novelty is no setting"),
+    ("checkpoint.npz", text("{}"), "cannot be read"),
+    ("checkpoint.npz", cut, "cannot be read"),
+    ("checkpoint.npz", arrays(weights=np.array(["a"])), "is no checkpoint"),
+    ("checkpoint.npz", arrays(weights=np.zeros(3, dtype=">f4")), "is no checkpoint"),
+    ("checkpoint.npz", arrays(weights=np.zeros(3, dtype=np.longdouble)), "is no checkpoint"),
+    ("checkpoint.npz", arrays(weights=np.full(3, np.nan, dtype=np.float32)), "is no checkpoint"),
+    ("checkpoint.npz", arrays(weights=np.zeros(3, dtype=np.float32)), "resume: the state is not from this model"),
+    ("checkpoint.npz", arrays(round=np.array(-1)), "is no checkpoint of this run, which has 1 rounds"),
+    ("checkpoint.npz", arrays(round=np.array(2**62)), "is no checkpoint of this run, which has 1 rounds"),
+    ("checkpoint.npz", arrays(round=np.array(True)), "is no checkpoint"),
+    ("metrics.jsonl", text('{"round": 1}\n' + DEEP + "\n"), "line 2 is not of a round"),
+    ("metrics.jsonl", text('{"round": 1, "loss": ' + DEEP + "\n"), "line 1 is not of a round"),
+    ("metrics.jsonl", text("[1]\n"), "line 1 is not of a round"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "problem"), STRANGE, ids=[f"{s[0]}: {s[2]}" for s in STRANGE])
+def test_strange_files(
+    made: Path, tmp_path: Path, command: Command, name: str, change: Callable[[Path], object], problem: str
+) -> None:
+    folder = shutil.copytree(made, tmp_path / "run")
+    change(folder / name)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = command("train", "--resume", "-o", folder)
+    assert (done.code, done.out) == (2, ""), done
+    assert done.err.startswith(f"error: {folder / name}: ")
+    assert problem in done.err
+    assert done.err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_that_is_not_strange(made: Path, tmp_path: Path, command: Command) -> None:
+    folder = shutil.copytree(made, tmp_path / "run")
+    assert "accuracy" in command.ok("train", "--resume", "-o", folder).out

@@ -1,0 +1,102 @@
+"""What comes from other people's files is shown as it is: no markup is read from it, and no command passes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from rich.progress import Progress
+
+import fedconformal as fc
+from fedconformal.cli import console
+from tests.cli.command import Command, Done
+
+COMMANDS = ("\x1b[31m", "\x9b31m", "\u202e", "\x07", "\x1b]0;title\x07", "\u2066", "x\ry", "x\ny")
+MARKUP = ("[/red]", "[bold]", "[red]x[/red]", ":hospital:", "[")
+
+
+def harmless(done: Done) -> bool:
+    """Whether everything that was printed can be."""
+    return all(line.isprintable() for line in (done.out + done.err).split("\n"))
+
+
+def as_shown(name: str) -> str:
+    return repr(name)[1:-1] if name in COMMANDS else name
+
+
+def test_clients(calibrated: Path, command: Command) -> None:
+    """Markup in a client's name ended in a traceback, and commands reached the terminal."""
+    count = len(np.load("test-labels.npy"))
+    lines = [name for name in (*COMMANDS, *MARKUP) if not {"\n", "\r"} & set(name)]
+    Path("clients.csv").write_text("".join(f"{lines[k % len(lines)]}\n" for k in range(count)), encoding="utf-8")
+    names = [*COMMANDS, *MARKUP]
+    np.save("clients.npy", np.array([names[k % len(names)] for k in range(count)]))
+    for file, clients in (("clients.csv", lines), ("clients.npy", names)):
+        options = ["predictor.json", "test-probs.npy", "test-labels.npy", "--clients", file]
+        done = command.ok("evaluate", *options)
+        assert harmless(done)
+        assert [name for name in clients if f"\n{as_shown(name)} " not in done.out] == []
+        found = command.ok("evaluate", *options, "--json").json["by_client"]
+        assert {group["name"] for group in found} == set(clients)
+
+
+def test_a_predictor_that_talks_to_the_terminal(calibrated: Path, command: Command) -> None:
+    predictor = fc.load("predictor.json")
+    for name in COMMANDS[::3]:
+        said = {"caveat": f"All is well{name}.", "promise": f"to all{name}"}
+        changed = replace(predictor, certificate=msgspec.structs.replace(predictor.certificate, **said))
+        changed.save("other.json")
+        for arguments in (
+            ["predict", "other.json", "test-probs.npy", "-o", "sets.npz"],
+            ["verify", "other.json", *(f"site-{k}.fcs" for k in range(3))],
+            ["report", "other.json", "-o", "page.html"],
+            ["evaluate", "other.json", "test-probs.npy", "test-labels.npy"],
+        ):
+            done = command(*arguments)
+            assert done.code in (0, 1)
+            assert harmless(done)
+        assert f"All is well{as_shown(name)}." in done.out
+
+
+WRONG = (
+    ["predict", "predictor.json", "{}.npy", "-o", "x.npz"],  # the name of a file that is not there
+    ["predict", "predictor.json", "names.npz", "-o", "x.npz"],
+    ["predict", "predictor.json", "cell.csv", "-o", "x.npz"],
+    ["predict", "predictor.json", "header.npy", "-o", "x.npz"],
+    ["predict", "kind.json", "test-probs.npy", "-o", "x.npz"],
+    ["verify", "predictor.json", "site-0.fcs", "site-1.fcs", "site-2.fcs", "--signed", "keys.json"],
+    ["calibrate", "site-0.fcs", "--guarantee", "one-client", "--client", "{}", "-o", "x.json"],
+    ["plan", "--sizes", "{}"],
+    ["plan", "--{}", "3"],
+)
+
+
+def test_errors(calibrated: Path, command: Command) -> None:
+    for name in COMMANDS[1:3]:
+        np.savez("names.npz", **{f"{name}a": np.zeros(1), f"{name}b": np.zeros(1)})  # type: ignore[arg-type]
+        Path("cell.csv").write_text(f"0.5,0.5\n0.5,{name}\n", encoding="utf-8")
+        Path("header.npy").write_bytes(b"\x93NUMPY\x01\x00\x40\x00" + name.encode().ljust(64))
+        Path("kind.json").write_text(json.dumps({"kind": name}))
+        Path("keys.json").write_text(json.dumps({name: 1}))
+        for arguments in WRONG:
+            done = command(*(argument.format(name) for argument in arguments))
+            assert done.code == 2, done
+            assert done.err.startswith("error: ")
+            assert done.err.count("\n") == 1
+            assert harmless(done)
+
+
+def test_warnings_and_bars(calibrated: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("\x1b[31m.csv").write_text("0,1\n0.5,0.5\n")
+    done = command("predict", "predictor.json", "\x1b[31m.csv", "-o", "x.npz")
+    assert done.err.startswith("WARNING: \\x1b[31m.csv: line 1")
+    assert harmless(done)
+    seen = []
+    monkeypatch.setattr(Progress, "update", lambda *_, description, **__: seen.append(description))
+    with console.tracking("getting ready") as told:
+        told(1, 2, "at [/red]\x1b[31m")
+    assert seen == ["at [/red]\\x1b[31m"]

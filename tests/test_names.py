@@ -1,0 +1,156 @@
+"""Names are compared stripped and in Unicode's NFKC: one site has one name, however its file spells it."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.data.partitions.base import Sites
+from fedconformal.exchange import FORMAT, Question, Reader, spoken_for
+from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
+from fedconformal.privacy.sums_coordinator import invite, seat
+from fedconformal.privacy.sums_site import join, new_site
+from fedconformal.summaries import Origin
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.validation import as_clients, as_name, named_clients
+from tests.cli.command import Command
+from tests.contracts.tools import refused
+
+NAME = "Köln"
+SPELLINGS = (unicodedata.normalize("NFD", NAME), f"{NAME} ", f" {NAME}", "\uff2böln")
+
+
+def as_version_1_had_it(site: str, model: str | None = None, score: float = 0.5) -> fc.Summary:
+    """Return a summary whose name was never normalised, read from its bytes."""
+    made = ExactSummary(values=np.array([score]), sizes=(1,), sites=(site,), origin=Origin(score=fc.LAC(), model=model))
+    return fc.Summary.from_bytes(made.to_bytes())
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_new_names_are_normalised(text: str) -> None:
+    assert text != NAME
+    assert as_name(text, "site") == NAME
+    summary = fc.summarize([0.1], site=text, model=text)
+    assert (summary.sites, summary.origin.model) == ((NAME,), NAME)
+    assert new_site(text, [0.1]).name == NAME
+
+
+def test_a_name_is_checked_as_it_is_compared() -> None:
+    assert as_name("Krankenhaus\u00a0Köln\n", "site") == "Krankenhaus Köln"
+    for text in (" ", "\u3000", "\ufdfa" * 4):  # nothing is left; one character becomes eighteen
+        with refused("site is ", "expected 1 to 64 printable characters"):
+            as_name(text, "site")
+
+
+@pytest.mark.parametrize("text", [*SPELLINGS, "\ufdfa" * 64, " "])
+def test_files_of_version_1_are_read_as_they_are(text: str) -> None:
+    found = as_version_1_had_it(text, model=text)
+    assert (found.sites, found.origin.model) == ((text,), text)
+    assert fc.Summary.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+    predictor = fc.Predictor.of(fc.calibrate([found], alpha=0.6))
+    assert predictor.certificate.summaries[0].sites == (text,)
+    assert fc.verify(predictor, [found]) == []
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_one_site_in_two_spellings_is_there_twice(text: str) -> None:
+    pair = [as_version_1_had_it(NAME), as_version_1_had_it(text)]
+    for action in (fc.calibrate, fc.pool):
+        with refused("is there twice", "give each site once"):
+            action(pair)
+    pooled = ExactSummary(values=np.zeros(2), sizes=(1, 1), sites=(NAME, text))
+    with refused("is there twice"):
+        fc.calibrate([fc.Summary.from_bytes(pooled.to_bytes())])
+
+
+def test_one_model_in_two_spellings_goes_together() -> None:
+    pair = [as_version_1_had_it("a", model=NAME), as_version_1_had_it("b", model=SPELLINGS[0])]
+    assert fc.calibrate(pair, alpha=0.6).certificate.clients == 2
+    with refused("do not go together: model"):
+        fc.calibrate([pair[0], as_version_1_had_it("b", model="Koln")])
+
+
+def test_a_client_is_found_in_any_spelling() -> None:
+    for text in SPELLINGS:
+        for pair in ((NAME, text), (text, NAME)):
+            sites = [as_version_1_had_it("a"), as_version_1_had_it(pair[0], score=0.7)]
+            assert fc.calibrate(sites, alpha=0.6, guarantee=fc.OneClient(client=pair[1])).threshold == 0.7
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_trusted_keys(text: str) -> None:
+    key = new_key()
+    for site, trusted in ((NAME, text), (text, NAME)):
+        summary = as_version_1_had_it(site)
+        certificate = fc.calibrate([summary], alpha=0.6).certificate
+        assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).signatures
+    keys = {NAME: public_key(key), text: public_key(new_key())}
+    certificate = signed(certificate, [sign(summary, key)], {NAME: public_key(key)})
+    assert check_signatures(certificate, keys) == [f"there are two keys for site {NAME!r}"]
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_over_a_network(text: str) -> None:
+    question = Question(model="m", kind="exact")
+    summary = question.answer([[2.0, 0.0]], [0], site=text)
+    assert Reader(question).read(summary.to_bytes(), FORMAT, rows=1, site=text).sites == (NAME,)
+    old = as_version_1_had_it(text)
+    assert spoken_for([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
+    assert spoken_for([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None
+    assert spoken_for([(NAME, old)]) == [None]
+
+
+def test_sums_and_noisy_counts() -> None:
+    coordinator, invitation = invite(fc.Mixture(), 0.1)
+    sites = [new_site(name, [0.5]) for name in ("a", "b", NAME)]
+    late = replace(new_site("c", [0.5]), name=SPELLINGS[0])  # as an older release joins
+    with refused("a site or a key is on the roster twice"):
+        seat(coordinator, [join(site, invitation)[1] for site in (*sites, late)])
+    grid, counts = [0.5, np.inf], [10, 10]
+    noisy = [NoisyHistogram(site=name, size=20, epsilon=1.0, grid=grid, counts=counts) for name in (NAME, SPELLINGS[1])]
+    with refused("each once"):
+        calibrate_locally([NoisyHistogram.from_bytes(found.to_bytes()) for found in noisy])
+
+
+def test_clients_and_partitions() -> None:
+    assert as_clients([NAME, SPELLINGS[0], "b ", "b"], rows=4).tolist() == [NAME, NAME, "b", "b"]
+    assert as_clients(np.array([[NAME], [SPELLINGS[2]]]), rows=2).tolist() == [NAME, NAME]
+    none = np.empty(0, dtype=np.int64)
+    with refused("sites: expected one name a site, each a different one"):
+        Sites(names=(NAME, SPELLINGS[0]), train=none, val=none, test=none)
+    with refused("names: expected a name for each client"):
+        named_clients(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
+
+
+def test_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = Command(capsys)
+    np.save("probs.npy", [[0.5, 0.5]] * 20)
+    np.save("labels.npy", [0] * 20)
+    np.savez("chunk.npz", probs=[[0.5, 0.5]] * 20, labels=[0] * 20)
+    files = ("probs.npy", "labels.npy")
+    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs")
+    command.ok("summarize", *files, "--site", SPELLINGS[0], "-o", "b.fcs")
+    command.ok("summarize", "chunk.npz", "--chunks", "--site", SPELLINGS[1], "-o", "c.fcs")
+    for other in ("b.fcs", "c.fcs"):
+        done = command("calibrate", "a.fcs", other, "-o", "p.json")
+        assert done.code == 2
+        assert f"site {NAME!r} is there twice (a.fcs, {other})" in done.err
+    made = command.ok("sign", "a.fcs", "--key", "key", "--new-key", "--json").json
+    Path("keys.json").write_text(json.dumps({SPELLINGS[0]: made["public_key"]}))
+    command.ok("calibrate", "a.fcs", "--signed", "keys.json", "-o", "p.json")
+    command.ok("verify", "p.json", "a.fcs", "--signed", "keys.json")
+    logits = {"val_logits": np.eye(2) * 3 - 1, "val_labels": [0, 1]}
+    np.savez("run.npz", **logits, val_clients=[NAME, SPELLINGS[0]])  # type: ignore[arg-type]
+    done = command("summarize", "run.npz", "-o", "run")
+    assert done.code == 2
+    assert f"run.npz: the client {NAME!r} is there twice, in two spellings" in done.err
