@@ -77,9 +77,9 @@ class Origin:
         for name in (*SAME, *IF_STATED, *(() if apart else OF_CALIBRATION)):
             mine, theirs = getattr(self, name), getattr(other, name)
             silent = name in IF_STATED and (mine is None or theirs is None)
-            alike = _same_number(mine, theirs) if name == "classes" else _same_name(mine, theirs)
-            if mine != theirs and not silent and not alike:
-                return f"{name} {_text(mine)} against {_text(theirs)}"
+            if mine == theirs or silent or _same_name(mine, theirs) or _same_number(mine, theirs):
+                continue
+            return f"{name} {_text(mine)} against {_text(theirs)}"
         return None
 
     def joined(self, other: Origin) -> Origin:
@@ -167,7 +167,8 @@ def check_not_expired(expires: str | None, what: str) -> None:
 
 def _same_number(mine: Any, theirs: Any) -> bool:
     """Whether one side names the classes and the other only counts as many."""
-    return isinstance(mine, int) != isinstance(theirs, int) and number_of(mine) == number_of(theirs)
+    names, numbers = [[one for one in (mine, theirs) if isinstance(one, kind)] for kind in (tuple, int)]
+    return bool(names and numbers) and len(names[0]) == numbers[0]
 
 
 def _same_name(mine: Any, theirs: Any) -> bool:
