@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom, t
 
 import fedconformal as fc
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
@@ -70,6 +70,47 @@ def test_the_interval_holds_with_rows_that_are_less_alike(alike: float) -> None:
         return clustered_interval(*rows_of(rng, SIZES["1 to 19"](rng, 200), 0.9, alike))
 
     assert share_that_holds(make, 0.9) >= HONEST
+
+
+def test_the_interval_holds_if_large_clusters_are_more_alike_than_small_ones() -> None:
+    """How alike rows are counts by pairs, so that large clusters weigh as much as they do in the variance."""
+    sizes = np.repeat([100, 10], [40, 400])
+    clusters = np.repeat(np.arange(440), sizes)
+
+    def make(rng: np.random.Generator) -> Any:
+        covered = np.where(clusters < 40, (rng.random(440) < 0.9)[clusters], rng.random(len(clusters)) < 0.9)
+        return clustered_interval(covered, clusters)
+
+    assert share_that_holds(make, 0.9) >= HONEST
+
+
+def by_hand(sizes: list[int], hits: list[int]) -> tuple[float, float]:
+    """Work out what docs/evaluation.md says, one number at a time."""
+    rows, count = sum(sizes), len(sizes)
+    p = sum(hits) / rows
+    squares = sum(n * n for n in sizes)
+    variance = count / (count - 1) * sum((h - n * p) ** 2 for n, h in zip(sizes, hits, strict=True)) / rows**2
+    differ = sum(h * (n - h) for n, h in zip(sizes, hits, strict=True)) / (squares - rows)
+    alike = min(1, max(0, 1 - differ / (p * (1 - p) * count / (count - 1))))
+    worth = min(p * (1 - p) / variance, rows / (1 + alike * (squares / rows - 1)))
+    worth *= (t.ppf(0.975, rows - 1) / t.ppf(0.975, rows**2 / squares - 1)) ** 2
+    return beta.ppf(0.025, p * worth, (1 - p) * worth + 1), beta.ppf(0.975, p * worth + 1, (1 - p) * worth)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "hits"),
+    [
+        ([10, 10, 10, 10], [9, 10, 7, 10]),
+        ([3, 1, 8, 20, 2], [2, 1, 8, 17, 2]),
+        ([41, 2, 2, 2, 2, 41], [41, 0, 2, 2, 2, 40]),
+        ([5, 5, 50], [5, 5, 0]),
+        ([30, 30, 30, *[2] * 20], [0, 0, 30, *[2] * 20]),  # large ones are missed more: the variance between counts
+    ],
+)
+def test_by_hand(sizes: list[int], hits: list[int]) -> None:
+    covered = np.concatenate([np.arange(n) < h for n, h in zip(sizes, hits, strict=True)])
+    found = clustered_interval(covered, np.repeat(np.arange(len(sizes)), sizes))
+    assert found == pytest.approx(by_hand(sizes, hits), abs=1e-9)
 
 
 def test_a_few_small_misses_do_not_make_it_narrow() -> None:

@@ -108,6 +108,17 @@ def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
     assert "(aps, 7 labels)" in why
 
 
+def test_how_close_to_the_largest_score_is_close_enough() -> None:
+    aps, lac = (predictor_of(score, *two_classes()).certificate for score in (fc.APS(), fc.LAC()))
+    rounded, single = 1 - 2.0**-40, 1 - 1e-7  # off by the rounding of float64 and of float32
+    assert "(aps, 2 labels)" in (why_full(aps, rounded, classes=2) or "")
+    assert why_full(lac, rounded, classes=2) is None  # a label with a probability of 2^-41 is left out
+    assert why_full(aps, single, classes=2) is None
+    assert why_full(aps, single, classes=2, share=0.4) is None
+    assert "(aps, 2 labels)" in (why_full(aps, single, classes=2, share=0.5) or "")
+    assert "(aps" not in (why_full(aps, 0.999, classes=2, share=0.5) or "")
+
+
 def test_a_model_that_rules_the_truth_out() -> None:
     labels = np.arange(200) % 2
     probs = np.eye(2)[np.where(np.arange(200) % 5, labels, 1 - labels)]

@@ -145,6 +145,12 @@ def test_without_names_or_clients_it_is_not_given() -> None:
     assert fc.evaluate_sets([[True]], [0], clients=["a"]).reweighted is None
 
 
+def test_names_are_no_commands_to_the_terminal() -> None:
+    found = evaluate(certified(), clients=np.full(100, "\x1b[2Jz")).reweighted
+    assert found is not None
+    assert found.sentence.isprintable()
+
+
 def test_it_is_plain_json() -> None:
     stated = evaluate(certified()).to_dict()["reweighted"]
     assert set(stated) == {"coverage", "low", "high", "mixture", "why_not", "missing", "others"}

@@ -129,14 +129,15 @@ class _Cells(NamedTuple):
     def alike(self) -> float:
         """Return how alike rows of one cluster are: 0 as any rows, 1 all the same.
 
-        What varies within clusters is compared with what varies within sites, at sites with two clusters or more.
+        How often two rows of a cluster differ is compared with how often two rows of its site do. Sites with one
+        cluster say nothing of that.
         """
         several = self.clusters > 1
         cells = several[self.site]
-        inner = float((self.covered * (self.sizes - self.covered) / self.sizes)[cells].sum())
-        pairs = float((self.sizes - 1)[cells].sum())
+        differ = float((self.covered * (self.sizes - self.covered))[cells].sum())
+        pairs = float((self.sizes * (self.sizes - 1))[cells].sum())
         spare = self.clusters[several] / (self.clusters[several] - 1)
-        outer = float((spare * self.hits[several] * (1 - self.hits[several] / self.rows[several])).sum())
-        if not pairs or not outer:
+        varies = float((spare * self.hits[several] * (1 - self.hits[several] / self.rows[several])).sum())
+        if not pairs or not varies:
             return 1.0
-        return min(1.0, max(0.0, 1 - inner / pairs * float(self.rows[several].sum()) / outer))
+        return min(1.0, max(0.0, 1 - differ / pairs * float(self.rows[several].sum()) / varies))

@@ -16,7 +16,7 @@ from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
 from fedconformal.guarantees.base import find_client
 from fedconformal.guarantees.by_class import described, name_of
-from fedconformal.validation import Booleans, Integers, name_key
+from fedconformal.validation import Booleans, Integers, name_key, shown
 
 MOST_NAMES = 10
 """Sites that are named in a sentence."""
@@ -117,4 +117,4 @@ def _shares(parts: Sequence[int | Fraction]) -> list[Fraction]:
 
 def _listed(names: list[str]) -> str:
     rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + rest
+    return ", ".join(map(shown, names[:MOST_NAMES])) + rest
