@@ -88,7 +88,7 @@ def test_a_client_is_found_in_any_spelling() -> None:
 def test_trusted_keys(text: str) -> None:
     key = new_key()
     for site, trusted in ((NAME, text), (text, NAME)):
-        summary = as_version_1_had_it(site)
+        summary = replace(as_version_1_had_it(site), origin=Origin(calibration="june", alpha="0.6"))
         certificate = fc.calibrate([summary], alpha=0.6).certificate
         assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).signatures
     keys = {NAME: public_key(key), text: public_key(new_key())}
@@ -138,7 +138,7 @@ def test_on_the_command_line(
     np.save("labels.npy", [0] * 20)
     np.savez("chunk.npz", probs=[[0.5, 0.5]] * 20, labels=[0] * 20)
     files = ("probs.npy", "labels.npy")
-    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs")
+    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs", "--calibration", "june")
     command.ok("summarize", *files, "--site", SPELLINGS[0], "-o", "b.fcs")
     command.ok("summarize", "chunk.npz", "--chunks", "--site", SPELLINGS[1], "-o", "c.fcs")
     for other in ("b.fcs", "c.fcs"):
@@ -147,7 +147,7 @@ def test_on_the_command_line(
         assert f"site {NAME!r} is there twice (a.fcs, {other})" in done.err
     made = command.ok("sign", "a.fcs", "--key", "key", "--new-key", "--json").json
     Path("keys.json").write_text(json.dumps({SPELLINGS[0]: made["public_key"]}))
-    command.ok("calibrate", "a.fcs", "--signed", "keys.json", "-o", "p.json")
+    command.ok("calibrate", "a.fcs", "--signed", "keys.json", "--calibration", "june", "-o", "p.json")
     command.ok("verify", "p.json", "a.fcs", "--signed", "keys.json")
     logits = {"val_logits": np.eye(2) * 3 - 1, "val_labels": [0, 1]}
     np.savez("run.npz", **logits, val_clients=[NAME, SPELLINGS[0]])  # type: ignore[arg-type]

@@ -187,6 +187,9 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     if array.dtype.kind == "U":
         spelled, index = np.unique(array, return_inverse=True)
         array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
+    absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
+    if absent is not None and absent.any():
+        raise InputError(f"{name}: row {int(np.argmax(absent))} has no id; give every row one")
     return array
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fedconformal.cli.console import logger
 from fedconformal.cli.inputs import predict_in_blocks
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation import as_ids, full_sets, full_words, why_full
+from fedconformal.evaluation import full_sets, full_words, why_full
 from fedconformal.files import UNREADABLE, read_array, unreadable
 from fedconformal.predictor import Predictor
-from fedconformal.validation import Booleans, Floats, Probabilities, shown
+from fedconformal.validation import Booleans, Floats, Probabilities, as_clients, shown
 
 Cluster = Annotated[
     str | None,
@@ -71,8 +71,8 @@ def read_clusters(given: str, rows: int) -> NDArray[Any]:
         found = read_array(Path(given), "clusters", text=True)
         if found.ndim == 2 and found.shape[1] > 1:
             raise InputError(f"{given}: has {found.shape[1]} columns; name one of its header, as {given}:COLUMN")
-        return as_ids(found, rows=rows, name=given)
-    return as_ids(np.array(_column(Path(path), column), dtype=np.str_), rows=rows, name=f"{path}, column {column}")
+        return as_clients(found, rows=rows, name=given)
+    return as_clients(np.array(_column(Path(path), column), dtype=np.str_), rows=rows, name=f"{path}, column {column}")
 
 
 def _column(path: Path, name: str) -> list[str]:

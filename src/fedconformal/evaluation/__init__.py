@@ -1,7 +1,6 @@
 """How good prediction sets are: coverage and size, over all rows and in groups; and when to abstain."""
 
 from fedconformal.evaluation.full import full_sets, full_words, why_full
-from fedconformal.evaluation.ids import as_ids
 from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.reliability import Reliability, reliability
 from fedconformal.evaluation.selective import Selective, selective_classification
@@ -13,7 +12,6 @@ __all__ = [
     "Reliability",
     "Reweighted",
     "Selective",
-    "as_ids",
     "evaluate_sets",
     "full_sets",
     "full_words",

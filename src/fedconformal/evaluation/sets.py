@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.full import full_sets
-from fedconformal.evaluation.ids import as_ids
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
-from fedconformal.validation import Booleans, Integers, as_array, as_labels
+from fedconformal.validation import Booleans, Integers, as_array, as_clients, as_labels
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
@@ -131,8 +130,12 @@ def evaluate_sets(
         raise InputError(f"sets: expected (rows, classes) booleans, got {member.dtype} of shape {member.shape}")
     rows, classes = member.shape
     truth = as_labels(labels, rows=rows, classes=classes)
-    sites = None if clients is None else as_ids(clients, rows=rows, name="clients")
-    ids = None if clusters is None else np.unique(as_ids(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
+    sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
+    ids = (
+        None
+        if clusters is None
+        else np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
+    )
     sizes = np.count_nonzero(member, axis=1)
     counted = _Rows(member[np.arange(rows), truth], sizes, ids)
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1

@@ -167,8 +167,9 @@ def check_not_expired(expires: str | None, what: str) -> None:
 
 def _same_number(mine: Any, theirs: Any) -> bool:
     """Whether one side names the classes and the other only counts as many."""
-    names, numbers = [[one for one in (mine, theirs) if isinstance(one, kind)] for kind in (tuple, int)]
-    return bool(names and numbers) and len(names[0]) == numbers[0]
+    if isinstance(mine, tuple):
+        mine, theirs = theirs, mine
+    return isinstance(mine, int) and isinstance(theirs, tuple) and len(theirs) == mine
 
 
 def _same_name(mine: Any, theirs: Any) -> bool:
