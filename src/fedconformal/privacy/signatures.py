@@ -107,7 +107,7 @@ def _what(
     """Return what a site signs."""
     if calibration is None:
         return PURPOSE + digest.encode()
-    return PURPOSE_2 + json.dumps([site, digest, calibration, model, alpha, expires]).encode()
+    return PURPOSE_2 + json.dumps([name_key(site), digest, calibration, model, alpha, expires]).encode()
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
