@@ -57,7 +57,8 @@ class Origin:
         """Name the first thing that differs, or None."""
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            if mine != theirs and not (isinstance(mine, str) and name_key(mine) == name_key(str(theirs))):
+            named = isinstance(mine, str) and isinstance(theirs, str)
+            if (name_key(mine) != name_key(theirs)) if named else (mine != theirs):
                 return f"{field.name} {mine} against {theirs}"
         return None
 
