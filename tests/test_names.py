@@ -73,8 +73,9 @@ def test_one_site_in_two_spellings_is_there_twice(text: str) -> None:
 def test_one_model_in_two_spellings_goes_together() -> None:
     pair = [as_version_1_had_it("a", model=NAME), as_version_1_had_it("b", model=SPELLINGS[0])]
     assert fc.calibrate(pair, alpha=0.6).certificate.clients == 2
-    with refused("do not go together: model"):
-        fc.calibrate([pair[0], as_version_1_had_it("b", model="Koln")])
+    for one, other in ((NAME, "Koln"), ("None", None), (None, "None")):
+        with refused("do not go together: model"):
+            fc.calibrate([as_version_1_had_it("a", model=one), as_version_1_had_it("b", model=other)])
 
 
 def test_a_client_is_found_in_any_spelling() -> None:

@@ -134,6 +134,7 @@ def test_sums_give_the_threshold_of_exact_summaries(whole: Whole, tmp_path: Path
     more = {"from-stage": "calibrate", "saved-model": str(folder / "model.npz")}
     exact = run(config_of("fedavg", tmp_path / "exact", kind="exact", **more))
     sums = run(config_of("fedavg", tmp_path / "sums", privacy="sums", **more))
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "exact" / "sites").iterdir()} == {0}  # its owner's only
     assert sums["threshold"] == exact["threshold"]
     assert sums["evaluation"] == exact["evaluation"]
     assert sums["certificate"]["privacy"]["mode"] == "sums"
