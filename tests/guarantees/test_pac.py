@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.guarantees import pac
 from fedconformal.guarantees.pac import EXACT_SCORES, _exact_units, _safe_units
 from fedconformal.validation import ALPHA_UNIT
 from tests.contracts.tools import alphas, checks, refused
@@ -57,6 +59,24 @@ def test_the_rank_at_larger_sizes(size: int, failure: float) -> None:
     rank = fc.PAC(failure=failure).rank(Fraction(1, 10), [size])[0]
     assert stats.binom.sf(rank - 1, size, 0.9) <= failure
     assert stats.binom.sf(rank - (2 if size <= EXACT_SCORES else 3), size, 0.9) > failure
+
+
+@pytest.mark.parametrize("start", [-5, 1, 10**14, 5 * 10**14, 2 * 10**15])
+def test_a_poor_start_costs_few_steps_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    right = [_exact_units(rank, 60, 0.05) for rank in range(61)]
+    asked = 0
+
+    def counted(rank: int, size: int, units: int, allowed: Decimal) -> bool:
+        nonlocal asked
+        asked += 1
+        assert asked <= 61 * 150  # unit by unit it would be 1e14
+        return holds(rank, size, units, allowed)
+
+    holds = pac._holds
+    monkeypatch.setattr(pac, "_holds", counted)
+    monkeypatch.setattr(pac, "_root", lambda *_: start)
+    monkeypatch.setattr(pac, "_all_below", lambda *_: start)
+    assert [_exact_units.__wrapped__(rank, 60, 0.05) for rank in range(61)] == right
 
 
 def test_rounding_outward_gives_away_little() -> None:
