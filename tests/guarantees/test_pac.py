@@ -89,6 +89,16 @@ def test_rounding_outward_gives_away_little() -> None:
         assert given_away.max() < 10**8  # 1e-7 of coverage
 
 
+@pytest.mark.parametrize("off", [1.5, 100])
+def test_should_scipy_be_off_the_promise_still_holds(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    inverse = pac._inverse_tail
+    monkeypatch.setattr(pac, "_inverse_tail", lambda ranks, size, failure: inverse(ranks, size, off * failure))
+    size, ranks = 10**5, [10, 50_000, 90_000, 99_990]
+    promised = np.array(_safe_units(ranks, size, 0.005)) / ALPHA_UNIT
+    assert (stats.binom.sf(np.array(ranks) - 1, size, promised) <= 0.005).all()
+    assert (np.array(ranks) / size - promised < 0.006).all()  # and little is given away
+
+
 @pytest.mark.parametrize("size", [EXACT_SCORES + 1, 10**6, 180 * 10**6, 10**10])
 def test_the_promise_rises_at_any_size(size: int) -> None:
     middle = int(0.9 * size)

@@ -153,6 +153,10 @@ def test_weights_too_large_are_rounded_to_the_safe_side() -> None:
     alpha = as_alpha(0.1)
     wanted = weighted_sum(fc.Mixture(weights="uniform"), alpha, sizes)
     assert wanted.most <= MOST
+    # Where the weights, as shares of the target, are no more than what a score is worth, so is any sum of them.
+    for n, weight in zip(sizes, wanted.weights, strict=True):
+        worth = Fraction(1, len(sizes) * (n + 1)) / (1 - alpha)
+        assert worth * (1 - Fraction(1, 10**9)) < Fraction(weight, wanted.target) <= worth
     rng = np.random.default_rng(1)
     for _ in range(20):
         counts = [int(rng.integers(int(0.88 * n), int(0.93 * n))) for n in sizes]
@@ -195,6 +199,13 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
 def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee | fc.ByClass) -> None:
     with refused("needs every site's own counts", "mixture, exchangeable, pac and new-client"):
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
+
+
+@pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
+def test_no_sum_wraps_around(most: int, word: str) -> None:
+    rounds = Rounds((1, 1), WeightedSum(weights=(most,), target=most, most=most))
+    assert rounds.dtype == np.dtype(word)
+    assert rounds.histogram(Search(), keys_of(np.array([0.5])), index=0).tolist() == [0, most]
 
 
 def test_bad_sums_are_refused() -> None:
