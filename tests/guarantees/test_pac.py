@@ -124,6 +124,13 @@ def test_a_tail_that_is_exactly_the_failure_rate_is_enough(failure: float, rank:
     assert fc.PAC(failure=failure).promised([rank], [3]) == tenth
 
 
+def test_a_tail_that_is_hardly_above_the_failure_rate_is_too_much() -> None:
+    """Too close for 40 places to tell, so whole numbers decide."""
+    tenth, exact = ALPHA_UNIT // 10, Decimal("0.028")
+    assert pac._holds(2, 3, tenth, exact)
+    assert not pac._holds(2, 3, tenth, pac.DIGITS.subtract(exact, Decimal("1e-33")))
+
+
 def test_hoeffdings_condition_is_kept() -> None:
     tenth = Fraction(1, 10)
     assert chance(9, 10, 1 - tenth) < Fraction(8, 10)  # so that the tail alone would be content with rank 9
