@@ -71,8 +71,8 @@ class Mutant:
 def mutants(listed: Path = LIST) -> list[Mutant]:
     """Read the list; a mutant may name tests of its own in the place of those of its file."""
     return [
-        Mutant(**{**one, "path": file["path"], "tests": tuple(one.get("tests", file["tests"]))})
-        for file in tomllib.loads(listed.read_text("utf-8"))["file"]
+        Mutant(**{**one, "path": path, "tests": tuple(one.get("tests", file["tests"]))})
+        for path, file in tomllib.loads(listed.read_text("utf-8")).items()
         for one in file["mutants"]
     ]
 
@@ -164,7 +164,8 @@ def trial(chosen: Sequence[Mutant], root: Path = ROOT, seconds: float = SECONDS)
         jobs = {pool.submit(work, partial(tried, mutant, seconds=seconds)): mutant for mutant in chosen}
         for number, job in enumerate(as_completed(jobs), start=1):
             verdict, said, took = job.result()
-            print(f"[{number:3}/{len(chosen)}] {verdict:10} {took:6.1f} s  {jobs[job]}", flush=True)
+            by = next((f" by {line.split()[1]}" for line in said.splitlines() if line.startswith("FAILED")), "")
+            print(f"[{number:3}/{len(chosen)}] {verdict} {took:.1f} s{by}\n    {jobs[job]}", flush=True)
             if verdict not in ("killed", "equivalent"):
                 problems.append(f"{verdict}: {jobs[job]}" + (f"\n{said}" if verdict == "broken" else ""))
     return problems

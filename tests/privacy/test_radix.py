@@ -214,6 +214,8 @@ def test_bad_sums_are_refused() -> None:
         rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):
         rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
+    with refused("the sum of round 0 is impossible"):
+        rounds.advance(Search(), np.array([1, 1, *[0] * 14], dtype=np.uint32), frozenset([0]))
     for widths in ((), (17,), (16,) * 5, (0,)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)
