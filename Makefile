@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.venv
+AUDIT := .venv-audit
 
 # Both variables: older versions of pip read only the first when they build the package itself.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
@@ -18,7 +19,7 @@ CLICK := "click<8.4"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment test lint format docs results bench constraints clean help
+.PHONY: demo deployment test mutants lint format docs results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -28,6 +29,9 @@ deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on
 
 test: lint ## lint, check types, run all tests and show coverage
 	$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
+
+mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
+	$(BIN)/python scripts/mutate.py
 
 lint: $(VENV)/.dev ## lint and check types only
 	$(BIN)/ruff check
@@ -67,8 +71,21 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	mv constraints.new constraints.txt; \
 	echo "constraints.txt is renewed: see git diff, then make test"
 
+# Everything that is installed but fedconformal itself, without the tags of builds (2.13.0+cpu), which no advisory names.
+# Strict: a package that could not be looked up is an error, not a clean result.
+audit: $(AUDIT)/bin/pip-audit $(VENV)/.dev ## look up known vulnerabilities of all that is installed (needs a network)
+	$(BIN)/python -m pip check
+	$(BIN)/python -m pip freeze --exclude-editable > $(AUDIT)/frozen.txt
+	sed 's/+.*//' $(AUDIT)/frozen.txt > $(AUDIT)/installed.txt
+	$(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --requirement $(AUDIT)/installed.txt || \
+	{ echo "The audit is not clean: either it names a vulnerability above, or it could not be made (is there a network?)." >&2; \
+	exit 2; }
+
+licences: $(VENV)/.dev ## write docs/licences.md from the metadata of all dependencies
+	$(BIN)/python scripts/licences.py
+
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) $(PEERS) fedconformal-demo fedconformal-deployment build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(AUDIT) fedconformal-demo fedconformal-deployment build dist .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list
@@ -97,6 +114,11 @@ $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
 	$(PIP_INSTALL) -e ".[$(EXTRAS)]"
 	touch $@ $(VENV)/.demo
+
+$(AUDIT)/bin/pip-audit:
+	$(PYTHON) -m venv --clear $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet "pip-audit>=2.10,<3" || \
+	{ echo "Nothing was audited: pip-audit cannot be installed (is there a network?)." >&2; exit 2; }
 
 $(PEERS)/.installed: benchmarks/requirements.txt pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(PEERS)

@@ -58,6 +58,9 @@ def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:
     assert curve.promised.tolist() == [in_units(promised[q]) for q in curve.thresholds.tolist()]
     if len(promised) <= MAX_POINTS:
         assert curve.promised.tolist() == sorted({in_units(found) for found in promised.values()})
+    else:
+        exact = [alpha for alpha in ALPHAS if alpha in searching.USUAL_ALPHAS]
+        assert [curve.threshold(alpha) for alpha in exact] == search.smallest(exact)
 
 
 @pytest.fixture(params=["as it is", "few at a time"])
@@ -90,6 +93,19 @@ def test_every_kind_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
 def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(4)
     check([fc.summarize(rng.normal(size=n), kind="exact") for n in (1, 3000, 7000)], guarantee)
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.2), fc.EveryClient()], ids=repr)
+@pytest.mark.parametrize("kind", ["exact", "ranks", "ddsketch"])
+def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
+    """Also for exactly what each of its points promises, where one point further would do as well."""
+    scores = np.random.default_rng(7).beta(3, 1, size=300).round(3)
+    summary = fc.summarize(scores, kind=kind, alpha=0.1)
+    check([summary], guarantee)
+    promised = tried_one_by_one([summary], guarantee)
+    first = {found: q for q, found in sorted(promised.items(), reverse=True) if found}
+    search = searching.Search([summary], guarantee, summary.sizes)
+    assert search.smallest([1 - found for found in first]) == list(first.values())
 
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, -5e-324, np.finfo(np.float64).max, -np.finfo(np.float64).max])

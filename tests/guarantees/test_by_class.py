@@ -89,6 +89,12 @@ def test_the_worst_share_over_a_set_is_at_a_corner(guarantee: fc.Guarantee, corn
     assert worst - Fraction(1, ALPHA_UNIT) < promised(guarantee) <= worst
 
 
+@pytest.mark.parametrize("guarantee", [fc.WorstCase(), fc.WorstCase(contamination=0.25), fc.WorstCase(box=(0.1, 0.8))])
+def test_a_share_without_a_rest_is_promised_in_full(guarantee: fc.Guarantee) -> None:
+    """Nine scores of a class at each site are just enough for 0.9, which one unit less would not be."""
+    assert guarantee.in_class(TOTALS).promised([9, 9, 9], [9, 9, 9]) == Fraction(9, 10)
+
+
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 def test_promises_rise_with_the_counts_and_stay_below_one(guarantee: fc.Guarantee) -> None:
     bound = guarantee.bind(SITES, TOTALS).in_class(TOTALS)

@@ -37,6 +37,7 @@ def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
     assert fc.NewClient().feasible(exact, [1] * needed)
     assert not fc.NewClient().feasible(exact, [10**6] * (needed - 1)) or needed == 1
     assert fc.NewClient().missing_sites(exact, [1] * needed) == 0
+    assert fc.NewClient().missing_sites(exact, [1] * (needed - 1)) == 1
 
 
 def test_the_warning_counts_sites() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.guarantees import pac
 from fedconformal.guarantees.pac import EXACT_SCORES, _exact_units, _safe_units
 from fedconformal.validation import ALPHA_UNIT
 from tests.contracts.tools import alphas, checks, refused
@@ -59,6 +61,24 @@ def test_the_rank_at_larger_sizes(size: int, failure: float) -> None:
     assert stats.binom.sf(rank - (2 if size <= EXACT_SCORES else 3), size, 0.9) > failure
 
 
+@pytest.mark.parametrize("start", [-5, 1, 10**14, 5 * 10**14, 2 * 10**15])
+def test_a_poor_start_costs_few_steps_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    right = [_exact_units(rank, 60, 0.05) for rank in range(61)]
+    asked = 0
+
+    def counted(rank: int, size: int, units: int, allowed: Decimal) -> bool:
+        nonlocal asked
+        asked += 1
+        assert asked <= 61 * 150  # unit by unit it would be 1e14
+        return holds(rank, size, units, allowed)
+
+    holds = pac._holds
+    monkeypatch.setattr(pac, "_holds", counted)
+    monkeypatch.setattr(pac, "_root", lambda *_: start)
+    monkeypatch.setattr(pac, "_all_below", lambda *_: start)
+    assert [_exact_units.__wrapped__(rank, 60, 0.05) for rank in range(61)] == right
+
+
 def test_rounding_outward_gives_away_little() -> None:
     for failure in (0.05, 1e-6, 0.9):
         ranks = [*range(0, 3001, 50), 2999, 3000]
@@ -67,6 +87,16 @@ def test_rounding_outward_gives_away_little() -> None:
         given_away = np.array(exact) - np.array(safe)
         assert given_away.min() >= 0
         assert given_away.max() < 10**8  # 1e-7 of coverage
+
+
+@pytest.mark.parametrize("off", [1.5, 100])
+def test_should_scipy_be_off_the_promise_still_holds(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    inverse = pac._inverse_tail
+    monkeypatch.setattr(pac, "_inverse_tail", lambda ranks, size, failure: inverse(ranks, size, off * failure))
+    size, ranks = 10**5, [10, 50_000, 90_000, 99_990]
+    promised = np.array(_safe_units(ranks, size, 0.005)) / ALPHA_UNIT
+    assert (stats.binom.sf(np.array(ranks) - 1, size, promised) <= 0.005).all()
+    assert (np.array(ranks) / size - promised < 0.006).all()  # and little is given away
 
 
 @pytest.mark.parametrize("size", [EXACT_SCORES + 1, 10**6, 180 * 10**6, 10**10])
@@ -92,6 +122,13 @@ def test_a_tail_that_is_exactly_the_failure_rate_is_enough(failure: float, rank:
     tenth = Fraction(1, 10)
     assert chance(rank, 3, tenth) == Fraction(repr(failure))
     assert fc.PAC(failure=failure).promised([rank], [3]) == tenth
+
+
+def test_a_tail_that_is_hardly_above_the_failure_rate_is_too_much() -> None:
+    """Too close for 40 places to tell, so whole numbers decide."""
+    tenth, exact = ALPHA_UNIT // 10, Decimal("0.028")
+    assert pac._holds(2, 3, tenth, exact)
+    assert not pac._holds(2, 3, tenth, pac.DIGITS.subtract(exact, Decimal("1e-33")))
 
 
 def test_hoeffdings_condition_is_kept() -> None:

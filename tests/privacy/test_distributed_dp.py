@@ -62,6 +62,30 @@ def test_the_layout_that_shows_a_factor_of_two() -> None:
     assert abs(math.log(one_cell[0] / one_cell[1]) - 0.5) < 0.1
 
 
+@pytest.mark.parametrize("sites", [3, 10])
+def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
+    """What the rest of the sites add is known to those who side with the coordinator, so it must not be needed."""
+    noisy = made((1,) * sites, "1", np.append(np.linspace(0, 1, 4095), math.inf))
+    keys = keys_of(np.array([0.5]))
+    exact = in_cells(keys, noisy.grid) * noisy.honest
+    drawn = []
+    for _ in range(2):
+        sent = [noisy.histogram(Search(), keys, index).astype(np.int32) for index in range(noisy.honest)]
+        drawn.append(np.sum(sent, axis=0) - exact)
+    p = math.exp(-1 / 2)
+    # Almost seven standard errors; with shares made for all sites it would be two thirds, or six tenths, of this.
+    assert np.var(drawn) == pytest.approx(2 * p / (1 - p) ** 2, rel=0.17)
+
+
+@pytest.mark.parametrize("sizes", [(800, 400, 300), (300,) * 9])
+def test_the_margins_allow_for_the_noise_of_all_sites(sizes: tuple[int, ...]) -> None:
+    plan = made(sizes, "1").plan
+    assert plan is not None
+    draws = Fraction(len(sizes), len(sizes) // 2 + 1)
+    assert plan.margins.tolist() == margins(Fraction(1), len(GRID), draws, plan.failure).tolist()
+    assert (plan.margins > margins(Fraction(1), len(GRID), Fraction(1), plan.failure)).all()
+
+
 @pytest.mark.parametrize(
     ("epsilon", "sizes"), [("0.1", (7000, 4000, 3000)), ("1", (800, 400, 300)), ("10", (200, 100, 60))]
 )

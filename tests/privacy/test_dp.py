@@ -154,7 +154,9 @@ def test_the_plan_costs_what_the_formula_says() -> None:
         release = plan_release(fc.Mixture(), TENTH, sizes, epsilon, 1024)
         assert release is not None
         d = release.aimed - release.rank
-        assert 1023 * math.exp(-epsilon * (d + 1) / 2) <= release.failure
+        gamma = 1023 * math.exp(-epsilon * (d + 1) / 2)
+        assert gamma <= release.failure
+        assert release.promised <= (1 - Fraction(gamma)) * Fraction(release.rank, release.out_of)
         assert 1023 * math.exp(-epsilon * d / 2) > release.failure or d == 0
         assert release.promised >= Fraction(9, 10)
     assert plan_release(fc.Mixture(), TENTH, [1000], TENTH, 1024) is None

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.privacy.bit_order import keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noise import MOVED, laplace
+from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, margins
 from tests.contracts.tools import maybe_infeasible, refusal, refused
 
 GRID = [*np.linspace(0.05, 1, 20).tolist(), math.inf]
@@ -32,6 +34,39 @@ def test_the_noise_is_as_wide_as_it_should_be() -> None:
     variance = 2 * p / (1 - p) ** 2
     assert abs(noise.var() / variance - 1) < 0.1
     assert abs(noise.mean()) < 5 * math.sqrt(variance / len(noise))
+
+
+def test_what_leaves_a_site_has_that_noise_in_every_cell() -> None:
+    fine = np.append(np.linspace(0, 1, 4095), math.inf)
+    scores = np.random.default_rng(2).random(500)
+    exact = in_cells(keys_of(scores), fine)
+    noise = np.concatenate([noisy_histogram(scores, epsilon=1, site="a", grid=fine).counts - exact for _ in range(3)])
+    p = math.exp(-1 / 2)
+    variance = 2 * p / (1 - p) ** 2
+    assert abs(noise.var() / variance - 1) < 0.15
+    assert abs(noise.mean()) < 5 * math.sqrt(variance / len(noise))
+
+
+def test_the_margins_allow_for_the_noise_of_every_site() -> None:
+    sites = [noisy_histogram(np.linspace(0, 1, 2000), epsilon=1, site=f"{k}", grid=GRID) for k in range(3)]
+    privacy = calibrate_locally(sites).certificate.privacy
+    assert privacy is not None
+    one, three = (
+        margins(Fraction(1), len(GRID), Fraction(draws), Fraction(privacy["failure"])).max() for draws in (1, 3)
+    )
+    assert one < three == privacy["margin"]
+
+
+def test_what_the_counts_add_up_to_beyond_the_scores_is_taken_off() -> None:
+    """Of 130 counts for 100 scores, 30 are noise: a third of it is taken off the first of three candidates."""
+    plan = NoisyPlan(
+        grid=np.array([0.5, 1, math.inf]), rank=90, out_of=101, failure=Fraction(1, 64), margins=np.array([5, 5])
+    )
+    assert plan.threshold([105, 21, 4], 100) == 0.5  # 105 - 10 is 90 + 5
+    assert plan.threshold([104, 22, 4], 100) == 1
+    assert plan.threshold([70, 44, 16], 100) == math.inf
+    assert plan.threshold([95, 0, 5], 100) == 0.5
+    assert plan.promised == Fraction(63, 64) * Fraction(90, 101)
 
 
 @pytest.mark.parametrize("epsilon", [1, 10])

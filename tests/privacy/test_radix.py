@@ -153,6 +153,10 @@ def test_weights_too_large_are_rounded_to_the_safe_side() -> None:
     alpha = as_alpha(0.1)
     wanted = weighted_sum(fc.Mixture(weights="uniform"), alpha, sizes)
     assert wanted.most <= MOST
+    # Where the weights, as shares of the target, are no more than what a score is worth, so is any sum of them.
+    for n, weight in zip(sizes, wanted.weights, strict=True):
+        worth = Fraction(1, len(sizes) * (n + 1)) / (1 - alpha)
+        assert worth * (1 - Fraction(1, 10**9)) < Fraction(weight, wanted.target) <= worth
     rng = np.random.default_rng(1)
     for _ in range(20):
         counts = [int(rng.integers(int(0.88 * n), int(0.93 * n))) for n in sizes]
@@ -197,12 +201,21 @@ def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarante
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
 
 
+@pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
+def test_no_sum_wraps_around(most: int, word: str) -> None:
+    rounds = Rounds((1, 1), WeightedSum(weights=(most,), target=most, most=most))
+    assert rounds.dtype == np.dtype(word)
+    assert rounds.histogram(Search(), keys_of(np.array([0.5])), index=0).tolist() == [0, most]
+
+
 def test_bad_sums_are_refused() -> None:
     rounds = Rounds((4,), WeightedSum(weights=(1,), target=1, most=1))
     with refused("the sum has 3 counts, expected 16"):
         rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):
         rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
+    with refused("the sum of round 0 is impossible"):
+        rounds.advance(Search(), np.array([1, 1, *[0] * 14], dtype=np.uint32), frozenset([0]))
     for widths in ((), (17,), (16,) * 5, (0,)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)

@@ -75,6 +75,14 @@ def test_another_summary_does_not_pass() -> None:
         signed(certificate, made()[1], TRUSTED)
 
 
+def test_a_signature_made_for_something_else_does_not_pass() -> None:
+    """The bare digest may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
+    certificate, records = made()
+    bare = Ed25519PrivateKey.from_private_bytes(KEYS["b"]).sign(SITES[1].digest().encode())
+    with refused("the signature of site 'b' is not one of its summary"):
+        signed(certificate, [records[0], msgspec.structs.replace(records[1], signature=bare.hex())], TRUSTED)
+
+
 def test_keys_must_be_trusted_and_sites_named() -> None:
     certificate, records = made()
     with refused("no key is trusted for site 'b'"):

@@ -6,11 +6,15 @@ reach it exactly.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.curve import PromiseCurve
 from tests.contracts.tools import one_curve
 from tests.validity.promises import exact, rank_of
 from tests.validity.simulation import Site, draws, sizes
@@ -31,3 +35,10 @@ def test_the_target_rank_is_reached_at_any_alpha(certified: float) -> None:
         assert rank <= reached + max(0, rank - N)
         if alpha in (certified, 0.01, 0.05, 0.2, 0.5):
             assert reached == rank
+
+
+def test_a_coverage_that_is_a_hair_short_is_not_enough() -> None:
+    """What is promised is rounded down, so two thirds are not reached by 0.666666666666666."""
+    curve = PromiseCurve(np.array([0.5, 0.7]), np.array([666_666_666_666_666, 666_666_666_666_667]))
+    assert curve.threshold(Fraction(1, 3)) == 0.7
+    assert PromiseCurve(curve.thresholds[:1], curve.promised[:1]).threshold(Fraction(1, 3)) == math.inf

@@ -167,12 +167,13 @@ def _exact_units(rank: int, size: int, failure: float) -> int:
     cap, allowed = _cap(rank, size), Decimal(repr(failure))
     if not cap or _holds(rank, size, cap, allowed):
         return cap
-    units = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
-    while units and not _holds(rank, size, units, allowed):
-        units -= 1
-    while units < cap and _holds(rank, size, units + 1, allowed):
-        units += 1
-    return units
+    start = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
+    low, high, step = 0, cap, 1  # it holds at the one, not at the other
+    while high - low > 1:  # from the start by ever longer steps, then by halves: the answer needs no good start
+        middle = start if low < start < high else (low + high) // 2
+        low, high = (middle, high) if _holds(rank, size, middle, allowed) else (low, middle)
+        start, step = middle + (step if middle == low else -step), 2 * step
+    return low
 
 
 def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
@@ -186,15 +187,11 @@ def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
 
 
 def _root(rank: int, size: int, cap: int, failure: float) -> int:
-    """Solve P(Bin(size, c) >= rank) = failure by Newton's method; the tail is convex below the cap."""
+    """Solve P(Bin(size, c) >= rank) = failure: scipy is right to about 1e-13, and one Newton step does the rest."""
     units = max(1, min(cap, math.floor(float(_inverse_tail([rank], size, failure)[0]) * ALPHA_UNIT)))
-    step = ALPHA_UNIT
-    while abs(step) > 1:  # scipy is right to about 1e-13, so one step is enough
-        tail, slope = _tail(rank, size, units)
-        with decimal.localcontext(DIGITS):
-            moved = min(cap - 1, max(1, units + math.floor((Decimal(repr(failure)) - tail) / slope)))
-        units, step = moved, moved - units
-    return units
+    tail, slope = _tail(rank, size, units)
+    with decimal.localcontext(DIGITS):
+        return units + math.floor((Decimal(repr(failure)) - tail) / slope)
 
 
 def _tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:

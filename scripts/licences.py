@@ -1,0 +1,170 @@
+"""Write docs/licences.md: the licence of everything in constraints.txt, as its own metadata states it.
+
+    python scripts/licences.py
+
+Run it in an environment with all extras (`make lint` makes one). A package that is there only while another one is
+built, and so not installed, keeps the row that it has on the page.
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "licences.md"
+
+PLACE = {
+    "python_version": "3.11",
+    "python_full_version": "3.11.0",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_system": "Linux",
+    "sys_platform": "linux",
+    "os_name": "posix",
+}
+"""Where constraints.txt was made, so that the page is the same wherever it is written."""
+
+SPELLINGS = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache 2.0": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD",
+    "ISC License": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF-2.0",
+}
+PERMISSIVE = {
+    *("0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0"),
+    *("MIT-CMU", "PSF-2.0", "Public Domain", "Zlib"),
+}
+NOT_STATED = "not stated"
+BUILD_ONLY = "building"
+
+TOP = """# Licences of the dependencies
+
+Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`, not by hand. fedconformal
+itself is under Apache-2.0. "core" comes with every installation; the other words are extras, such as
+`pip install "fedconformal[demo]"`; `dev` is for work on fedconformal itself. What a wheel holds of other projects, such
+as OpenSSL or OpenBLAS, is in that wheel's own licence files. A build of torch for graphics cards brings libraries of
+NVIDIA with a licence of their own, which are not in this list.
+"""
+
+
+def pinned() -> list[str]:
+    """Return the names in constraints.txt, and torch, whose pin is in the Makefile."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    return sorted([*(line.split("==")[0] for line in lines if not line.startswith("#")), "torch"], key=plain)
+
+
+def plain(name: str) -> str:
+    """Return the one spelling of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def licence_of(name: str) -> str:
+    """Return what the metadata of an installed package states: an expression, a word, or else its classifiers."""
+    about = metadata.metadata(name)
+    (expression,) = about.get_all("License-Expression", [""])
+    if expression:
+        return str(expression)
+    (stated,) = about.get_all("License", ["UNKNOWN"])
+    if stated != "UNKNOWN" and len(stated) < 80:  # some put the whole text there
+        return ", ".join(SPELLINGS.get(word, word) for word in stated.split(", "))
+    marks = [mark.split(" :: ")[-1] for mark in about.get_all("Classifier", []) if mark.startswith("License ::")]
+    return ", ".join(sorted({SPELLINGS.get(mark, mark) for mark in marks})) or NOT_STATED
+
+
+def permissive(licence: str) -> bool:
+    """Whether nothing is asked but to keep notices; of alternatives one is enough, of parts all must be."""
+    parts = re.split(r" AND |, ", re.sub(r"[()]| WITH [\w-]+", "", licence))
+    return all(any(word in PERMISSIVE for word in part.split(" OR ")) for part in parts)
+
+
+def needed(requirements: Iterable[str]) -> set[str]:
+    """Return the plain names of what these requirements bring, and what that brings in its turn."""
+    waiting, seen = [Requirement(text) for text in requirements], set()
+    while waiting:
+        wanted = waiting.pop()
+        for extra in ("", *wanted.extras):
+            if (key := (plain(wanted.name), extra)) in seen:
+                continue
+            seen.add(key)
+            try:
+                lines = metadata.requires(wanted.name) or []
+            except metadata.PackageNotFoundError:
+                continue
+            more = [Requirement(line) for line in lines]
+            waiting += [one for one in more if one.marker is None or one.marker.evaluate(PLACE | {"extra": extra})]
+    return {name for name, _ in seen}
+
+
+def brought_by() -> dict[str, list[str]]:
+    """Return which extras bring a package: "core" alone if it is there without any."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    core = needed(project["dependencies"])
+    found: dict[str, list[str]] = {name: ["core"] for name in core}
+    for extra, lines in sorted(project["optional-dependencies"].items()):
+        own = [line for line in lines if not line.startswith(project["name"])]
+        within = [part for line in lines if line not in own for part in Requirement(line).extras]
+        together = [*own, *(line for part in within for line in project["optional-dependencies"][part])]
+        for name in needed(together) - core:
+            found.setdefault(name, []).append(extra)
+    return found
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """Read the page: the licence of each package, and what brings it."""
+    lines = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    return {name: (licence, by) for name, licence, by in cells[2:]}
+
+
+def page() -> str:
+    """Return the page."""
+    kept, by = rows(), brought_by()
+    found: dict[str, tuple[str, str]] = {}
+    for name in pinned():
+        try:
+            found[name] = licence_of(name), ", ".join(by.get(plain(name), [BUILD_ONLY]))
+        except metadata.PackageNotFoundError:
+            if name not in kept:
+                raise SystemExit(
+                    f"{name} is not installed, and has no row to keep: install it, then run again"
+                ) from None
+            found[name] = kept[name]
+    odd = [f"- {name}: {licence} ({by})" for name, (licence, by) in found.items() if not permissive(licence)]
+    table = [f"| {name} | {licence} | {by} |" for name, (licence, by) in found.items()]
+    return "\n".join(
+        [
+            TOP,
+            "## Not plainly permissive",
+            "",
+            "MPL-2.0 asks to publish changes to the files under it, which fedconformal does not make.",
+            f'Where the metadata states no licence, "{NOT_STATED}", ask its authors before you pass it on.',
+            "",
+            *odd,
+            "",
+            "## All",
+            "",
+            "| package | licence | comes with |",
+            "| --- | --- | --- |",
+            *table,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    print(f"wrote {PAGE}", file=sys.stderr)
