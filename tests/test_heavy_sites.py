@@ -9,6 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration import heavy_sites
+from fedconformal.report import report_page
 
 
 def names(sizes: list[int], guarantee: fc.Guarantee | None = None) -> list[str]:
@@ -64,3 +65,10 @@ def test_a_certificate_of_format_1_is_confirmed_without() -> None:
     assert fc.verify(fc.Predictor(score=predictor.score, certificate=old, curve=predictor.curve), sites) == []
     other = msgspec.structs.replace(predictor.certificate, heavy_sites=None, format=2, labels=3)
     assert fc.verify(fc.Predictor(score=predictor.score, certificate=other, curve=predictor.curve), sites)
+
+
+def test_the_report_says_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predictor = fc.Predictor.of(fc.calibrate(made()))
+    assert "site &#x27;liar&#x27; has 100% of all scores, by its own claim" in report_page(predictor)

@@ -49,7 +49,15 @@ def test_the_commands_by_files_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write(name)
     Path("test_sites.csv").write_text("clinic-a\nclinic-b\n" * 15)
     Path("rows.csv").write_text("patient\n" + "".join(f"{row // 2}\n" for row in range(30)))
-    assert {words[1] for words in commands} == {"summarize", "calibrate", "predict", "evaluate", "verify", "plan"}
+    assert {words[1] for words in commands} == {
+        "summarize",
+        "calibrate",
+        "predict",
+        "evaluate",
+        "verify",
+        "show",
+        "plan",
+    }
     for _, *words in commands:
         if words[0] == "summarize":  # at another site, which has rows of its own
             assert run([word.replace("clinic-a", "clinic-b") for word in words]) == 0

@@ -142,21 +142,29 @@ def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
 
 def warn_of_sites(certificate: Certificate) -> None:
     """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
-    for heavy in certificate.heavy_sites or []:
-        warnings.warn(
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Say what is to be known of the sites in a certificate."""
+    found: list[UserWarning] = [
+        HeavySiteWarning(
             f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
-            "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own",
-            HeavySiteWarning,
-            stacklevel=3,
+            "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
         )
+        for heavy in certificate.heavy_sites or []
+    ]
     if quiet := certificate.version_1_sites:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        warnings.warn(
-            f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not say "
-            "what the others do (classes, precision or calibration), so it is not checked there; update these sites",
-            VersionWarning,
-            stacklevel=3,
+        found.append(
+            VersionWarning(
+                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
+                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
+                "sites"
+            )
         )
+    return found
 
 
 def site_names(summaries: Sequence[Summary]) -> list[str]:

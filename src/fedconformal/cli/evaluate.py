@@ -19,7 +19,7 @@ from fedconformal.cli.inputs import (
     read_labels,
     read_probabilities,
     read_run,
-    warn_of_temperature,
+    warn_of_use,
 )
 from fedconformal.cli.sets import Cluster, make_sets, named_sites, read_clusters
 from fedconformal.errors import InputError
@@ -51,7 +51,7 @@ def evaluate(
         rows = checked_probabilities(logits, str(probs), Source.logits, temperature)
         truth = as_labels(truth, rows=len(rows), classes=rows.shape[1], name=f"{probs}: test_labels")
     else:
-        warn_of_temperature(rule, source)
+        warn_of_use(rule, source)
         rows = read_probabilities(probs, source, temperature)
         truth = read_labels(labels, rows)
         if clients is not None:

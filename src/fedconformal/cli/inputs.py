@@ -17,6 +17,7 @@ from fedconformal.errors import InputError
 from fedconformal.files import in_lines, naming, read_array, read_bytes, read_npz
 from fedconformal.predictor import Predictor
 from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.origin import has_expired
 from fedconformal.validation import (
     Booleans,
     Integers,
@@ -160,8 +161,10 @@ def predict_in_blocks(predictor: Predictor, probs: Probabilities, alpha: Any, *,
     return np.concatenate(sets)
 
 
-def warn_of_temperature(predictor: Predictor, source: Source) -> None:
-    """Remind that probabilities must be at the temperature that was used at calibration."""
-    temperature = predictor.certificate.temperature
+def warn_of_use(predictor: Predictor, source: Source) -> None:
+    """Warn of a certificate that has expired, and remind of the temperature that was used at calibration."""
+    expires, temperature = predictor.certificate.expires, predictor.certificate.temperature
+    if has_expired(expires):
+        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)
     if source is Source.probs and temperature not in (None, 1.0):
         logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", temperature)

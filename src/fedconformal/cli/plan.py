@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_temperature
+from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_use
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, WorstCase
@@ -47,7 +47,7 @@ def plan(
     predictor = rows = None
     if pilot is not None and probs is not None:
         predictor = load(pilot)
-        warn_of_temperature(predictor, source)
+        warn_of_use(predictor, source)
         rows = read_probabilities(probs, source, predictor.certificate.temperature)
     found = make_plan(
         alpha=alpha,

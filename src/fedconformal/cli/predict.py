@@ -18,7 +18,7 @@ from fedconformal.cli.inputs import (
     Source,
     check_output,
     read_probabilities,
-    warn_of_temperature,
+    warn_of_use,
 )
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
@@ -43,7 +43,7 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    warn_of_temperature(rule, source)
+    warn_of_use(rule, source)
     rows = read_probabilities(probs, source, rule.certificate.temperature)
     sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
     write_bytes(output, _encode(sets, output.suffix, alpha=float(wanted), threshold=threshold))

@@ -23,7 +23,7 @@ from fedconformal.cli.inputs import (
     read_labels,
     read_probabilities,
     read_run,
-    warn_of_temperature,
+    warn_of_use,
 )
 from fedconformal.cli.sets import named_sites
 from fedconformal.cli.summarize import summarize_run
@@ -73,7 +73,7 @@ def report(
         predictor, rows, ids, names = load(source), None, None, ()
         sent = dict(_sent(path, predictor) for path in summaries or ())
         if probs is not None and labels is not None:
-            warn_of_temperature(predictor, kept)
+            warn_of_use(predictor, kept)
             rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
             if clients is not None:
                 ids = read_clients(clients, len(rows.labels))

@@ -14,6 +14,7 @@ from importlib import resources
 
 import msgspec
 
+from fedconformal.calibration import remarks
 from fedconformal.certificate import Certificate, threshold_text
 from fedconformal.curve import PromiseCurve
 from fedconformal.evaluation import (
@@ -71,7 +72,7 @@ def report_page(
     parts = [
         f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
         f'<p class="promise">{escape(about.sentence())} <span class="badge {about.status}">{about.status}</span></p>',
-        _says_nothing(predictor, evaluation),
+        _warnings(predictor, evaluation),
         _tiles(evaluation, about),
         _promises(about),
         _slider(found, chart, names),
@@ -115,17 +116,17 @@ def _data(found: Slider, places: list[tuple[float, float]], names: Sequence[str]
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _says_nothing(predictor: Predictor, evaluation: Evaluation | None) -> str:
-    """Warn where every label, or some class, is in every set, or where half of the sets hold every label."""
+def _warnings(predictor: Predictor, evaluation: Evaluation | None) -> str:
+    """Warn where sets say nothing, of sites that outweigh the others, and of sites that say less than the others."""
     rows = 0 if evaluation is None else evaluation.overall.rows
     full = 0 if evaluation is None else evaluation.full_sets
     classes = None if evaluation is None else len(evaluation.size_histogram) - 1
     share = full / rows if rows else 0.0
     why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
-    if why is None:
-        return ""
     counted = f"<b>{full_words(full, rows)}</b>: " if full else ""
-    return f'<p class="warning" role="note">{counted}{escape(why)}.</p>'
+    notes = [f"{counted}{escape(why)}"] if why is not None else []
+    notes += [escape(str(remark)) for remark in remarks(predictor.certificate)]
+    return "".join(f'<p class="warning" role="note">{note}.</p>' for note in notes)
 
 
 def _tiles(evaluation: Evaluation | None, about: Certificate) -> str:

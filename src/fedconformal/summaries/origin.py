@@ -159,9 +159,14 @@ def as_day(day: Any) -> str:
     return found
 
 
+def has_expired(expires: str | None) -> bool:
+    """Whether a last day has passed, if there is one."""
+    return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
+
+
 def check_not_expired(expires: str | None, what: str) -> None:
     """Refuse what is for a day that has passed."""
-    if expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat():
+    if has_expired(expires):
         raise InputError(f"{what} expired on {expires}; ask the site for a new one")
 
 
