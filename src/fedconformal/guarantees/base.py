@@ -14,11 +14,16 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedconformal.errors import InputError
 from fedconformal.validation import Integers
 
 Counts = Sequence[int]
 MOST_SCORES = 2**60
+SAFE = 2**62
+"""Whole numbers up to this fit in int64, with room to spare; larger ones are left to Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +139,23 @@ class Guarantee(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
         return {"name": self.name, **asdict(self)}
+
+
+def whole_type(most: int) -> Any:
+    """Return int64 if no number on the way, sums and products included, exceeds `most` and that fits; else object.
+
+    What sites claim enters these numbers, so a bound that forgets one of them lets a liar make it wrap round.
+
+    >>> whole_type(2**62), whole_type(2**62 + 1)
+    (<class 'numpy.int64'>, <class 'object'>)
+    """
+    return np.int64 if most <= SAFE else object
+
+
+def column_sums(counts: Integers, sizes: Counts) -> NDArray[Any]:
+    """Add up every column exactly; what is counted is at most what the sites have."""
+    sums: NDArray[Any] = counts.astype(whole_type(sum(sizes)), copy=False).sum(axis=0)
+    return sums
 
 
 def as_decimal(number: float) -> Fraction:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, column_sums, more_in_total
 from fedconformal.validation import Integers
 
 
@@ -38,7 +38,9 @@ class ClassShare(Guarantee):
         """Return the weighted shares of many q at once."""
         whole = self._weigh(sizes) + self.more
         totals = (
-            np.array(self.weights, dtype=object) @ counts.astype(object) if self.sites_apart else counts.sum(axis=0)
+            np.array(self.weights, dtype=object) @ counts.astype(object)
+            if self.sites_apart
+            else column_sums(counts, sizes)
         )
         return [Fraction(total, whole) for total in totals.tolist()]
 

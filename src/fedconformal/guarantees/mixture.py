@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, as_decimal, ceil_rank, more_in_total
+from fedconformal.guarantees.base import Counts, Guarantee, as_decimal, ceil_rank, column_sums, more_in_total
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
@@ -90,7 +90,7 @@ class Mixture(Guarantee):
         """Return the weighted counts of many q at once."""
         if self.weights == "proportional":
             whole = sum(sizes) + len(sizes)
-            return [Fraction(total, whole) for total in counts.sum(axis=0).tolist()]
+            return [Fraction(total, whole) for total in column_sums(counts, sizes).tolist()]
         parts, whole = self._integer_weights(sizes)
         totals = np.array(parts, dtype=object) @ counts.astype(object)
         return [Fraction(total, whole) for total in totals]

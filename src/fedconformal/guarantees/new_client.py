@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.base import Counts, Guarantee, whole_type
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
@@ -52,7 +52,7 @@ class NewClient(Guarantee):
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Add up sites of equal size in numpy, and only the sums as fractions."""
         groups, index = np.unique(np.array(sizes, dtype=np.int64), return_inverse=True)
-        totals = np.zeros((len(groups), counts.shape[1]), dtype=np.int64)
+        totals = np.zeros((len(groups), counts.shape[1]), dtype=whole_type(sum(sizes)))
         np.add.at(totals, index, counts)
         whole = math.lcm(*groups.tolist())
         parts = [whole // n for n in groups.tolist()]

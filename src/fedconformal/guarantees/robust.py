@@ -21,12 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.base import Counts, Guarantee, whole_type
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.validation import Integers
-
-SAFE = 2**62
-"""Products below this fit in int64; larger ones are left to Python's whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +93,13 @@ class Robust(Guarantee):
 
     def _capped(self, counts: Integers, sizes: Counts) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return counts and n_k + 1, those of sites that claim too much scaled down, the counts rounded down."""
-        most = max(sizes) if self.most_scores is None else self.most_scores
-        total = sum(min(n, most) + 1 for n in sizes)
-        dtype: Any = np.int64 if total * (max(sizes) + 1) * (1 + (self.most_scores or 0)) < SAFE else object
-        claimed = np.array(sizes, dtype=dtype) + 1
-        weights = np.minimum(claimed, most + 1)
-        held = counts.astype(dtype)
-        return (held if self.most_scores is None else held * weights[:, None] // claimed[:, None]), weights
+        weights = [min(n, self.most_scores or n) + 1 for n in sizes]
+        # A count times its weight, and the shares of two sets compared crosswise.
+        kind = whole_type(max(max(sizes) * max(weights), sum(weights) ** 2))
+        held, weighing = counts.astype(kind), np.array(weights, dtype=kind)
+        if self.most_scores is not None:
+            held = held * weighing[:, None] // (np.array(sizes, dtype=kind)[:, None] + 1)
+        return held, weighing
 
     def withstands(self, alpha: Fraction, sizes: Counts) -> int:
         """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite."""
