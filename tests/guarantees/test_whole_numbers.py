@@ -124,7 +124,8 @@ def shares(guarantee: fc.Mixture, sizes: Column) -> list[Fraction]:
     if guarantee.weights == "uniform":
         return [Fraction(1, len(sizes))] * len(sizes)
     if guarantee.weights == "proportional":
-        return [Fraction(n + 1, sum(sizes) + len(sizes)) for n in sizes]
+        counted = [min(n, guarantee.most_scores or n) + 1 for n in sizes]
+        return [Fraction(n, sum(counted)) for n in counted]
     return [Fraction(repr(w)) for w in np.asarray(guarantee.weights).tolist()]
 
 
@@ -158,13 +159,14 @@ def robust(guarantee: Any, counts: Column, sizes: Column) -> Fraction:
 
 
 def quantile_of_quantiles(guarantee: Any, counts: Column, sizes: Column) -> Fraction:
-    n, honest = min(sizes), len(sizes) - guarantee.liars
+    n, honest = guarantee.least_scores or min(sizes), len(sizes) - guarantee.liars
     middle = math.ceil(honest / 2)
 
     def naming(level: int) -> int:
         """How many sites have reached their rank, less those that may lie."""
         ranks = [math.ceil(Fraction(level * (size + 1), n + 1)) for size in sizes]
-        return sum(m >= rank for m, rank in zip(counts, ranks, strict=True)) - guarantee.liars
+        named = [m >= rank for m, rank, size in zip(counts, ranks, sizes, strict=True) if size >= n]
+        return named.count(True) - int(guarantee.liars)
 
     level, out_of_reach = 0, n + 1
     while out_of_reach - level > 1:
@@ -173,7 +175,8 @@ def quantile_of_quantiles(guarantee: Any, counts: Column, sizes: Column) -> Frac
     if not level:
         return Fraction(0)
     among = naming(n) if level == n else middle
-    miss = mean_miss(level, among, honest, sorted(set(sizes)))
+    ranks = tuple((math.ceil(Fraction(level * (size + 1), n + 1)), size) for size in sorted(set(sizes)) if size >= n)
+    miss = mean_miss(ranks, among, honest)
     return max(Fraction(0), 1 - math.ceil(Fraction(miss) / UNIT) * UNIT)
 
 
@@ -269,8 +272,12 @@ def check_class(guarantee: fc.Guarantee, sizes: list[int], counts: Integers, tot
         return  # refused, see test_robust.py
     bound = guarantee.bind(SITES, totals)
     of_class = bound.in_class(totals)
-    formula = IN_CLASS.get(guarantee.name) or (lambda g, m, n, _: FORMULAS[guarantee.name](g, m, n))
-    expected = [formula(bound, column, sizes, totals) for column in counts.T.tolist()]
+    expected = [
+        IN_CLASS[guarantee.name](bound, column, sizes, totals)
+        if guarantee.name in IN_CLASS
+        else FORMULAS[guarantee.name](bound, column, sizes)
+        for column in counts.T.tolist()
+    ]
     assert of_class.promised_many(counts, sizes) == expected
     assert [of_class.promised(column, sizes) for column in counts.T.tolist()] == expected
 

@@ -22,7 +22,7 @@ from fedconformal.cli.differential import (
 )
 from fedconformal.cli.inputs import Alpha, Json, check_ending, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
-from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
+from fedconformal.cli.robust import LeastScores, MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.cli.sign import Trusted, with_signatures
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
@@ -52,6 +52,7 @@ def calibrate(
     failure: Failure = None,
     robust: Robust = None,
     sites_alike: SitesAlike = False,
+    least_scores: LeastScores = None,
     most_scores: MostScores = None,
     privacy: Privacy = None,
     epsilon: Epsilon = None,
@@ -67,9 +68,10 @@ def calibrate(
         "total_variation": total_variation,
         "box": box,
         "failure": failure,
+        "most_scores": most_scores,
     }
     check_ending(output, ".json")
-    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
+    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, least_scores=least_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)

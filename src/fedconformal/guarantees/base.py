@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers
+from fedconformal.validation import Integers, shown
 
 Counts = Sequence[int]
 MOST_SCORES = 2**60
@@ -169,6 +169,26 @@ def as_decimal(number: float) -> Fraction:
 
 def _site_name(sites: Sequence[str], k: int) -> str:
     return f"site {sites[k]!r}" if sites else f"site number {k + 1}"
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_number_of_scores(value: Any, name: str) -> None:
+    """Check a number of scores that is fixed beforehand, where one is given."""
+    if value is not None and (not is_whole(value) or value < 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
+
+
+def capped_words(most_scores: int | None) -> str:
+    """Say what a site weighs in proportion.
+
+    >>> capped_words(500)
+    'n_k + 1 (n_k counted up to 500)'
+    """
+    return "n_k + 1" if most_scores is None else f"n_k + 1 (n_k counted up to {most_scores})"
 
 
 def ceil_rank(alpha: Fraction, total: int) -> int:

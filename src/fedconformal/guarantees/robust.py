@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, whole_type
+from fedconformal.guarantees.base import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.validation import Integers
+from fedconformal.validation import Integers, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,7 @@ class Robust(Guarantee):
     def __post_init__(self) -> None:
         """Check both numbers."""
         as_liars(self.liars)
-        if self.most_scores is not None and (not _whole(self.most_scores) or self.most_scores < 1):
-            raise InputError(f"most_scores is {self.most_scores!r:.40}, expected a whole number, at least 1")
+        as_number_of_scores(self.most_scores, "most_scores")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that somebody is left to be honest."""
@@ -134,7 +133,7 @@ class Robust(Guarantee):
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the liars."""
-        weights = "n_k + 1" if self.most_scores is None else f"n_k + 1 (n_k counted up to {self.most_scores})"
+        weights = capped_words(self.most_scores)
         return (
             f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "
             f"whatever at most {self.liars} of the sites sent, on average over calibration draws"
@@ -143,8 +142,8 @@ class Robust(Guarantee):
 
 def as_liars(liars: Any) -> None:
     """Check a number of liars."""
-    if not _whole(liars) or liars < 0:
-        raise InputError(f"liars is {liars!r:.40}, expected a whole number of sites, 0 or more")
+    if not is_whole(liars) or liars < 0:
+        raise InputError(f"liars is {shown(liars)}, expected a whole number of sites, 0 or more")
 
 
 def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
@@ -152,7 +151,3 @@ def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
     if liars >= sites:
         raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")
     return guarantee
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
