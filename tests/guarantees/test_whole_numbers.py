@@ -345,6 +345,9 @@ def test_shares_of_many_sites_are_compared_exactly(data: st.DataObject, sites: i
     guarantee = fc.Robust(liars=data.draw(st.integers(1, sites - 1)), most_scores=most_scores)
     claim = data.draw(st.sampled_from([10**3, 4 * 10**8, 6 * 10**8, 2**30, CLAIM, 2**62]))
     sizes = data.draw(st.lists(st.sampled_from([claim, claim, claim // 2, 200]), min_size=sites, max_size=sites))
-    parts = st.tuples(*(st.integers(0, 100).map(lambda part, n=n: n * part // 100) for n in sizes))
-    counts = np.array(data.draw(st.lists(parts, min_size=1, max_size=3)), dtype=np.int64).T
+    percents = st.lists(st.integers(0, 100), min_size=sites, max_size=sites)
+    columns = data.draw(st.lists(percents, min_size=1, max_size=3))
+    counts = np.array(
+        [[n * part // 100 for n, part in zip(sizes, column, strict=True)] for column in columns], dtype=np.int64
+    ).T
     assert guarantee.promised_many(counts, sizes) == [robust(guarantee, column, sizes) for column in counts.T.tolist()]

@@ -71,7 +71,6 @@ WEIGHTS: dict[str, Promise] = {
 CAPPED: dict[str, Promise] = {
     "one big easy site": capped_mixture([Site(EASY, 44), *[Site(HARD, 1)] * 4], 0.4, 19),
     "one big hard site": capped_mixture([Site(HARD, 44), *[Site(EASY, 1)] * 4], 0.2, 19),
-    "two sites": capped_mixture([Site(stats.norm(), 39), Site(stats.t(2), 12)], 0.2, 12),
     "nobody has as many": capped_mixture([Site(stats.norm(), 24), Site(stats.cauchy(1), 14)], 0.2, 24),
 }
 
