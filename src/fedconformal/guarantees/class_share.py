@@ -65,10 +65,11 @@ class ClassShare(Guarantee):
         return {0: extra} if extra else {}
 
     def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from, if it does not."""
+        """Say that it does not matter where the scores come from, if it does not, and how many a class takes."""
         if self.sites_apart:
             return super().shortfall(alpha, sizes, sites)
-        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
+        extra = self.missing(alpha, sizes)[0]
+        return f"calibration scores needed: {extra} more in all, at any site ({sum(sizes) + extra} of each class)"
 
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""

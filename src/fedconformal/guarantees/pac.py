@@ -59,7 +59,8 @@ class PAC(Guarantee):
     )
     caveat = (
         "This is not a promise to a single site, class or set size: one that falls below is not a violation; "
-        "patients that several sites share void it."
+        "patients that several sites share void it. The promise curve and p-values hold for each alpha by itself, "
+        "not for all of them at once."
     )
 
     failure: float = 0.05
