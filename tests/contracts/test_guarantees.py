@@ -84,6 +84,12 @@ def test_nothing_may_be_absent_or_added(described: dict[str, Any]) -> None:
         registry.build(described, fc.Guarantee)
 
 
+def test_scores_are_described_in_full() -> None:
+    for described in ({"name": "raps"}, {"name": "lac", "more": 1}):
+        with refused("has the parameters", "expected ["):
+            registry.build(described, fc.Score)
+
+
 @every_guarantee
 def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarantee) -> None:
     described = guarantee.to_dict()

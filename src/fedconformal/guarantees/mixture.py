@@ -34,7 +34,7 @@ WEIGHT_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture(Guarantee):
-    """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless told otherwise.
+    """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless weights are given.
 
     `weights` is "proportional", "uniform", or one number a site; numbers are scaled to add up to one.
     In proportion, a site that claims a million scores can outweigh everybody else. `most_scores`, fixed beforehand,
