@@ -158,6 +158,12 @@ def test_bad_least_scores_are_refused(least: object) -> None:
         fc.QuantileOfQuantiles(liars=1, least_scores=least)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("least", [2**60 + 1, 10**400])
+def test_a_least_that_no_site_can_have_is_refused(least: int) -> None:
+    with refused("least_scores is", "more scores than any site has"):
+        fc.QuantileOfQuantiles(liars=1, least_scores=least)
+
+
 def test_a_larger_least_is_asked_for() -> None:
     """With three scores no share above three quarters has a rank, however many scores the sites have."""
     words = fc.QuantileOfQuantiles(liars=1, least_scores=3).shortfall(TENTH, [1000] * 9, [])

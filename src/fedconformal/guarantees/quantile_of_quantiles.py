@@ -30,10 +30,10 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.robust import as_liars, bind_liars
-from fedconformal.validation import ALPHA_UNIT, Floats, Integers
+from fedconformal.validation import ALPHA_UNIT, Floats, Integers, shown
 
 PANELS = 512
-"""The coverage is integrated on so many pieces, with two points in each; on a quarter if there are many sizes."""
+"""The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""
 
 NEGLIGIBLE = 1e-18
 MARGIN = 1e-9
@@ -81,6 +81,8 @@ class QuantileOfQuantiles(Guarantee):
         """Check both numbers."""
         as_liars(self.liars)
         as_number_of_scores(self.least_scores, "least_scores")
+        if self.least_scores is not None and self.least_scores > MOST_SCORES:
+            raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that somebody is left to be honest, and that liars do not choose the ranks."""
