@@ -26,7 +26,7 @@ from fedconformal.certificate import (
 from fedconformal.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
-from fedconformal.guarantees.by_class import to_classes
+from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.search import Search
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.base import Summary, check_together
@@ -212,7 +212,7 @@ def _by_class(
     if lacking := [record.label for record in records if record.threshold == "inf"]:
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised {to_classes(lacking)} in every set; "
-            f"class {lacking[0]}: {bound.shortfall(alpha, _of_class(sites, lacking[0]), names)}",
+            + shortfalls(bound, alpha, lacking, partial(_of_class, sites), names),
             InfeasibleWarning,
             stacklevel=3,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeVar
 
@@ -50,12 +50,19 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
 
 
 def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
-    """Rebuild a score or a guarantee from its name and parameters, as found in a file."""
+    """Rebuild a score or a guarantee from its name and parameters, as found in a file.
+
+    What its own `to_dict` leaves out may be absent, and nothing else.
+    """
     parameters = dict(described)
     name = parameters.pop("name", None)
     cls: Any = find(str(name), base)
-    expected = {field.name for field in fields(cls)}
-    if set(parameters) != expected:
-        raise InputError(f"{name}: has the parameters {sorted(parameters)}, expected {sorted(expected)}")
-    built: T = cls(**parameters)
-    return built
+    known = {field.name for field in fields(cls)}
+    needed = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
+    if needed <= set(parameters) <= known:
+        built: Any = cls(**parameters)
+        known = set(built.to_dict()) - {"name"}
+        if set(parameters) == known:
+            found: T = built
+            return found
+    raise InputError(f"{name}: has the parameters {sorted(parameters)}, expected {sorted(known)}")

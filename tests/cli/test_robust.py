@@ -36,12 +36,34 @@ def test_robust(sites: list[str], command: Command) -> None:
 
 
 def test_sites_alike(sites: list[str], command: Command) -> None:
-    found = command.ok("calibrate", *sites[:29], "-o", "p.json", "--robust", "9", "--sites-alike", "--json").json
-    assert found["certificate"]["guarantee"] == {"name": "quantile-of-quantiles", "liars": 9}
+    options = ["-o", "p.json", "--robust", "9", "--sites-alike", "--least-scores", "100"]
+    found = command.ok("calibrate", *sites[:29], *options, "--json").json
+    described = {"name": "quantile-of-quantiles", "liars": 9, "least_scores": 100}
+    assert found["certificate"]["guarantee"] == described
     assert found["certificate"]["threshold"] < 1
-    done = command.ok("calibrate", *sites[:29], "-o", "p.json", "--robust", "9", "--sites-alike")
+    done = command.ok("calibrate", *sites[:29], *options)
     assert "No site's scores are far from the rest." in done.out
+    assert "up to 9 of these 29 sites leave the threshold finite; from more" in done.out
+    assert "fewer than" not in done.out
     command.ok("verify", "p.json", *sites[:29])
+
+
+def test_sites_that_are_too_small_are_said(sites: list[str], command: Command) -> None:
+    Path(sites[3]).write_bytes(fc.summarize(np.arange(7) / 7, site="site-03", score=fc.LAC()).to_bytes())
+    done = command.ok("calibrate", *sites, "-o", "p.json", "--robust", "2", "--sites-alike", "--least-scores", "100")
+    assert "Of these sites 1 have fewer than 100 scores; they count as if all were huge." in done.out
+
+
+def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
+    """One file that claims a million zeros no longer makes the threshold zero."""
+    Path("loud.fcs").write_bytes(fc.summarize(np.zeros(10**6), site="loud", score=fc.LAC()).to_bytes())
+    assert command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json").json["certificate"]["threshold"] == 0
+    done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--most-scores", "100")
+    assert "in proportion to n_k + 1 (n_k counted up to 100)" in done.out
+    predictor = fc.load("p.json")
+    assert predictor.certificate.guarantee == {"name": "mixture", "weights": "proportional", "most_scores": 100}
+    assert float(predictor.certificate.limit) > 0.8
+    command.ok("verify", "p.json", *sites, "loud.fcs")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +75,13 @@ def test_sites_alike(sites: list[str], command: Command) -> None:
         (["--robust", "1", "--total-variation", "0.1"], "--total-variation does not go with --robust"),
         (["--guarantee", "robust"], "say --robust F"),
         (["--sites-alike"], "--sites-alike goes with --robust F"),
-        (["--most-scores", "9"], "--most-scores goes with --robust F"),
+        (["--robust", "1", "--sites-alike"], "--robust 1 --sites-alike needs --least-scores N"),
+        (["--robust", "1", "--least-scores", "9"], "--least-scores goes with --sites-alike"),
+        (["--least-scores", "9"], "--least-scores goes with --sites-alike"),
+        (["--robust", "1", "--sites-alike", "--least-scores", "0"], "least_scores is 0, expected a whole number"),
+        (["--most-scores", "0"], "most_scores is 0, expected a whole number"),
+        (["--most-scores", "9", "--weights", "uniform"], "most_scores goes with weights 'proportional'"),
+        (["--most-scores", "9", "--guarantee", "pac"], "--most-scores does not go with --guarantee pac"),
         (["--robust", "1", "--most-scores", "9", "--sites-alike"], "--most-scores does not go with --sites-alike"),
     ],
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from tests.contracts.tools import (
     checks,
     guarantee_examples,
     maybe_infeasible,
+    refused,
     true_counts,
     vectors,
 )
@@ -57,6 +60,42 @@ def test_a_guarantee_survives_json(guarantee: fc.Guarantee) -> None:
     again = registry.build(described, fc.Guarantee)
     assert again == guarantee
     assert type(again) is type(guarantee)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"name": "mixture"},
+        {"name": "mixture", "weights": "proportional", "most_scores": None},  # what is not given is not written
+        {"name": "mixture", "weights": "proportional", "least_scores": 5},
+        {"name": "mixture", "most_scores": 5},
+        {"name": "robust", "most_scores": None},
+        {"name": "robust", "liars": 1},
+        {"name": "quantile-of-quantiles", "least_scores": 5},
+        {"name": "quantile-of-quantiles", "liars": 1, "least_scores": None},
+        {"name": "pac"},
+        {"name": "exchangeable", "more": 1},
+    ],
+    ids=repr,
+)
+def test_nothing_may_be_absent_or_added(described: dict[str, Any]) -> None:
+    """Only what a description leaves out of itself may be absent: every guarantee has one form in a file."""
+    with refused(f"{described['name']}: has the parameters", "expected ["):
+        registry.build(described, fc.Guarantee)
+
+
+def test_scores_are_described_in_full() -> None:
+    for described in ({"name": "raps"}, {"name": "lac", "more": 1}):
+        with refused("has the parameters", "expected ["):
+            registry.build(described, fc.Score)
+
+
+@every_guarantee
+def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarantee) -> None:
+    described = guarantee.to_dict()
+    for absent in set(described) - {"name", "most_scores", "least_scores"}:
+        with refused("has the parameters"):
+            registry.build({key: value for key, value in described.items() if key != absent}, fc.Guarantee)
 
 
 @every_guarantee
@@ -148,11 +187,18 @@ def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int
         assert f"sites needed: {more} more" in bound.shortfall(alpha, sizes, SITES)
         assert missing == {}
         return
-    assert missing
+    words = bound.shortfall(alpha, sizes, SITES)
+    if not missing:  # a number that was fixed beforehand is in the way
+        stated = re.match(r"(\w+) is \d+, needed: (\d+) or more", words)
+        assert stated
+        needed = int(stated[2])
+        enough, short = (dataclasses.replace(bound, **{stated[1]: number}) for number in (needed, needed - 1))
+        assert enough.feasible(alpha, [max(n, needed) for n in sizes])
+        assert not short.feasible(alpha, [max(n, needed - 1) for n in sizes])
+        return
     assert all(extra > 0 for extra in missing.values())
     assert bound.feasible(alpha, [n + missing.get(k, 0) for k, n in enumerate(sizes)])
     assert not bound.feasible(alpha, [n + max(0, missing.get(k, 0) - 1) for k, n in enumerate(sizes)])
-    words = bound.shortfall(alpha, sizes, SITES)
     assert str(next(iter(missing.values()))) in words
 
 
@@ -160,7 +206,8 @@ def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int
 def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarantee) -> None:
     sites = [fc.summarize([0.1, 0.2], kind="exact", site=site, score=fc.LAC()) for site in SITES]
     with pytest.warns(
-        fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised .* (scores|sites) needed: \d+ more"
+        fc.InfeasibleWarning,
+        match=r"alpha=0\.01 cannot be promised .*(scores|sites|_scores is \d+,) needed: \d+ (or )?more",
     ) as caught:
         result = fc.calibrate(sites, alpha=0.01, guarantee=guarantee)
     assert len(caught) == 1

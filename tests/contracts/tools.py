@@ -47,9 +47,10 @@ GUARANTEE_EXAMPLES: dict[str, list[fc.Guarantee]] = {
         fc.Mixture(weights="uniform"),
         fc.Mixture(weights=(0.5, 0.3, 0.2)),
         fc.Mixture(weights=(0.0, 1.0, 0.0)),
+        fc.Mixture(most_scores=20),
     ],
     "one-client": [fc.OneClient(client="b"), fc.OneClient(client=2)],
-    "quantile-of-quantiles": [fc.QuantileOfQuantiles(liars=0), fc.QuantileOfQuantiles(liars=1)],
+    "quantile-of-quantiles": [fc.QuantileOfQuantiles(liars=0), fc.QuantileOfQuantiles(liars=1, least_scores=4)],
     "robust": [fc.Robust(liars=0), fc.Robust(liars=1), fc.Robust(liars=2, most_scores=10**16)],
     "worst-case": [
         fc.WorstCase(contamination=0.1),

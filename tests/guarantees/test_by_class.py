@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -134,6 +135,32 @@ def test_what_is_missing_is_enough() -> None:
     weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).in_class(TOTALS)
     assert set(weighted.missing(alpha, CLASS_SIZES)) <= {0, 1}
     assert "more at site" in weighted.shortfall(alpha, CLASS_SIZES, SITES)
+
+
+@pytest.mark.parametrize("alpha", ["0.1", "0.05", "0.3"])
+def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> None:
+    """N_c >= K (1 - alpha) / alpha, with K all sites."""
+    exact, sites = Fraction(alpha), len(TOTALS)
+    needed = math.ceil(sites * (1 - exact) / exact)
+    share = fc.Mixture().in_class(TOTALS)
+    assert share.feasible(exact, [needed, 0, 0])
+    assert not share.feasible(exact, [needed - 1, 0, 0])
+    words = share.shortfall(exact, [1, 2, 0], SITES)
+    assert words == f"calibration scores needed: {needed - 3} more in all, at any site ({needed} of each class)"
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_every_class_that_lacks_scores_is_said() -> None:
+    labels = [label for label in range(8) for _ in range(label + 1)] + [7] * 40
+    sites = [
+        fc.summarize(np.arange(len(labels)) / 100, "exact", site=site, labels=labels, by_class=True) for site in "ab"
+    ]
+    words = [f"class {label}: calibration scores needed: {18 - 2 * (label + 1)} more in all" for label in range(5)]
+    with pytest.warns(fc.InfeasibleWarning) as caught:
+        fc.calibrate(sites, alpha=0.1, guarantee=fc.ByClass())
+    message = str(caught[0].message)
+    assert all(word in message for word in words)
+    assert message.endswith("; and 2 more classes")
 
 
 def test_the_two_stand_ins_have_words_of_their_own() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal.privacy.weighted_sum import weighted_sum
 from fedconformal.validation import Floats
-from tests.contracts.tools import alphas, checks, maybe_infeasible, vectors
+from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
 sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)
 
@@ -111,6 +113,38 @@ def test_the_uniform_mixture_is_one_of_these(scores: list[Floats], alpha: Fracti
     if K in (1, 2, 4):  # 1/K is exact in decimal
         given_ = calibrated(scores, alpha, fc.Mixture(weights=(1 / K,) * K))
         assert calibrated(scores, alpha, fc.Mixture(weights="uniform")).threshold == given_.threshold
+
+
+def test_a_cap_that_nobody_exceeds_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    scores = [rng.normal(size=n) for n in (24, 10, 31)]
+    for alpha in (Fraction(1, 10), Fraction(1, 5), Fraction(37, 100)):
+        plain = calibrated(scores, alpha).threshold
+        assert calibrated(scores, alpha, fc.Mixture(most_scores=31)).threshold == plain
+        assert calibrated(scores, alpha, fc.Mixture(most_scores=10**400)).threshold == plain
+
+
+@given(st.lists(st.integers(1, 2**32), min_size=1, max_size=5), st.integers(1, 100), alphas)
+@checks(60)
+def test_a_capped_mixture_is_a_weighted_sum(sizes: list[int], cap: int, alpha: Fraction) -> None:
+    """So that sites may add up their scores behind masks; up to rounding, to the safe side."""
+    found = weighted_sum(fc.Mixture(most_scores=cap), alpha, sizes)
+    counted = [min(n, cap) + 1 for n in sizes]
+    exact = [Fraction(c, n + 1) for c, n in zip(counted, sizes, strict=True)]
+    for weight, other in zip(found.weights, exact, strict=True):
+        assert Fraction(weight, found.target) <= other / ((1 - alpha) * sum(counted))
+
+
+@pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
+def test_bad_caps_are_refused(cap: object) -> None:
+    with refused("most_scores is", "whole number"):
+        fc.Mixture(most_scores=cap)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weights", ["uniform", (0.5, 0.5), np.array([0.5, 0.5])], ids=repr)
+def test_a_cap_goes_with_proportions(weights: Any) -> None:
+    with refused("most_scores goes with weights 'proportional'"):
+        fc.Mixture(weights=weights, most_scores=9)
 
 
 def test_equal_sites_make_the_uniform_and_the_proportional_mixture_the_same() -> None:

@@ -87,6 +87,23 @@ def weighted_mixture(sites: Sequence[Site], alpha: float, weights: Sequence[str]
     )
 
 
+def capped_mixture(sites: Sequence[Site], alpha: float, most_scores: int) -> Promise:
+    """The mixture in proportion to min(n_k, most_scores) + 1, as known weights."""
+    counted = [min(n, most_scores) + 1 for n in sizes(sites)]
+    worth = [Fraction(c, sum(counted) * (n + 1)) for c, n in zip(counted, sizes(sites), strict=True)]
+    whole = math.lcm(exact(alpha).denominator, *(w.denominator for w in worth))
+    return Promise(
+        guarantee=fc.Mixture(most_scores=most_scores),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount(tuple(int(w * whole) for w in worth), int((1 - exact(alpha)) * whole)),
+        mixtures=(np.array([c / sum(counted) for c in counted]),),
+        at_least=1 - exact(alpha),
+        at_most=min(Fraction(1), 1 - exact(alpha) + sum(worth)),
+        one_rank=float(min(worth)),
+    )
+
+
 def exchangeable(sites: Sequence[Site], alpha: float) -> Promise:
     """Alike sites: rank ceil((1 - alpha)(N + 1)) out of N + 1, exactly, on each of them."""
     N, K = sum(sizes(sites)), len(sites)

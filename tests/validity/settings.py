@@ -13,6 +13,7 @@ from scipy import stats
 import fedconformal as fc
 from tests.validity.promises import (
     Promise,
+    capped_mixture,
     every_client,
     exchangeable,
     mixture,
@@ -65,6 +66,12 @@ WEIGHTS: dict[str, Promise] = {
     "given, one site without weight": weighted_mixture(
         [Site(uniform(0, 2), 19), Site(EASY, 19), Site(HARD, 10)], 0.2, ["0.4", "0.6", "0"]
     ),
+}
+
+CAPPED: dict[str, Promise] = {
+    "one big easy site": capped_mixture([Site(EASY, 44), *[Site(HARD, 1)] * 4], 0.4, 19),
+    "one big hard site": capped_mixture([Site(HARD, 44), *[Site(EASY, 1)] * 4], 0.2, 19),
+    "nobody has as many": capped_mixture([Site(stats.norm(), 24), Site(stats.cauchy(1), 14)], 0.2, 24),
 }
 
 EXCHANGEABLE: dict[str, Promise] = {
@@ -127,6 +134,7 @@ ALL: dict[str, dict[str, Promise]] = {
     "Theorem 1": THEOREM_1,
     "ties": TIES,
     "weights": WEIGHTS,
+    "capped": CAPPED,
     "exchangeable": EXCHANGEABLE,
     "one client": ONE_CLIENT,
     "every client": EVERY_CLIENT,

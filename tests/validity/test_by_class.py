@@ -103,6 +103,7 @@ KEPT = {
     "proportional": (fc.Mixture(), [PROPORTIONAL]),
     "uniform": (fc.Mixture(weights="uniform"), [np.full(3, 1 / 3)]),
     "given": (fc.Mixture(weights=(0.2, 0.8, 0.0)), [np.array([0.2, 0.8, 0.0])]),
+    "capped": (fc.Mixture(most_scores=12), [np.array([13, 13, 4]) / 30]),
     "one client": (fc.OneClient(client=1), [UNIT[1]]),
     "every client": (fc.EveryClient(), list(UNIT)),
     "contamination": (fc.WorstCase(contamination=0.1), CONTAMINATED),
@@ -125,7 +126,7 @@ def test_small_summaries_lose_nothing() -> None:
     check_kept(*KEPT["proportional"], kind="ranks")
 
 
-@pytest.mark.parametrize("name", ["proportional", "uniform", "given", "contamination"])
+@pytest.mark.parametrize("name", ["proportional", "uniform", "given", "capped", "contamination"])
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     guarantee, mixtures = KEPT[name]
     kind: Any = WorstClassShare if isinstance(guarantee, fc.WorstCase) else ClassShare

@@ -132,3 +132,16 @@ def test_without_hoeffdings_condition_it_fails() -> None:
     assert rank_of(sites, 0.1, 0.8) == 10
     tenth = np.array([np.concatenate(scores).max() for scores in q])
     assert (shares(sites) @ coverage_by_client(sites, tenth) >= 0.9).all()
+
+
+def test_it_holds_for_each_alpha_and_not_for_all_at_once() -> None:
+    """The draws that fail at one alpha are not those that fail at another: together they are more than stated."""
+    size, alphas = 100, [Fraction(i, 20) for i in range(1, 20)]
+    scores = np.sort(np.random.default_rng(5).random((20_000, size)), axis=1)  # their coverage is the score itself
+    ranks = [fc.PAC(failure=FAILURE).rank(alpha, [size])[0] for alpha in alphas]
+    short = np.stack(
+        [scores[:, rank - 1] < float(1 - alpha) for alpha, rank in zip(alphas, ranks, strict=True) if rank <= size]
+    )
+    tolerance = STANDARD_ERRORS * (FAILURE / len(scores)) ** 0.5
+    assert short.mean(axis=1).max() <= FAILURE + tolerance
+    assert short.any(axis=0).mean() > 3 * FAILURE

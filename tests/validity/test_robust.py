@@ -77,9 +77,10 @@ def test_the_honest_mixture_is_covered(attack: Attack, liars: int) -> None:
 
 @pytest.mark.parametrize(("attack", "liars"), list(product(ATTACKS, (1, 2, 5, 9))))
 def test_alike_sites_are_covered_and_not_much_more(attack: Attack, liars: int) -> None:
-    coverage, tolerance = mean(covered(ALIKE, fc.QuantileOfQuantiles(liars=liars), attack, liars))
+    guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=60)
+    coverage, tolerance = mean(covered(ALIKE, guarantee, attack, liars))
     assert coverage >= 1 - ALPHA - tolerance
-    assert coverage <= 0.96  # never infinite up to a third
+    assert coverage <= 0.96  # never infinite: up to a third is withstood
 
 
 @pytest.mark.parametrize("sites", [ALIKE, DIFFERENT], ids=["alike", "different"])

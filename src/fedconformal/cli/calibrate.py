@@ -23,7 +23,7 @@ from fedconformal.cli.differential import (
 )
 from fedconformal.cli.inputs import Alpha, Json, check_ending, check_output, read_summaries
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
-from fedconformal.cli.robust import MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
+from fedconformal.cli.robust import LeastScores, MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
@@ -64,6 +64,7 @@ def calibrate(
     failure: Failure = None,
     robust: Robust = None,
     sites_alike: SitesAlike = False,
+    least_scores: LeastScores = None,
     most_scores: MostScores = None,
     privacy: Privacy = None,
     epsilon: Epsilon = None,
@@ -86,10 +87,11 @@ def calibrate(
         "total_variation": total_variation,
         "box": box,
         "failure": failure,
+        "most_scores": most_scores,
     }
     check_ending(output, ".json")
     check_output(output, *summaries, ledger, signed)
-    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, most_scores=most_scores)
+    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, least_scores=least_scores)
     promise = _guarantee(guarantee, options) if hostile is None else hostile
     wanted = ByClass(promise) if by_class else promise
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)

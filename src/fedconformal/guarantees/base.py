@@ -14,11 +14,16 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, name_key
+from fedconformal.validation import Integers, name_key, shown
 
 Counts = Sequence[int]
 MOST_SCORES = 2**60
+SAFE = 2**62
+"""Whole numbers up to this fit in int64, with room to spare; larger ones are left to Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +141,23 @@ class Guarantee(ABC):
         return {"name": self.name, **asdict(self)}
 
 
+def whole_type(most: int) -> Any:
+    """Return int64 if no number on the way, sums and products included, exceeds `most` and that fits; else object.
+
+    What sites claim enters these numbers, so a bound that forgets one of them lets a liar make it wrap round.
+
+    >>> whole_type(2**62), whole_type(2**62 + 1)
+    (<class 'numpy.int64'>, <class 'object'>)
+    """
+    return np.int64 if most <= SAFE else object
+
+
+def column_sums(counts: Integers, sizes: Counts) -> NDArray[Any]:
+    """Add up every column exactly; what is counted is at most what the sites have."""
+    sums: NDArray[Any] = counts.astype(whole_type(sum(sizes)), copy=False).sum(axis=0)
+    return sums
+
+
 def as_decimal(number: float) -> Fraction:
     """Read a float as the decimal that was typed.
 
@@ -147,6 +169,26 @@ def as_decimal(number: float) -> Fraction:
 
 def _site_name(sites: Sequence[str], k: int) -> str:
     return f"site {sites[k]!r}" if sites else f"site number {k + 1}"
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_number_of_scores(value: Any, name: str) -> None:
+    """Check a number of scores that is fixed beforehand, where one is given."""
+    if value is not None and (not is_whole(value) or value < 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
+
+
+def capped_words(most_scores: int | None) -> str:
+    """Say what a site weighs in proportion.
+
+    >>> capped_words(500)
+    'n_k + 1 (n_k counted up to 500)'
+    """
+    return "n_k + 1" if most_scores is None else f"n_k + 1 (n_k counted up to {most_scores})"
 
 
 def ceil_rank(alpha: Fraction, total: int) -> int:

@@ -3,24 +3,28 @@
 Vovk, "Conditional validity of inductive conformal predictors", 2012, for one site. Across sites, with w_k =
 lambda_k / (n_k + 1), n_k all rows of the site and m_kc(q) its class-c scores at or below q, a threshold for class
 c promises sum w_k m_kc(q) / sum w_k (n_kc + 1). Both sums run over all sites, also those that happen to hold no
-row of the class: leaving these out, or weighing with n_kc + 1 instead, loses coverage.
+row of the class: leaving these out, or weighing with n_kc + 1 instead, loses coverage. So in proportion to n_k + 1 a
+class takes N_c >= K (1 - alpha) / alpha scores, K all sites, as much as everything takes without classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from fedconformal import registry
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Guarantee
+from fedconformal.guarantees.base import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture
 
 
 @dataclass(frozen=True)
 class ByClass:
     """Keep a guarantee for every class by itself: one threshold a class, +inf where too few rows were seen.
+
+    Every class takes as many scores as the guarantee takes in all: K (1 - alpha) / alpha for `Mixture()`.
 
     >>> ByClass(Mixture()).to_dict()
     {'name': 'by-class', 'guarantee': {'name': 'mixture', 'weights': 'proportional'}}
@@ -75,6 +79,27 @@ def to_classes(labels: Sequence[int]) -> str:
         return f"to class {labels[0]}, which is"
     rest = f" and {len(labels) - 10} more" if len(labels) > 10 else ""
     return f"to the classes {', '.join(map(str, labels[:10]))}{rest}, which are"
+
+
+def shortfalls(
+    bound: Guarantee, alpha: Fraction, labels: Sequence[int], sizes_of: Callable[[int], Counts], sites: Sequence[str]
+) -> str:
+    """Say what each of these classes is missing, from the sizes that it has at the sites; the first five by label.
+
+    >>> sizes = {1: [5, 2], 3: [0, 1]}
+    >>> words = shortfalls(Mixture().in_class([20, 20]), Fraction(1, 10), [1, 3], sizes.__getitem__, ["a", "b"])
+    >>> print(*words.split("; "), sep=chr(10))
+    class 1: calibration scores needed: 11 more in all, at any site (18 of each class)
+    class 3: calibration scores needed: 17 more in all, at any site (18 of each class)
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for label in labels[:5]:
+        alike.setdefault(tuple(sizes_of(label)), []).append(label)
+    parts = [
+        f"{'class' if len(some) == 1 else 'classes'} {', '.join(map(str, some))}: {bound.shortfall(alpha, held, sites)}"
+        for held, some in alike.items()
+    ]
+    return "; ".join([*parts, *([f"and {len(labels) - 5} more classes"] if len(labels) > 5 else [])])
 
 
 def described(parameters: Mapping[str, Any]) -> Guarantee | ByClass:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, column_sums, more_in_total
 from fedconformal.validation import Integers
 
 
@@ -38,7 +38,9 @@ class ClassShare(Guarantee):
         """Return the weighted shares of many q at once."""
         whole = self._weigh(sizes) + self.more
         totals = (
-            np.array(self.weights, dtype=object) @ counts.astype(object) if self.sites_apart else counts.sum(axis=0)
+            np.array(self.weights, dtype=object) @ counts.astype(object)
+            if self.sites_apart
+            else column_sums(counts, sizes)
         )
         return [Fraction(total, whole) for total in totals.tolist()]
 
@@ -63,10 +65,11 @@ class ClassShare(Guarantee):
         return {0: extra} if extra else {}
 
     def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from, if it does not."""
+        """Say that it does not matter where the scores come from, if it does not, and how many a class takes."""
         if self.sites_apart:
             return super().shortfall(alpha, sizes, sites)
-        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
+        extra = self.missing(alpha, sizes)[0]
+        return f"calibration scores needed: {extra} more in all, at any site ({sum(sizes) + extra} of each class)"
 
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, as_decimal, ceil_rank, more_in_total
+from fedconformal.guarantees.base import (
+    Counts,
+    Guarantee,
+    as_decimal,
+    as_number_of_scores,
+    capped_words,
+    ceil_rank,
+    column_sums,
+    more_in_total,
+)
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
@@ -25,13 +34,17 @@ WEIGHT_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture(Guarantee):
-    """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless told otherwise.
+    """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless weights are given.
 
     `weights` is "proportional", "uniform", or one number a site; numbers are scaled to add up to one.
+    In proportion, a site that claims a million scores can outweigh everybody else. `most_scores`, fixed beforehand,
+    bounds that: a site that claims more weighs as one that has this many.
 
     >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])  # 13 of N + K = 17
     Fraction(13, 17)
     >>> Mixture(weights="uniform").promised(counts=[10, 4], sizes=[10, 5])
+    Fraction(26, 33)
+    >>> Mixture(most_scores=5).promised(counts=[10, 4], sizes=[10, 5])  # the first weighs as much as the second
     Fraction(26, 33)
     """
 
@@ -46,9 +59,13 @@ class Mixture(Guarantee):
     )
 
     weights: str | Sequence[float] = "proportional"
+    most_scores: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the weights."""
+        """Check the weights and the cap."""
+        as_number_of_scores(self.most_scores, "most_scores")
+        if self.most_scores is not None and not (isinstance(self.weights, str) and self.weights == "proportional"):
+            raise InputError("most_scores goes with weights 'proportional': others do not depend on the sizes")
         if isinstance(self.weights, str):
             if self.weights not in ("proportional", "uniform"):
                 raise InputError(f"weights is {self.weights!r}, expected 'proportional', 'uniform' or numbers")
@@ -65,8 +82,12 @@ class Mixture(Guarantee):
 
     @property
     def sites_apart(self) -> bool:
-        """Only the proportional mixture weighs all scores alike."""
-        return self.weights != "proportional"
+        """Only the proportional mixture without a cap weighs all scores alike."""
+        return not self._all_alike
+
+    @property
+    def _all_alike(self) -> bool:
+        return self.weights == "proportional" and self.most_scores is None
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that there is a weight for every site."""
@@ -76,21 +97,21 @@ class Mixture(Guarantee):
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Weigh as before, with the size of the whole site; every site may hold one more row of the class."""
-        parts = [1] * len(sizes) if self.weights == "proportional" else self._integer_weights(sizes)[0]
+        parts = [1] * len(sizes) if self._all_alike else self._integer_weights(sizes)[0]
         return ClassShare(weights=tuple(parts), more=sum(parts))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the weighted count."""
-        if self.weights == "proportional":
+        if self._all_alike:
             return Fraction(sum(counts), sum(sizes) + len(sizes))
         parts, whole = self._integer_weights(sizes)
         return Fraction(sum(w * m for w, m in zip(parts, counts, strict=True)), whole)
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the weighted counts of many q at once."""
-        if self.weights == "proportional":
+        if self._all_alike:
             whole = sum(sizes) + len(sizes)
-            return [Fraction(total, whole) for total in counts.sum(axis=0).tolist()]
+            return [Fraction(total, whole) for total in column_sums(counts, sizes).tolist()]
         parts, whole = self._integer_weights(sizes)
         totals = np.array(parts, dtype=object) @ counts.astype(object)
         return [Fraction(total, whole) for total in totals]
@@ -103,21 +124,24 @@ class Mixture(Guarantee):
         return [fraction.numerator * (whole // fraction.denominator) for fraction in fractions], whole
 
     def _shares(self, sizes: Counts) -> list[Fraction]:
-        if isinstance(self.weights, str):
+        if self.weights == "uniform":
             return [Fraction(1, len(sizes))] * len(sizes)
+        if isinstance(self.weights, str):
+            counted = [min(n, self.most_scores or n) + 1 for n in sizes]
+            return [Fraction(n, sum(counted)) for n in counted]
         exact = [as_decimal(w) for w in self.weights]
         return [w / sum(exact) for w in exact]
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
         """Return the rank ceil((1 - alpha)(N + K)) among the N scores and K stand-ins at +inf."""
-        if self.weights != "proportional":
+        if not self._all_alike:
             return None
         total = sum(sizes) + len(sizes)
         return ceil_rank(alpha, total), total
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Return the upper end of Theorem 1's band, plus what the summaries may cost."""
-        if self.weights == "proportional":
+        if self._all_alike:
             total = sum(sizes) + len(sizes)
             return min(Fraction(1), Fraction(ceil_rank(alpha, total) + len(sizes) - 1 + sum(gaps), total))
         one_each = self.promised([1] * len(sizes), sizes)
@@ -130,7 +154,7 @@ class Mixture(Guarantee):
 
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
         """Bring the sites that carry weight up to the same number."""
-        if self.weights == "proportional":
+        if self._all_alike:
             extra = more_in_total(alpha, sum(sizes), len(sizes))
             return {0: extra} if extra else {}
         shares = self._shares(sizes)
@@ -138,16 +162,21 @@ class Mixture(Guarantee):
 
     def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
         """Say that it does not matter where the scores come from, if it does not."""
-        if self.weights != "proportional":
+        if not self._all_alike:
             return super().shortfall(alpha, sizes, sites)
         return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture."""
-        words = {"proportional": "in proportion to n_k + 1", "uniform": "each site equally likely"}
+        words = {
+            "proportional": f"in proportion to {capped_words(self.most_scores)}",
+            "uniform": "each site equally likely",
+        }
         weights = words[self.weights] if isinstance(self.weights, str) else f"with weights {list(self.weights)}"
         return f"for a test row from the mixture of the sites, {weights}, on average over calibration draws"
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
-        return {"name": self.name, "weights": self.weights if isinstance(self.weights, str) else list(self.weights)}
+        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
+        cap = {} if self.most_scores is None else {"most_scores": self.most_scores}
+        return {"name": self.name, "weights": weights, **cap}

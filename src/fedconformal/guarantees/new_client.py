@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.base import Counts, Guarantee, whole_type
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.validation import Integers
 
@@ -31,8 +31,8 @@ class NewClient(Guarantee):
 
     name = "new-client"
     assumption = (
-        "the sites and the next one are exchangeable draws from one population, and rows are exchangeable within "
-        "each; whether a site takes part has nothing to do with its scores; "
+        "the sites and the next one, with their numbers of rows, are exchangeable draws from one population, and rows "
+        "are exchangeable within each; whether a site takes part has nothing to do with its scores; "
         "one model, not trained on any of these sites, made all scores"
     )
     caveat = (
@@ -52,7 +52,7 @@ class NewClient(Guarantee):
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Add up sites of equal size in numpy, and only the sums as fractions."""
         groups, index = np.unique(np.array(sizes, dtype=np.int64), return_inverse=True)
-        totals = np.zeros((len(groups), counts.shape[1]), dtype=np.int64)
+        totals = np.zeros((len(groups), counts.shape[1]), dtype=whole_type(sum(sizes)))
         np.add.at(totals, index, counts)
         whole = math.lcm(*groups.tolist())
         parts = [whole // n for n in groups.tolist()]
@@ -64,7 +64,8 @@ class NewClient(Guarantee):
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Return 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus what the summaries may cost."""
         # The scores of the fresh site would raise the mean share by at most 1/(K + 1), and the score at which
-        # the target is reached by at most as much again.
+        # the target is reached by at most as much again. Where n_k is part of the draw the two overlap, and 1/(K + 1)
+        # is the end (docs/guarantees.md); certificates keep the wider one.
         return min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + self.slack(gaps, sizes))
 
     def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:

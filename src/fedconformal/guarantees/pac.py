@@ -19,11 +19,14 @@ from functools import lru_cache
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee
+from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, column_sums
 from fedconformal.validation import ALPHA_UNIT, Floats, Integers
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
+
+FLOAT_SCORES = 2**36
+"""Up to here scipy's tails are right to a hundredth of the margin below; above, Hoeffding's inequality takes over."""
 
 DIGITS = decimal.Context(prec=40)
 ROUNDING = Decimal("1e-30")
@@ -56,7 +59,8 @@ class PAC(Guarantee):
     )
     caveat = (
         "This is not a promise to a single site, class or set size: one that falls below is not a violation; "
-        "patients that several sites share void it."
+        "patients that several sites share void it. The promise curve and p-values hold for each alpha by itself, "
+        "not for all of them at once."
     )
 
     failure: float = 0.05
@@ -98,7 +102,7 @@ class PAC(Guarantee):
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the coverage of every total, each different one once."""
-        totals, index = np.unique(counts.sum(axis=0), return_inverse=True)
+        totals, index = np.unique(column_sums(counts, sizes), return_inverse=True)
         units = [Fraction(found, ALPHA_UNIT) for found in self._units(totals.tolist(), sum(sizes))]
         return [units[i] for i in index.tolist()]
 
@@ -229,11 +233,13 @@ def _safe_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
     inner = [rank for rank in ranks if 0 < rank < size]
     r = np.array(inner, dtype=np.float64)
     grid = ALPHA_UNIT // COARSE
-    coarse = np.floor(_inverse_tail(inner, size, failure * (1 - MARGIN)) * grid)
-    checked = betainc(r, size - r + 1, coarse / grid) <= failure * (1 - MARGIN / 10)
-    # P(Bin(n, c) >= r) <= exp(-2n(r/n - c)^2), should scipy ever be further off than the margin.
-    chernoff = np.maximum(0, np.floor((r / size - math.sqrt(-math.log(failure) / (2 * size)) - MARGIN) * grid))
-    found = dict(zip(inner, np.where(checked, coarse, chernoff).astype(np.int64).tolist(), strict=True))
+    # P(Bin(n, c) >= r) <= exp(-2n(r/n - c)^2), should scipy be further off than the margin.
+    coarse = np.maximum(0, np.floor((r / size - math.sqrt(-math.log(failure) / (2 * size)) - MARGIN) * grid))
+    if size <= FLOAT_SCORES:
+        fine = np.floor(_inverse_tail(inner, size, failure * (1 - MARGIN)) * grid)
+        checked = betainc(r, size - r + 1, fine / grid) <= failure * (1 - MARGIN / 10)
+        coarse = np.where(checked, fine, coarse)
+    found = dict(zip(inner, coarse.astype(np.int64).tolist(), strict=True))
     units = {rank: min(_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
     units[0] = 0
     if size in ranks:

@@ -1,4 +1,4 @@
-"""A promise for sites that are alike, which a third of them cannot spoil: a quantile of the sites' quantiles.
+"""A promise for sites that are alike, which some of them cannot spoil: a quantile of the sites' quantiles.
 
 Every site names its l-th smallest score; the threshold is the k-th smallest of these. With m alike sites of n scores
 its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1): Humbert, Le Bars, Bellet and Arlot,
@@ -6,62 +6,87 @@ its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1):
 (k + f)-th smallest: at most f of the names below it are made up, so it is no less than the k-th smallest honest one.
 
 The pairs (l, k) used here form a chain, k the median and l rising, then l = n and k rising; so a larger promise never
-has a smaller threshold, and the pair follows from alpha alone, never from the scores.
+has a smaller threshold. n is `least_scores`, fixed beforehand. A site with n_k scores takes the rank
+l_k = ceil(l (n_k + 1)/(n + 1)), or names +inf if n_k < n. The pair used is one whose mean coverage is enough even with
+the least favourable of all sizes that are claimed, so also with the honest ones. Liars may choose it by what they
+claim, but never one before the first pair that is enough for the honest sizes; that one follows from nothing of theirs,
+its (k + f)-th smallest name covers enough, and further on in the chain every name and k are larger. So whatever liars
+claim can only raise the threshold. If n were the smallest size claimed, there would be many chains to choose from, and
+the lowest of their thresholds covers .892 at .9 (30 sites of 20 scores, 10 of them lie).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.errors import InputError
+from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.robust import as_liars, bind_liars
-from fedconformal.validation import ALPHA_UNIT, Floats, Integers
+from fedconformal.validation import ALPHA_UNIT, Floats, Integers, shown
 
 PANELS = 512
-"""The coverage is integrated on so many pieces, with two points in each; on a quarter if there are many sizes."""
+"""The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""
 
 NEGLIGIBLE = 1e-18
 MARGIN = 1e-9
 """A share of the miss rate that is given away for the errors of floats."""
+
+Ranks = tuple[tuple[int, int], ...]
+"""For every size that an honest site may have, the rank of the score that it names, and the size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileOfQuantiles(Guarantee):
     """Cover a test row like those of the honest sites, which are alike; at most `liars` of the sites are not honest.
 
-    A site with more scores than the smallest one takes the rank with the same share of n_k + 1.
+    `least_scores` is how many scores a site ought to have at least. If there may be liars it has to be given, and fixed
+    before calibration: otherwise what liars claim would choose the ranks. A site with fewer scores counts as one whose
+    scores are all huge; one with more takes the rank with the same share of n_k + 1. Without liars it is by default the
+    size of the smallest site.
 
     >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
     (19, 5)
     >>> round(float(QuantileOfQuantiles(liars=0).promised(counts=[19] * 5 + [0] * 5, sizes=[20] * 10)), 5)
     0.90791
+    >>> QuantileOfQuantiles(liars=1, least_scores=20).withstands(Fraction(1, 10), sizes=[20] * 30)
+    10
+    >>> QuantileOfQuantiles(liars=1, least_scores=10).withstands(Fraction(1, 20), sizes=[10] * 30)
+    8
     """
 
     name = "quantile-of-quantiles"
     assumption = (
         "at most the stated number of sites lie; all calibration rows of the others and the test row are independent "
-        "draws of one law, so these sites are alike; the model was not fitted to the calibration rows"
+        "draws of one law, so these sites are alike; least_scores, where it is stated, was fixed beforehand; "
+        "the model was not fitted to the calibration rows"
     )
     caveat = (
         "If the honest sites are not alike, this promises nothing (the guarantee robust does not need it). "
-        "The smallest site sets how fine the ranks are; leaving out very small ones, by size alone, does no harm."
+        "The ranks are as fine as least_scores allows, or else the smallest site; a site with fewer scores counts as "
+        "one whose scores are all huge."
     )
 
     liars: int
+    least_scores: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the number of liars."""
+        """Check both numbers."""
         as_liars(self.liars)
+        as_number_of_scores(self.least_scores, "least_scores")
+        if self.least_scores is not None and self.least_scores > MOST_SCORES:
+            raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that somebody is left to be honest."""
+        """Check that somebody is left to be honest, and that liars do not choose the ranks."""
+        self._least(sizes)
         return bind_liars(self, self.liars, len(sizes))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
@@ -70,10 +95,12 @@ class QuantileOfQuantiles(Guarantee):
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Find the pair that every column reaches."""
-        least, middle = min(sizes), self._middle(len(sizes))
-        claimed = np.array(sizes, dtype=object)[:, None] + 1
-        # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site.
-        levels = np.sort((counts.astype(object) * (least + 1) // claimed).astype(np.int64), axis=0)
+        least, middle = self._least(sizes), self._middle(len(sizes))
+        kind = whole_type(max(sizes) * (least + 1))
+        # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site; none where n_k is below n.
+        levels = counts.astype(kind) * (least + 1) // (np.array(sizes, dtype=kind)[:, None] + 1)
+        levels[[k for k, n in enumerate(sizes) if n < least]] = 0
+        levels = np.sort(levels, axis=0)
         reached = levels[len(sizes) - middle - self.liars].tolist()
         full = np.count_nonzero(levels == least, axis=0).tolist()
         return [
@@ -83,7 +110,7 @@ class QuantileOfQuantiles(Guarantee):
 
     def pair(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
         """Return the first pair (l, k) of the chain that promises 1 - alpha; None if there is none."""
-        least, middle, honest = min(sizes), self._middle(len(sizes)), len(sizes) - self.liars
+        least, middle, honest = self._least(sizes), self._middle(len(sizes)), len(sizes) - self.liars
         chain = range(1, least + honest - middle + 1)
 
         def at(step: int) -> tuple[int, int]:
@@ -95,14 +122,46 @@ class QuantileOfQuantiles(Guarantee):
             low, high = (low, step) if self._worth(*at(step), sizes) >= 1 - alpha else (step, high)
         return at(high) if high in chain else None
 
+    def withstands(self, alpha: Fraction, sizes: Counts) -> int:
+        """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite.
+
+        If f of K sites send huge scores, K - f have names; f of these may be made up, so the largest pair there is has
+        l = n and k = K - 2f, less the sites that are too small. It must be in the chain and cover enough.
+        """
+        least = self._least(sizes)
+        able, most = len(sizes) - self.too_small(sizes), 0
+        for liars in range(1, len(sizes)):
+            allowed = replace(self, liars=liars, least_scores=least)
+            among = able - 2 * liars
+            if among < allowed._middle(len(sizes)) or allowed._worth(least, among, sizes) < 1 - alpha:
+                break
+            most = liars
+        return most
+
+    def too_small(self, sizes: Counts) -> int:
+        """Return how many sites have fewer scores than they ought to."""
+        return sum(n < self._least(sizes) for n in sizes)
+
+    def _least(self, sizes: Counts) -> int:
+        if self.least_scores is not None:
+            return self.least_scores
+        if self.liars:
+            raise InputError(
+                f"{self.name}: liars would choose the ranks by the sizes that they claim, which loses coverage; "
+                "give least_scores, how many scores a site ought to have at least, fixed before calibration"
+            )
+        return min(sizes)
+
     def _middle(self, sites: int) -> int:
         return (sites - self.liars + 1) // 2
 
     def _worth(self, level: int, among: int, sizes: Counts) -> Fraction:
-        if not level:
+        least = self._least(sizes)
+        ranks = tuple((-(-level * (n + 1) // (least + 1)), n) for n in sorted(set(sizes)) if n >= least)
+        if not level or not ranks:
             return Fraction(0)
         honest = len(sizes) - self.liars
-        return Fraction(_units(level, min(among, honest), honest, tuple(sorted(set(sizes)))), ALPHA_UNIT)
+        return Fraction(_units(ranks, min(among, honest), honest), ALPHA_UNIT)
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Nothing is promised from above: liars may raise the threshold."""
@@ -112,6 +171,31 @@ class QuantileOfQuantiles(Guarantee):
         """Return the largest share over the sites."""
         return EveryClient().slack(gaps, sizes)
 
+    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+        """Bring the sites with too few scores up to `least_scores`, if that is enough."""
+        if self.least_scores is None:
+            return super().missing(alpha, sizes)
+        least = self.least_scores
+        if self.feasible(alpha, sizes) or not self.feasible(alpha, [max(n, least) for n in sizes]):
+            return {}
+        return {k: least - n for k, n in enumerate(sizes) if n < least}
+
+    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+        """Say what is missing: scores, or a larger `least_scores`."""
+        if self.least_scores is None or self.missing(alpha, sizes):
+            return super().shortfall(alpha, sizes, sites)
+
+        def enough(least: int) -> bool:
+            return replace(self, least_scores=least).feasible(alpha, [max(n, least) for n in sizes])
+
+        low, high = self.least_scores, 2 * self.least_scores
+        while high < MOST_SCORES and not enough(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return f"least_scores is {self.least_scores}, needed: {high} or more, and as many scores at every site"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition and the liars."""
         return (
@@ -119,23 +203,24 @@ class QuantileOfQuantiles(Guarantee):
             f"most {self.liars} of the sites sent, on average over calibration draws"
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {key: value for key, value in super().to_dict().items() if value is not None}
+
 
 @lru_cache(maxsize=2**14)
-def _units(level: int, among: int, honest: int, sizes: tuple[int, ...]) -> int:
+def _units(ranks: Ranks, among: int, honest: int) -> int:
     """Return the mean coverage of a pair, rounded down, in units of 1e-15."""
-    return ALPHA_UNIT - min(ALPHA_UNIT, math.ceil(Fraction(mean_miss(level, among, honest, sizes)) * ALPHA_UNIT))
+    return ALPHA_UNIT - min(ALPHA_UNIT, math.ceil(Fraction(mean_miss(ranks, among, honest)) * ALPHA_UNIT))
 
 
-def mean_miss(level: int, among: int, honest: int, sizes: Sequence[int]) -> float:
-    """Bound from above the mean of 1 - B, whichever of these sizes the honest sites have.
+def mean_miss(ranks: Ranks, among: int, honest: int) -> float:
+    """Bound from above the mean of 1 - B, whichever of these ranks and sizes the honest sites have.
 
-    >>> round(1 - mean_miss(10, 3, 5, [10]), 5)
+    >>> round(1 - mean_miss(((10, 10),), 3, 5), 5)
     0.92563
     """
     from scipy.special import betainc, betaincinv
-
-    least = min(sizes)
-    ranks = [(-(-level * (n + 1) // (least + 1)), n) for n in sizes]
 
     def kept(s: Floats) -> Floats:
         # P(B > 1 - s): m - k + 1 names are above; every site's chance of that is replaced by the least there is.

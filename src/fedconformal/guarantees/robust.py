@@ -21,12 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.base import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.validation import Integers
-
-SAFE = 2**62
-"""Products below this fit in int64; larger ones are left to Python's whole numbers."""
+from fedconformal.validation import Integers, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +31,7 @@ class Robust(Guarantee):
     """Cover a test row from the mixture of the honest sites, if at most `liars` of all sites are not.
 
     A liar that claims 2^32 scores and sends huge ones outweighs everybody else and puts every label into every set.
-    `most_scores`, fixed beforehand, bounds that: a site that claims more weighs as one that has so many.
+    `most_scores`, fixed beforehand, bounds that: a site that claims more weighs as one that has this many.
 
     >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 11 of 17
     Fraction(11, 17)
@@ -59,8 +56,7 @@ class Robust(Guarantee):
     def __post_init__(self) -> None:
         """Check both numbers."""
         as_liars(self.liars)
-        if self.most_scores is not None and (not _whole(self.most_scores) or self.most_scores < 1):
-            raise InputError(f"most_scores is {self.most_scores!r:.40}, expected a whole number, at least 1")
+        as_number_of_scores(self.most_scores, "most_scores")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that somebody is left to be honest."""
@@ -96,13 +92,13 @@ class Robust(Guarantee):
 
     def _capped(self, counts: Integers, sizes: Counts) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return counts and n_k + 1, those of sites that claim too much scaled down, the counts rounded down."""
-        most = max(sizes) if self.most_scores is None else self.most_scores
-        total = sum(min(n, most) + 1 for n in sizes)
-        dtype: Any = np.int64 if total * (max(sizes) + 1) * (1 + (self.most_scores or 0)) < SAFE else object
-        claimed = np.array(sizes, dtype=dtype) + 1
-        weights = np.minimum(claimed, most + 1)
-        held = counts.astype(dtype)
-        return (held if self.most_scores is None else held * weights[:, None] // claimed[:, None]), weights
+        weights = [min(n, self.most_scores or n) + 1 for n in sizes]
+        # A count times its weight, and the shares of two sets compared crosswise.
+        kind = whole_type(max(max(sizes) * max(weights), sum(weights) ** 2))
+        held, weighing = counts.astype(kind), np.array(weights, dtype=kind)
+        if self.most_scores is not None:
+            held = held * weighing[:, None] // (np.array(sizes, dtype=kind)[:, None] + 1)
+        return held, weighing
 
     def withstands(self, alpha: Fraction, sizes: Counts) -> int:
         """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite."""
@@ -137,7 +133,7 @@ class Robust(Guarantee):
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the liars."""
-        weights = "n_k + 1" if self.most_scores is None else f"n_k + 1 (n_k counted up to {self.most_scores})"
+        weights = capped_words(self.most_scores)
         return (
             f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "
             f"whatever at most {self.liars} of the sites sent, on average over calibration draws"
@@ -146,8 +142,8 @@ class Robust(Guarantee):
 
 def as_liars(liars: Any) -> None:
     """Check a number of liars."""
-    if not _whole(liars) or liars < 0:
-        raise InputError(f"liars is {liars!r:.40}, expected a whole number of sites, 0 or more")
+    if not is_whole(liars) or liars < 0:
+        raise InputError(f"liars is {shown(liars)}, expected a whole number of sites, 0 or more")
 
 
 def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
@@ -155,7 +151,3 @@ def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
     if liars >= sites:
         raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")
     return guarantee
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,192 @@
+"""Quantiles of quantiles: pairs, names and means against their definitions, and what liars can do by claiming sizes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+import fedconformal as fc
+from fedconformal.guarantees.quantile_of_quantiles import Ranks, mean_miss
+from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
+
+TENTH = Fraction(1, 10)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "pair", "coverage"), [(5, 10, (10, 3), 0.92563), (10, 10, (10, 5), 0.91949), (10, 20, (19, 5), 0.90791)]
+)
+def test_known_pairs(m: int, n: int, pair: tuple[int, int], coverage: float) -> None:
+    level, among = pair
+    assert fc.QuantileOfQuantiles(liars=0).pair(TENTH, [n] * m) == pair
+    assert 1 - mean_miss(((level, n),), among, m) == pytest.approx(coverage, abs=6e-6)
+    # With f liars the pair is that of the honest sites, and f more names must be below.
+    assert fc.QuantileOfQuantiles(liars=3, least_scores=n).pair(TENTH, [n] * (m + 3)) == pair
+    assert fc.QuantileOfQuantiles(liars=3, least_scores=n).pair(Fraction(1, 10**6), [n] * (m + 3)) is None
+
+
+@pytest.mark.parametrize("alpha", ["0.1", "0.04", "0.03"])
+def test_the_threshold_is_the_named_one(alpha: str) -> None:
+    """The first pair of the chain that is enough, k above the median as well; f more names have to be below it."""
+    scores = np.random.default_rng(0).random((13, 20))
+    chain = [*((level, 5) for level in range(1, 21)), *((20, k) for k in range(6, 11))]
+    pair = next(pair for pair in chain if mean_miss(((pair[0], 20),), pair[1], 10) <= float(alpha))
+    guarantee = fc.QuantileOfQuantiles(liars=3, least_scores=20)
+    assert guarantee.pair(Fraction(alpha), [20] * 13) == pair
+    assert (pair[1] > 5) == (alpha != "0.1")
+    result = fc.calibrate([fc.summarize(part, "exact") for part in scores], alpha=alpha, guarantee=guarantee)
+    named = np.sort(np.sort(scores, axis=1)[:, pair[0] - 1])
+    assert result.threshold == named[pair[1] + 3 - 1]
+
+
+def test_larger_sites_take_the_rank_with_the_same_share() -> None:
+    rng = np.random.default_rng(1)
+    sizes = [20, 20, 41, 62, 83, 100, 5]
+    scores = [np.sort(rng.random(n)) for n in sizes]
+    guarantee = fc.QuantileOfQuantiles(liars=1, least_scores=20)
+    result = fc.calibrate([fc.summarize(part, "exact") for part in scores], alpha="0.1", guarantee=guarantee)
+    pair = guarantee.pair(TENTH, sizes)
+    assert pair is not None
+    named = [part[-(-pair[0] * (n + 1) // 21) - 1] for part, n in zip(scores, sizes, strict=True) if n >= 20]
+    assert result.threshold == sorted([*named, np.inf])[pair[1] + 1 - 1]
+
+
+MIXED: Ranks = ((10, 12), (17, 20), (27, 33), (37, 47), (47, 60))
+
+
+@pytest.mark.parametrize(
+    "ranks", [((10, 20),), MIXED, ((19, 20), (3_885_920_397, 2**32))], ids=["one", "mixed", "huge"]
+)
+@pytest.mark.parametrize(("among", "honest"), [(3, 6), (10, 20), (6, 6)])
+def test_the_mean_is_bounded_from_above_and_closely(ranks: Ranks, among: int, honest: int) -> None:
+    """1 - B exceeds s ever more rarely as s rises, so sums over many pieces bound the mean from both sides."""
+    s = np.linspace(0, 1, 200_001)
+    above = np.min([special.betainc(n - rank + 1, rank, s) for rank, n in ranks], axis=0)
+    missed = 1 - special.betainc(honest - among + 1, among, above)
+    least, most = missed[1:].mean(), missed[:-1].mean()
+    found = mean_miss(ranks, among, honest)
+    assert found >= least
+    assert found <= most + (1e-6 if len(ranks) == 1 else 0.015)  # two of 128 pieces
+
+
+@pytest.mark.parametrize("ranks", [((10, 20),) * 6, (*MIXED, (47, 60))])
+def test_the_mean_coverage_is_that_of_simulated_sites(ranks: Ranks) -> None:
+    rng = np.random.default_rng(1)
+    names = np.stack([stats.beta(r, n + 1 - r).ppf(rng.random(20_000)) for r, n in ranks])
+    coverage = np.sort(names, axis=0)[2]
+    promised = 1 - mean_miss(tuple(sorted(set(ranks))), 3, 6)
+    error = 4 * coverage.std() / len(coverage) ** 0.5
+    assert promised <= coverage.mean() + error
+    assert len(set(ranks)) > 1 or promised >= coverage.mean() - error
+
+
+@given(st.data(), st.integers(2, 8), st.integers(1, 30), st.integers(0, 3))
+@checks(150)
+def test_liars_can_only_raise_the_threshold(data: st.DataObject, sites: int, n: int, tiny: int) -> None:
+    """Whatever they claim and send, and with honest sites that are too small: the honest ones alone promise as much."""
+    liars = data.draw(st.integers(1, 4))
+    counts = [data.draw(st.integers(0, n)) for _ in range(sites)]
+    claims = data.draw(st.lists(st.one_of(st.integers(1, 40), st.integers(1, 2**32)), min_size=liars, max_size=liars))
+    sent = [data.draw(st.sampled_from([0, claim // 2, claim])) for claim in claims]
+    with_liars = fc.QuantileOfQuantiles(liars=liars, least_scores=n)
+    alone = fc.QuantileOfQuantiles(liars=0, least_scores=n)
+    small = [n - 1] * tiny if n > 1 else []
+    promised = with_liars.promised([*counts, *small, *sent], [n] * sites + [*small, *claims])
+    assert promised <= alone.promised([*counts, *small], [n] * sites + small)
+
+
+def test_one_tiny_site_does_no_harm() -> None:
+    rng = np.random.default_rng(2)
+    sites = [fc.summarize(rng.random(50), "exact") for _ in range(12)]
+    guarantee = fc.QuantileOfQuantiles(liars=2, least_scores=50)
+    all_large = fc.calibrate(sites, guarantee=guarantee).threshold
+    for tiny in (1, 5, 49):
+        found = fc.calibrate([*sites[:11], fc.summarize(np.zeros(tiny), "exact")], guarantee=guarantee).threshold
+        assert all_large <= found < 1
+
+
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=7), st.integers(1, 20), alphas)
+@checks(150)
+def test_it_withstands_what_it_says(sizes: list[int], least: int, alpha: Fraction) -> None:
+    """No choice of liars that send huge scores makes the threshold infinite, up to that number; some choice above."""
+    most = fc.QuantileOfQuantiles(liars=1, least_scores=least).withstands(alpha, sizes)
+    for liars in range(1, len(sizes)):
+        guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=least)
+        worst = min(
+            guarantee.promised([0 if k in who else n for k, n in enumerate(sizes)], sizes)
+            for who in combinations(range(len(sizes)), liars)
+        )
+        assert (worst >= 1 - alpha) == (liars <= most)
+
+
+@pytest.mark.parametrize("sites", [9, 12, 30, 100])
+@pytest.mark.parametrize("alpha", ["0.2", "0.1", "0.05", "0.01"])
+def test_a_third_is_withstood_from_one_over_alpha_scores_on(sites: int, alpha: str) -> None:
+    n = int(1 / Fraction(alpha))
+    assert fc.QuantileOfQuantiles(liars=1, least_scores=n).withstands(Fraction(alpha), [n] * sites) == sites // 3
+
+
+def test_a_third_is_not_withstood_with_few_scores() -> None:
+    """Nine liars of thirty sites that have ten scores each, at alpha = 0.05."""
+    honest = [fc.summarize(row, "exact") for row in np.random.default_rng(3).random((22, 10))]
+    huge = [fc.summarize(np.full(10, 1e300), "exact") for _ in range(9)]
+    guarantee = fc.QuantileOfQuantiles(liars=9, least_scores=10)
+    assert guarantee.withstands(Fraction(1, 20), [10] * 30) == 8
+    with maybe_infeasible():
+        assert fc.calibrate(honest[:21] + huge, alpha=0.05, guarantee=guarantee).threshold == 1e300
+    guarantee = fc.QuantileOfQuantiles(liars=8, least_scores=10)
+    assert float(fc.calibrate(honest + huge[:8], alpha=0.05, guarantee=guarantee).threshold) <= 1
+
+
+def test_liars_do_not_choose_the_ranks() -> None:
+    sites = [fc.summarize(np.arange(20), "exact") for _ in range(9)]
+    with refused("quantile-of-quantiles: liars would choose the ranks", "give least_scores", "before calibration"):
+        fc.calibrate(sites, guarantee=fc.QuantileOfQuantiles(liars=1))
+    with refused("give least_scores"):
+        fc.QuantileOfQuantiles(liars=1).promised([1, 1, 1], [2, 2, 2])
+
+
+@pytest.mark.parametrize("least", [0, -1, 1.0, True, "9"])
+def test_bad_least_scores_are_refused(least: object) -> None:
+    with refused("least_scores is", "whole number"):
+        fc.QuantileOfQuantiles(liars=1, least_scores=least)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("least", [2**60 + 1, 10**400])
+def test_a_least_that_no_site_can_have_is_refused(least: int) -> None:
+    with refused("least_scores is", "more scores than any site has"):
+        fc.QuantileOfQuantiles(liars=1, least_scores=least)
+
+
+def test_a_larger_least_is_asked_for() -> None:
+    """With three scores no share above three quarters has a rank, however many scores the sites have."""
+    words = fc.QuantileOfQuantiles(liars=1, least_scores=3).shortfall(TENTH, [1000] * 9, [])
+    assert words == "least_scores is 3, needed: 8 or more, and as many scores at every site"
+    assert not fc.QuantileOfQuantiles(liars=1, least_scores=7).feasible(TENTH, [1000] * 9)
+    assert fc.QuantileOfQuantiles(liars=1, least_scores=8).feasible(TENTH, [1000] * 9)
+    assert "7 more at site number 1" in fc.QuantileOfQuantiles(liars=1, least_scores=20).shortfall(TENTH, [13] * 9, [])
+
+
+@pytest.mark.parametrize("liars", [0, 2])
+def test_certificates_from_before_least_scores(liars: int) -> None:
+    """They can be read. Without liars the rule is the same; with liars it was unsound, and nothing is confirmed."""
+    rng = np.random.default_rng(4)
+    sites = [fc.summarize(rng.random(20), "exact", site=f"s{k}", score=fc.LAC()) for k in range(9)]
+    guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=20 if liars else None)
+    predictor = fc.Predictor.of(fc.calibrate(sites, guarantee=guarantee))
+    old = msgspec.structs.replace(predictor.certificate, guarantee={"name": guarantee.name, "liars": liars})
+    found = fc.Predictor.from_bytes(
+        fc.Predictor(score=predictor.score, certificate=old, curve=predictor.curve).to_bytes()
+    )
+    problems = fc.verify(found, sites)
+    if not liars:
+        assert problems == []
+        return
+    (problem,) = problems
+    assert problem.startswith("the certificate cannot be recomputed: quantile-of-quantiles: liars would choose")
