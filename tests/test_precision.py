@@ -37,6 +37,7 @@ def test_recorded_precision_gives_the_same_sets(
     site = summarize_rows(PROBS.astype(calibrated), LABELS, "exact", score=score, site="a")
     predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
     assert predictor.certificate.precision == "float32"
+    assert np.array_equal(site.points, np.sort(score.evaluate(PROBS.astype(np.float32), LABELS)))
     expected = score.predict_set(TEST.astype(np.float32), predictor.threshold(), allow_empty=True)
     sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
     assert np.array_equal(sets, expected)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.summaries import Origin
+from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.wire import MAX_CLASSES
 from tests.contracts.tools import KINDS, refusal, refused
 
@@ -159,6 +161,7 @@ def test_expired_summaries_are_refused_and_still_verified(monkeypatch: pytest.Mo
 
 
 def test_an_estimate_promises_nothing() -> None:
+    assert all_joined([Origin(estimated=True), Origin()]).estimated
     found = fc.calibrate([site("a", estimated=True, classes=2), site("b", classes=2)]).certificate
     assert found.status == "estimated"
     assert (found.coverage_at_least, found.coverage_at_most) == (0.0, 1.0)
