@@ -136,9 +136,9 @@ def test_a_capped_mixture_is_a_weighted_sum(sizes: list[int], cap: int, alpha: F
 
 
 @pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
-def test_bad_caps_are_refused(cap: object) -> None:
+def test_bad_caps_are_refused(cap: Any) -> None:
     with refused("most_scores is", "whole number"):
-        fc.Mixture(most_scores=cap)  # type: ignore[arg-type]
+        fc.Mixture(most_scores=cap)
 
 
 @pytest.mark.parametrize("weights", ["uniform", (0.5, 0.5), np.array([0.5, 0.5])], ids=repr)
