@@ -57,6 +57,17 @@ def test_the_margins_allow_for_the_noise_of_every_site() -> None:
     assert one < three == privacy["margin"]
 
 
+def test_each_candidate_is_wrong_no_more_often_than_its_share() -> None:
+    """Any of 255 candidates may be the first to be taken, so each has a 255th of the failure rate."""
+    cells, draws, failure = 256, 100_000, Fraction(1, 4)
+    asked = margins(Fraction(1), cells, Fraction(1), failure, at=cells // 2)[0]
+    # The noise of half of the cells is the difference of two negative binomial draws.
+    noise = np.random.default_rng(3).negative_binomial(cells // 2, 1 - math.exp(-1 / MOVED), size=(4, draws))
+    errors = (noise[0] - noise[1] - noise[2] + noise[3]) / 2
+    assert (errors > asked).mean() <= failure / (cells - 1)
+    assert (errors > asked / 2).mean() > failure / (cells - 1)
+
+
 def test_what_the_counts_add_up_to_beyond_the_scores_is_taken_off() -> None:
     """Of 130 counts for 100 scores, 30 are noise: a third of it is taken off the first of three candidates."""
     plan = NoisyPlan(
