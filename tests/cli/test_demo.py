@@ -15,7 +15,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
     monkeypatch.chdir(tmp_path)
     done = command.ok("demo")
-    assert "The report lies in fedconformal-demo/report.html" in done.out
+    assert "The report is fedconformal-demo/report.html" in done.out
     page = Path("fedconformal-demo/report.html").read_text()
     predictor = fc.load("fedconformal-demo/predictor.json")
     assert predictor.certificate.clients == 10

@@ -54,7 +54,7 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    say("", f"The report lies in {report}")
+    say("", f"The report is {report}")
 
 
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:
