@@ -76,6 +76,19 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
     assert predictor.certificate.precision is None
 
 
+def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
+    rows = np.array([[0.2, 0.7, 0.1]] * 20)
+    site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
+    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2))
+    assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
+    assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
+    scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
+    stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
+    for dtype in DTYPES:
+        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2))
+        assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
+
+
 def test_the_loss_that_this_is_about() -> None:
     """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
     scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
