@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,34 @@ def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: t
     assert (sets >= same).all()
     assert np.array_equal(predictor.predict_p(TEST) > alpha, sets)
     assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
+
+
+@pytest.mark.parametrize("classes", [None, 3], ids=["version 1", "version 2"])
+def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes: int | None) -> None:
+    """0.7 is less in float32, so its score there is above the threshold that float64 gives."""
+    easy, hard = [[0.9, 0.05, 0.05]] * 20, [[0.2, 0.7, 0.1]] * 20
+    rounded = summarize_rows(easy, [0] * 20, "exact", score=fc.LAC(), site="a")
+    by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.VersionWarning)
+        predictor = fc.Predictor.of(fc.calibrate([rounded, by_hand], alpha=0.2))
+    assert predictor.threshold() == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
+    assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
+    assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()
+    assert predictor.certificate.precision is None
+
+
+def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
+    rows = np.array([[0.2, 0.7, 0.1]] * 20)
+    site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
+    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2))
+    assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
+    assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
+    scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
+    stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
+    for dtype in DTYPES:
+        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2))
+        assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
 
 
 def test_the_loss_that_this_is_about() -> None:

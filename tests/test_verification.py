@@ -155,8 +155,22 @@ def test_a_changed_certificate_is_noticed(field: str) -> None:
 
 def test_another_version_is_no_problem() -> None:
     sites = summaries()
-    elsewhere = altered(predictor_of(sites), versions={"fedconformal": "9.9", "numpy": "9", "python": "4"})
+    elsewhere = altered(predictor_of(sites), versions={"fedconformal": "9.9", "numpy": "9", "python": "4.0.0rc1+"})
     assert fc.verify(elsewhere, sites) == []
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {},
+        {"fedconformal": "9.9", "numpy": "9", "python": "4", "note": "1"},
+        {"fedconformal": "9.9", "numpy": "9", "python": "4, and it holds for every patient"},
+    ],
+)
+def test_versions_hold_nothing_but_versions(versions: dict[str, str]) -> None:
+    sites = summaries()
+    (problem,) = fc.verify(altered(predictor_of(sites), versions=versions), sites)
+    assert problem.startswith("versions: ")
 
 
 def test_a_changed_record_of_a_summary_is_noticed() -> None:
@@ -200,5 +214,9 @@ def test_a_lower_threshold_is_noticed() -> None:
 
 def test_summaries_that_do_not_say_their_score() -> None:
     sites = [fc.summarize([0.1, 0.2, 0.3], site=site) for site in SITES]
-    predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.5), score=fc.APS())
-    assert fc.verify(predictor, sites) == []
+    calibration = fc.calibrate(sites, alpha=0.5)
+    for score in (fc.APS(), fc.LAC()):  # nothing tells which one is right
+        predictor = fc.Predictor.of(calibration, score=score)
+        (problem,) = fc.verify(predictor, sites)
+        assert problem.startswith("score: not confirmed, as the summaries do not say")
+        assert fc.verify(predictor, sites, sealed=True) == []

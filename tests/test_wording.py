@@ -57,6 +57,24 @@ def test_certificates_of_both_editions_are_confirmed_in_their_own_words_only(gua
         assert fc.verify(with_certificate(predictor, edition=None, format=1), SITES)
 
 
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(), fc.NewClient()], ids=repr)
+def test_an_edition_is_named_only_as_a_release_names_it(guarantee: fc.Guarantee) -> None:
+    """The first edition is never named, a later one only for other words, and format 2 began with the second."""
+    predictor = predictor_of(guarantee)
+    for edition in range(wording.EDITION + 1):
+        words = wording.reworded(predictor.certificate.to_dict(), guarantee, list("abc"), edition)
+        forged = with_certificate(predictor, **words, edition=edition, format=2)
+        assert (fc.verify(forged, SITES) == []) == (edition == predictor.certificate.edition)
+    sites = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC(), classes=3) for name in "abc"]
+    with maybe_infeasible():
+        newer = fc.Predictor.of(fc.calibrate(sites, alpha=0.2, guarantee=guarantee))
+    assert fc.verify(newer, sites) == []
+    for edition in wording.UNNAMED:
+        words = wording.reworded(newer.certificate.to_dict(), guarantee, list("abc"), edition)
+        older = with_certificate(newer, **words, edition=None)
+        assert (fc.verify(older, sites) == []) == (older.certificate == newer.certificate)
+
+
 def test_an_edition_that_is_not_known_is_not_confirmed() -> None:
     strange = with_certificate(predictor_of(fc.Mixture()), edition=99, format=2)
     assert fc.verify(strange, SITES) == [

@@ -148,13 +148,7 @@ def warn_of_sites(certificate: Certificate) -> None:
 
 def remarks(certificate: Certificate) -> list[UserWarning]:
     """Say what is to be known of the sites in a certificate."""
-    found: list[UserWarning] = [
-        HeavySiteWarning(
-            f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
-            "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
-        )
-        for heavy in certificate.heavy_sites or []
-    ]
+    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
     if quiet := certificate.version_1_sites:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
         found.append(
@@ -167,7 +161,15 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
     return found
 
 
-def site_names(summaries: Sequence[Summary]) -> list[str]:
+def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
+    """Say what it means that a site outweighs the others."""
+    return HeavySiteWarning(
+        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )
+
+
+def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
     """Name every site; those without a name are numbered."""
     names: list[str] = []
     for summary in summaries:

@@ -291,7 +291,9 @@ def check_name(text: Any, what: str) -> str:
 
 
 def name_key(name: str) -> str:
-    r"""Return a name as it is compared: stripped, in Unicode's form NFKC, so that what looks alike is alike.
+    r"""Return a name as it is compared: stripped, in Unicode's form NFKC, so that two spellings of a letter are one.
+
+    Different letters that look alike, such as a Latin and a Cyrillic a, stay different.
 
     >>> name_key("Ko\u0308ln ") == name_key("K\u00f6ln")
     True

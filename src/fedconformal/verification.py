@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fedconformal.calibration import Calibration, calibrate_again
-from fedconformal.certificate import FORMAT_2, Certificate, SummaryRecord
+from fedconformal.certificate import FORMAT_2, Certificate, SummaryRecord, versions
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import described
 from fedconformal.predictor import Predictor
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.base import Summary
-from fedconformal.wording import UNNAMED, WORDING, reworded
+from fedconformal.wording import EDITION, UNNAMED, WORDING, reworded
 
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
+
+VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 
 def verify(
@@ -31,9 +35,9 @@ def verify(
     """Return what does not match or cannot be confirmed, in words; an empty list means that all of it is confirmed.
 
     Everything in the certificate is recomputed, its sentences too, but for three things. Signatures are checked with
-    the sites' public keys, `trusted`. The sites that were left out follow from nothing that is given: they are
-    confirmed only if the coordinator signed the predictor and that was checked, `sealed`. The versions of the software
-    are what the file says.
+    the sites' public keys, `trusted`. The sites that were left out follow from nothing that is given, nor does the
+    score if no summary says which one it holds: they are confirmed only if the coordinator signed the predictor and
+    that was checked, `sealed`. The versions of the software are what the file says, in the form of versions.
 
     A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
@@ -83,6 +87,8 @@ def verify(
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:
     """Name what the summaries cannot confirm and nothing else does."""
     problems = []
+    if certificate.score is None and not sealed:
+        problems.append("score: not confirmed, as the summaries do not say which score they hold")
     if trusted is not None:
         problems += check_signatures(certificate, trusted)
     elif certificate.signatures is not None and not sealed:
@@ -118,6 +124,9 @@ def _differences(found: Predictor, expected: Predictor) -> list[str]:
         for field in {**stated, **right}
         if field not in OF_THE_FILE and stated.get(field) != right.get(field)
     ]
+    software = found.certificate.versions
+    if software.keys() != versions().keys() or not all(map(VERSION.fullmatch, software.values())):
+        problems.append(f"versions: the certificate says {software!r:.200}, which are not the versions of software")
     if found.curve.to_dict() != expected.curve.to_dict():
         problems.append("the promise curve is not the one that the summaries give")
     return problems
@@ -126,11 +135,20 @@ def _differences(found: Predictor, expected: Predictor) -> list[str]:
 def _as_worded_then(again: Certificate, stated: Certificate) -> dict[str, Any]:
     """Return what the certificate says in the edition that the stated one names."""
     sites = [site for record in again.summaries for site in record.sites]
-    editions = UNNAMED if stated.edition is None else (stated.edition,)
-    possible = [reworded(again.to_dict(), described(again.guarantee), sites, edition) for edition in editions]
+    words_of = partial(reworded, again.to_dict(), described(again.guarantee), sites)
+    unnamed = UNNAMED if stated.format == 1 else UNNAMED[:1]
+    possible = [words_of(edition) for edition in (unnamed if stated.edition is None else (stated.edition,))]
     said = {name: getattr(stated, name) for name in WORDING}
-    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": stated.edition}
+    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": _named(stated, words_of)}
     if stated.format == 1:  # which did not know of heavy sites
         words["heavy_sites"] = None
     words["format"] = 1 if all(words.get(name, getattr(again, name)) is None for name in FORMAT_2) else 2
     return words
+
+
+def _named(stated: Certificate, words_of: Callable[[int], dict[str, str]]) -> int | None:
+    """Return the edition as a release names it: if its words are not the first ones. Format 2 began with the second."""
+    later = [edition for edition in range(UNNAMED[0] + 1, EDITION + 1) if words_of(edition) != words_of(UNNAMED[0])]
+    if stated.edition is not None:
+        return stated.edition if stated.edition in later else None
+    return None if stated.format == 1 or len(later) < EDITION - UNNAMED[0] else EDITION

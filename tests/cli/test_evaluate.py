@@ -59,6 +59,9 @@ def test_files_and_columns(tmp_path: Path) -> None:
     table = [f'"{row}, a",{one}\n' for row, one in enumerate(ids)]
     (tmp_path / "patients.csv").write_text("\ufeffrow, patient id\n" + "".join(table), "utf-8")
     assert read_clusters(f"{tmp_path / 'patients.csv'}:patient id", 3).tolist() == ids
+    with (tmp_path / "patients.csv").open("a") as file:
+        file.write("\n,\n")  # blank lines at the very end
+    assert read_clusters(f"{tmp_path / 'patients.csv'}:patient id", 3).tolist() == ids
 
 
 def test_one_cluster_has_no_interval(calibrated: Path, command: Command) -> None:
@@ -77,7 +80,7 @@ def test_one_cluster_has_no_interval(calibrated: Path, command: Command) -> None
         ("bad.csv", "a,b\n" * 3, ["bad.csv: has 2 columns", "bad.csv:COLUMN"]),
         ("bad.csv:patient", "a\n" * 3, ["has the columns a, not one called patient"]),
         ("bad.csv:a", "a,a\n" + "1,2\n" * 3, ["not one called a"]),
-        ("bad.csv:a", "a,b\n1,2\n\n1,2\n1,2\n", ["bad.csv: line 3 has 0 cells, the header 2"]),
+        ("bad.csv:a", "a,b\n1,2\n\n1,2\n1,2\n", ["bad.csv: line 3 is blank; delete it"]),
         ("bad.csv:a", "a,b\n1,2\n3\n1,2\n", ["bad.csv: line 3 has 1 cells, the header 2"]),
         ("bad.csv:a", "a,b\n1,2\n1,2\n", ["bad.csv, column a", "expected 3 ids"]),
         ("bad.csv:a", "a,b\n ,2\n1,2\n1,2\n", ["bad.csv, column a: row 0 has no id"]),

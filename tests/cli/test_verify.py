@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 import fedconformal as fc
+from fedconformal.calibration import calibrate_again
 from fedconformal.certificate import LeftOut
 from tests.cli.command import Command
 
@@ -85,3 +87,23 @@ def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Pat
     assert command("verify", "left.json", *SUMMARIES, "--coordinator", key).code == 1
     Path("left.json.sig").unlink()
     assert command("verify", "left.json", *SUMMARIES, "--coordinator", key).code == 2
+
+
+def test_what_a_certificate_of_the_first_format_leaves_out_is_said(folder: Path, command: Command) -> None:
+    """The first release did not look at shares, so such a certificate is confirmed; the warning is still given."""
+    sites = [fc.summarize(np.zeros(n), site=site, score=fc.LAC()) for site, n in (("a", 30), ("b", 20), ("c", 900))]
+    for k, site in enumerate(sites):
+        Path(f"{k}.fcs").write_bytes(site.to_bytes())
+    result = calibrate_again(sites)
+    old = msgspec.structs.replace(result.certificate, heavy_sites=None, format=1)
+    for certificate in (result.certificate, old):
+        fc.Predictor.of(replace(result, certificate=certificate)).save("heavy.json")
+        done = command.ok("verify", "heavy.json", "0.fcs", "1.fcs", "2.fcs")
+        assert "site 'c' has 95% of all scores" in done.err
+
+
+def test_an_expired_certificate_is_confirmed_and_said(folder: Path, command: Command) -> None:
+    site = fc.summarize(np.zeros(30), site="a", score=fc.LAC(), expires="2020-01-01")
+    Path("a.fcs").write_bytes(site.to_bytes())
+    fc.Predictor.of(calibrate_again([site])).save("old.json")
+    assert "expired on 2020-01-01" in command.ok("verify", "old.json", "a.fcs").err

@@ -115,6 +115,7 @@ def site(name: str, **about: Any) -> fc.Summary:
         ({"calibration": "june"}, {"calibration": "july"}, "calibration june against july"),
         ({"calibration": "j", "alpha": 0.1}, {"calibration": "j", "alpha": 0.2}, "alpha 0.1 against 0.2"),
         ({"calibration": "j", "expires": "2999-01-01"}, {"calibration": "j"}, "expires 2999-01-01 against None"),
+        ({"calibration": "june"}, {"classes": 2}, "calibration june against None"),
     ],
 )
 def test_summaries_that_differ_are_refused(mine: dict[str, Any], theirs: dict[str, Any], message: str) -> None:
@@ -136,8 +137,17 @@ def test_version_1_beside_version_2_is_accepted_with_one_warning_and_listed() ->
         result = fc.calibrate(mixed)
     assert len(caught) == 1
     assert result.certificate.version_1_sites == ["b", "d"]
-    assert (result.certificate.labels, result.certificate.precision, result.certificate.format) == (2, "float32", 2)
+    assert (result.certificate.labels, result.certificate.format) == (2, 2)
     assert fc.verify(fc.Predictor.of(result), mixed) == []
+
+
+def test_what_differs_only_from_several_together_is_no_difference() -> None:
+    """Days of expiry are compared within one calibration only; a silent site, or one without an id, changes nothing."""
+    days = [site("a", classes=2, expires="2998-01-01"), site("b", expires="2999-01-01"), site("c", classes=2)]
+    assert fc.calibrate(days).certificate.expires == "2998-01-01"
+    june = {"calibration": "june", "alpha": 0.1}
+    with refused("site 'a' and site 'b' do not go together: calibration june against None"):
+        fc.calibrate([site("a", **june), site("b", expires="2999-01-01"), site("c", **june)])
 
 
 def test_all_of_version_1_is_no_reason_to_warn() -> None:

@@ -84,11 +84,16 @@ def _column(path: Path, name: str) -> list[str]:
             header = [cell.strip() for cell in next(lines, [])]
             if header.count(name) != 1:
                 raise InputError(f"{path}: has the columns {shown(', '.join(header))}, not one called {shown(name)}")
-            found = []
+            found, blank = [], 0
             for cells in lines:
-                if len(cells) != len(header):
+                if not any(cell.strip() for cell in cells):
+                    blank = blank or lines.line_num  # at the very end, as in any other table, it does no harm
+                elif blank:
+                    raise InputError(f"{path}: line {blank} is blank; delete it, so that every row keeps its place")
+                elif len(cells) != len(header):
                     raise InputError(f"{path}: line {lines.line_num} has {len(cells)} cells, the header {len(header)}")
-                found.append(cells[header.index(name)])
+                else:
+                    found.append(cells[header.index(name)])
     except (*UNREADABLE, csv.Error) as error:
         raise unreadable(path, error) from None
     return found

@@ -7,13 +7,17 @@ from typing import Annotated
 
 import typer
 
-from fedconformal.cli.console import print_json, say
+from fedconformal.calibration import heavy_sites, heavy_warning, site_names
+from fedconformal.certificate import Certificate
+from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
 from fedconformal.errors import AlteredError
 from fedconformal.files import naming, read_bytes
+from fedconformal.guarantees.by_class import described
 from fedconformal.predictor import Predictor
+from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
 
@@ -58,4 +62,15 @@ def _problems(
     problems = verify_predictor(found, given, trusted=trusted, sealed=sealed)
     if not problems and found.to_bytes() != data:
         problems.append("the file was reformatted: it says the same, but not in the same bytes")
+    if not problems:
+        _warn(found.certificate)
     return problems
+
+
+def _warn(certificate: Certificate) -> None:
+    """Say what is to be known of a certificate that is right, also where one of the first format does not say it."""
+    if has_expired(certificate.expires):
+        logger.warning("the certificate expired on %s; it is right, and no longer to be used", certificate.expires)
+    sizes = [n for record in certificate.summaries for n in record.sizes]
+    for heavy in heavy_sites(described(certificate.guarantee), site_names(certificate.summaries), sizes):
+        logger.warning("%s", heavy_warning(heavy))

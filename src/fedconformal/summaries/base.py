@@ -219,10 +219,10 @@ def _check_origins(summaries: Sequence[Summary], names: Sequence[str]) -> None:
     for i in sorted(first.values()):
         found = summaries[i].origin
         if difference := together.difference(found):
-            other = next(k for k in first.values() if (difference := summaries[k].origin.difference(found)))
+            other = next(k for k in sorted(first.values()) if (difference := summaries[k].origin.difference(found)))
             raise InputError(
                 f"{names[other]} and {names[i]} do not go together: {difference}; "
-                "summarise all sites with the same score, model, temperature and classes"
+                "summarise all sites with the same score, model, temperature, classes and calibration"
             )
         together = together.joined(found)
 

@@ -1,7 +1,8 @@
 """What scores were made from, and what for: summaries go together only where this agrees.
 
 Score, model and temperature are in every summary. The rest is what version 2 of the format adds; a summary that says
-nothing of it is written as version 1. Where one summary says something and another says nothing, they go together.
+nothing of it is written as version 1. Where one summary says something and another says nothing, they go together; but
+an id of the calibration that only some give is accepted beside version 1 alone, which cannot give one.
 """
 
 from __future__ import annotations
@@ -18,9 +19,6 @@ from fedconformal.validation import as_alpha, as_name, as_temperature, check_nam
 
 SAME = ("score", "model", "temperature")
 """Summaries differ in these also if one of them says nothing."""
-
-IF_STATED = ("classes", "precision", "calibration")
-"""Summaries differ in these only if both of them say something."""
 
 OF_CALIBRATION = ("alpha", "expires")
 """Summaries that are for one calibration differ in these also if one of them says nothing."""
@@ -73,17 +71,22 @@ class Origin:
 
     def difference(self, other: Origin) -> str | None:
         """Name the first thing that differs, or None."""
-        apart = self.calibration is None or other.calibration is None
-        for name in (*SAME, *IF_STATED, *(() if apart else OF_CALIBRATION)):
+        compared = [*SAME]
+        if self.classes is not None and other.classes is not None:
+            compared.append("classes")
+        if self.calibration != other.calibration and not (self.silent or other.silent):
+            compared.append("calibration")
+        if self.calibration is not None and other.calibration is not None:
+            compared += OF_CALIBRATION
+        for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
-            silent = name in IF_STATED and (mine is None or theirs is None)
-            if mine == theirs or silent or _same_name(mine, theirs) or _same_number(mine, theirs):
+            if mine == theirs or _same_name(mine, theirs) or _same_number(mine, theirs):
                 continue
             return f"{name} {_text(mine)} against {_text(theirs)}"
         return None
 
     def joined(self, other: Origin) -> Origin:
-        """Put together what two of them say that do not differ."""
+        """Put together what two of them say that do not differ; a precision only if both of them say it."""
         if other == self:
             return self
         named = [found.classes for found in (self, other) if isinstance(found.classes, tuple)]
@@ -91,7 +94,7 @@ class Origin:
         return replace(
             self,
             classes=named[0] if named else self.classes or other.classes,
-            precision=self.precision or other.precision,
+            precision=self.precision if self.precision == other.precision else None,
             estimated=self.estimated or other.estimated,
             calibration=self.calibration or other.calibration,
             alpha=self.alpha or other.alpha,
