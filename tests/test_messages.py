@@ -15,7 +15,9 @@ from fedconformal.cli.app import app
 from tests.cli.command import Command
 
 SOURCE = Path(__file__).parents[1] / "src" / "fedconformal"
-MODULES = [path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py")) if path.parent.name != "cli"]
+MODULES = [
+    path.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*.py")) if SOURCE / "cli" not in path.parents
+]
 CLI: Any = typer.main.get_command(app)
 
 # An option such as --from or -o, also one whose name is filled in; and a command such as `fedconformal show`.
