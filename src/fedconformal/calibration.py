@@ -190,7 +190,7 @@ def _by_class(
     sites: list[ClassSummary] = []
     for summary in summaries:
         if not isinstance(summary, ClassSummary):
-            raise InputError(f"{summary.label} was not summarised by class; use by_class=True, or --by-class")
+            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
         sites.append(summary)
     bound = bound.in_class(sizes)
     classes, sure = _number_of_classes(sites), _sure(sites)

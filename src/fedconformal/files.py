@@ -71,7 +71,7 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     try:
         path = path.resolve() if path.is_symlink() else path
         if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is a directory or a device, not a file; choose another place with -o")
+            raise InputError(f"{path}: is a directory or a device, not a file; choose another place")
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -87,7 +87,7 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
             Path(beside).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place with -o") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
 
 
 def wipe(path: Path) -> None:

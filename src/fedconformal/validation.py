@@ -66,7 +66,7 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
 
     >>> as_probabilities([[0.2, 0.8], [3.0, -1.0]], "p")
     Traceback (most recent call last):
-    fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, say --from logits
+    fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, take their softmax
     """
     array = as_matrix(values, name)
     for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
@@ -94,7 +94,7 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
         raise InputError(f"{name}: row {start + row} holds a value that is not finite (NaN or inf)")
     problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
     likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
-    advice = "if these are logits, say --from logits" if likely_logits else "give whole distributions, one a row"
+    advice = "if these are logits, take their softmax" if likely_logits else "give whole distributions, one a row"
     raise InputError(f"{name}: row {start + row} {problem}; {advice}")
 
 
@@ -121,7 +121,7 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
     if not finite.all():
         raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
     if len(array) and _are_distributions(array):
-        raise InputError(f"{name}: every row is a distribution already; leave out --from logits")
+        raise InputError(f"{name}: every row is a distribution already; leave out softmax, or pass logarithms")
     scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
     with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
         scaled -= scaled.max(axis=1, keepdims=True)

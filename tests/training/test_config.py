@@ -34,7 +34,7 @@ def test_a_file_has_the_fields_of_the_run_the_method_and_the_partition(tmp_path:
         ({"dataset": "digits", "augment": "mirror"}, "augment: invalid enum value 'mirror'"),
         ({"dataset": "digits", "method": "adam"}, "no trainer is called 'adam'; there are central, fedavg, fedprox"),
         ({"dataset": "digits", "partition": "zip"}, "no partition is called 'zip'"),
-        ({"dataset": "heart_disease", "partition": "column"}, "column is needed here; say --column"),
+        ({"dataset": "heart_disease", "partition": "column"}, "column is needed here; add it to the settings"),
         ({"rounds": 3}, "no dataset is named"),
     ],
 )

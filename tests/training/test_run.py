@@ -151,14 +151,14 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file/run: cannot be made \(Not a directory\); choose another place with -o"):
+    with pytest.raises(InputError, match=r"file/run: cannot be made \(Not a directory\); choose another place$"):
         train(config(), tmp_path / "file" / "run")
     run = tmp_path / "run"
     train(config(rounds=1), run)
-    with pytest.raises(InputError, match="run: holds a run already; go on with it with --resume"):
+    with pytest.raises(InputError, match="run: holds a run already; go on with it with resume=True, or choose"):
         train(config(rounds=1), run)
     with pytest.raises(
-        InputError, match="run: seed is 0 in the run and 1 now; --resume goes on with the same settings"
+        InputError, match="run: seed is 0 in the run and 1 now; resume=True goes on with the same settings"
     ):
         train(config(rounds=1, seed=1), run, resume=True)
     train(config(rounds=1, workers=None), run, resume=True)  # workers change nothing
@@ -175,7 +175,9 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 def test_tensorboard_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(InputError, match=r"--tensorboard needs TensorBoard: pip install 'fedconformal\[tensorboard\]'"):
+    with pytest.raises(
+        InputError, match=r"writing events needs TensorBoard: pip install 'fedconformal\[tensorboard\]'"
+    ):
         train(config(rounds=1), tmp_path, tensorboard=True)
 
 

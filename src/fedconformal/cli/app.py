@@ -24,6 +24,7 @@ from fedconformal.cli import (
     train,
     verify,
 )
+from fedconformal.cli.advice import advised
 from fedconformal.cli.console import Harmless, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.cli.paper import paper
@@ -89,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
                 list(arguments) or ["--help"], "fedconformal", standalone_mode=False
             )
         except InputError as error:
-            return _fail(str(error))
+            return _fail(advised(str(error)))
         except UsageProblem as error:
             message = error.format_message() or "Name one of these commands."
             return _fail(f"{message} (fedconformal --help shows what there is)")

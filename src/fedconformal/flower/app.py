@@ -60,7 +60,7 @@ class App:
         """Read an app; overrides have to be keys that its config has."""
         path = folder / "pyproject.toml"
         if not path.exists():
-            raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one: flower init")
+            raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one with make_app")
         try:
             about = tomllib.loads(read_bytes(path).decode())["tool"]["flwr"]["app"]
             parts, config = about["components"], _flat(about.get("config", {}))
@@ -68,7 +68,7 @@ class App:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: is not TOML ({error})") from None
         except (KeyError, TypeError, AttributeError):
-            advice = "make an app with: fedconformal flower init DIR"
+            advice = "make one with make_app"
             raise InputError(
                 f"{path}: has no [tool.flwr.app.components] with clientapp and serverapp; {advice}"
             ) from None

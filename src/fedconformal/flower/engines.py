@@ -67,7 +67,7 @@ def deploy(app: App, superlink: str, certificate: Path | None, progress: Progres
     settings: dict[str, Any] = {"insecure": True}
     if certificate is not None:
         if not certificate.is_file():
-            raise InputError(f"{certificate}: is no file; give the CA's certificate with --root-certificates")
+            raise InputError(f"{certificate}: is no file; give the path of the CA's certificate")
         settings = {"root-certificates": str(certificate.resolve())}
     with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         run_app(app, superlink, settings, Path(folder), progress)

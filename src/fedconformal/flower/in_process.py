@@ -151,5 +151,5 @@ def _identify() -> None:
         Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
     except (ImportError, AttributeError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"flwr {flwr.__version__} has changed inside ({error}); take flwr>=1.41,<1.43, or --engine simulation"
+            f"flwr {flwr.__version__} has changed inside ({error}); take flwr>=1.41,<1.43, or the simulation engine"
         ) from None

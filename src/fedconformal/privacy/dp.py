@@ -158,7 +158,7 @@ def calibrate_privately(
     check_alike(guarantee)
     for summary in summaries:
         if summary.gap or not summary.certified:
-            raise InputError(f"{summary.label}: differential privacy needs exact counts; summarise with --kind exact")
+            raise InputError(f'{summary.label}: differential privacy needs exact counts; summarise with kind="exact"')
     sizes = [n for summary in summaries for n in summary.sizes]
     release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
     threshold = math.inf

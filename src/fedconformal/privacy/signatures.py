@@ -115,7 +115,7 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
     if certificate.calibration is None:
         raise InputError(
             "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
-            "(calibrate --new-id) and summarise for it"
+            "with new_id and summarise for it"
         )
     for site in certificate.version_1_sites or []:
         raise InputError(f"the summary of site {site!r} does not say which calibration it is for")

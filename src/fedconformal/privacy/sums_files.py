@@ -112,7 +112,7 @@ def new_state(data: bytes) -> SiteState:
     """Make a site's state from the bytes of its own exact summary."""
     summary = Summary.from_bytes(data)
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
-        raise InputError("a sums session needs all scores of one named site; summarise with --kind exact --site NAME")
+        raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
     site = ends.new_site(summary.sites[0], summary.values)
     return SiteState(data, site.signing.private_bytes_raw(), site.masking.private_bytes_raw(), site.secrets)
 

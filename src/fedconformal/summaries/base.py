@@ -208,7 +208,7 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
         for site in map(name_key, summary.sites):
             if site in seen:
                 raise InputError(
-                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, with --site"
+                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, by its own name"
                 )
             seen[site] = name
 

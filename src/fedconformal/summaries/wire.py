@@ -20,7 +20,7 @@ from fedconformal.validation import Floats, Integers
 
 MAGIC = b"FCS"
 NOISY = b"FCN1"
-"""How noisy counts begin, which are for `calibrate --privacy local`."""
+"""How noisy counts begin, which `NoisyHistogram` reads."""
 VERSIONS = b"12"
 LETTER = len(MAGIC) + 1
 PREFIX = LETTER + 1 + 4
@@ -102,7 +102,7 @@ def _refuse(data: bytes) -> None:
     if len(data) > MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
-        advice = "; it holds noisy counts: say --privacy local" if data[:4] == NOISY else ""
+        advice = "; it holds noisy counts: read it with NoisyHistogram.from_bytes" if data[:4] == NOISY else ""
         raise InputError(f"this is not a fedconformal summary (.fcs){advice}")
     if len(data) <= PREFIX:
         raise InputError("the summary is truncated; ask the site to send it again")

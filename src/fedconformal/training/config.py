@@ -74,7 +74,7 @@ class Config:
             if key not in allowed:
                 raise InputError(_unknown(key, allowed, f"{method.name} and {partition.name}"))
         if "dataset" not in given:
-            raise InputError("no dataset is named; say which with --dataset, or dataset = ... in the file")
+            raise InputError("no dataset is named; add it to the settings")
         return cls(settings=_made(Settings, given), trainer=_made(method, given), partition=_made(partition, given))
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _made(cls: type[T], given: Mapping[str, Any]) -> T:
         key = where.strip("`")
         if not key and "missing required field" in what:
             key = what.split("`")[1]
-            raise InputError(f"{key} is needed here; say --{key}, or {key} = ... in the file") from None
+            raise InputError(f"{key} is needed here; add it to the settings") from None
         allowed = get_args(get_type_hints(cls).get(key))
         choice = f"; there are {', '.join(map(str, allowed))}" if "enum value" in what else ""
         raise InputError(f"{key or cls.__name__.lower()}: {what[0].lower()}{what[1:]}{choice}") from None

@@ -33,7 +33,9 @@ class Metrics:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         except OSError as error:
-            raise InputError(f"{self._path}: cannot be written ({error.strerror}); make room, then --resume") from None
+            raise InputError(
+                f"{self._path}: cannot be written ({error.strerror}); make room, then go on with resume=True"
+            ) from None
         if self._events is not None:
             for name, value in values.items():
                 self._events.add_scalar(f"{stage}/{name}", value, number)
@@ -64,5 +66,5 @@ def _events(directory: Path, done: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise InputError("--tensorboard needs TensorBoard: pip install 'fedconformal[tensorboard]'") from None
+        raise InputError("writing events needs TensorBoard: pip install 'fedconformal[tensorboard]'") from None
     return SummaryWriter(str(directory), purge_step=done + 1 if done else None)

@@ -187,20 +187,20 @@ def versions() -> dict[str, str]:
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
     there = read_settings(output)
     if there is not None and not resume:
-        raise InputError(f"{output}: holds a run already; go on with it with --resume, or choose another place with -o")
+        raise InputError(f"{output}: holds a run already; go on with it with resume=True, or choose another place")
     asked = _plain(config)
     if there is not None:
         for key in {**there, **asked}:
             if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
                 found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
-                raise InputError(f"{output}: {found}; --resume goes on with the same settings")
+                raise InputError(f"{output}: {found}; resume=True goes on with the same settings")
 
 
 def _open(config: Config, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place with -o") from None
+        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place") from None
     write_bytes(output / "config.json", _json({"config": _plain(config), "versions": versions()}))
 
 

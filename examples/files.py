@@ -1,0 +1,54 @@
+"""Files: sites send small files, by mail if need be; the coordinator sends a predictor back that anyone can check.
+
+Run it with: python examples/files.py
+The commands `fedconformal summarize`, `calibrate`, `verify` and `evaluate` do the same without a line of Python.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fedconformal as fc
+
+
+def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Make probabilities of four classes, and labels."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(4, 0.5), size=rows)
+    return probs, (rng.random((rows, 1)) < probs.cumsum(axis=1)).argmax(axis=1)
+
+
+def write_summary(folder: Path, site: str, seed: int) -> None:
+    """At a site: score its own rows, and write the file that it sends."""
+    scores = fc.LAC().evaluate(*rows_of(seed, 150))
+    summary = fc.summarize(scores, score=fc.LAC(), alpha=0.1, site=site)
+    (folder / f"{site}.fcs").write_bytes(summary.to_bytes())
+
+
+def main() -> None:
+    """Calibrate from the files of three clinics, check the result, and use it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for seed, site in enumerate(("clinic-a", "clinic-b", "clinic-c")):
+            write_summary(folder, site, seed)
+
+        # At the coordinator.
+        files = sorted(folder.glob("*.fcs"))
+        summaries = [fc.Summary.from_bytes(file.read_bytes()) for file in files]
+        fc.Predictor.of(fc.calibrate(summaries, alpha=0.1)).save(folder / "predictor.json")
+        print({file.name: f"{file.stat().st_size} bytes" for file in files})
+
+        # Anywhere: the list of what is wrong with the certificate is empty.
+        predictor = fc.load(folder / "predictor.json")
+        print("problems:", fc.verify(predictor, summaries))
+        print(predictor.certificate.sentence())
+        found = predictor.evaluate(*rows_of(99, 2000))
+        print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The library's advice, in the words of the command line.
+
+The library speaks to who calls it from Python. Where its advice names a keyword or a function, the command line names
+the option. This table is the only place that knows both.
+"""
+
+from __future__ import annotations
+
+import re
+
+ADVICE = {
+    r"if these are logits, take their softmax": r"if these are logits, say --from logits",
+    r"leave out softmax, or pass logarithms": r"leave out --from logits",
+    r"go on with it with resume=True, or choose another place": (
+        r"go on with it with --resume, or choose another place with -o"
+    ),
+    r"choose another place": r"choose another place with -o",
+    r"make room, then go on with resume=True": r"make room, then --resume",
+    r"resume=True goes on with the same settings": r"--resume goes on with the same settings",
+    r"no dataset is named; add it to the settings": (
+        r"no dataset is named; say which with --dataset, or dataset = ... in the file"
+    ),
+    r"(\w+) is needed here; add it to the settings": r"\1 is needed here; say --\1, or \1 = ... in the file",
+    r"give each site once, by its own name": r"give each site once, with --site",
+    r"summarise with by_class=True": r"summarise with --by-class",
+    r"summarise with kind=\"exact\"": r"summarise with --kind exact",
+    r"summarise with kind=\"exact\" and a site": r"summarise with --kind exact --site NAME",
+    r"read it with NoisyHistogram.from_bytes": r"say --privacy local",
+    r"make one with noisy_histogram": r"make one with summarize --privacy local",
+    r"make an id with new_id and summarise for it": r"make an id (calibrate --new-id) and summarise for it",
+    r"or the simulation engine": r"or --engine simulation",
+    r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
+    r"make one with make_app": r"make one: fedconformal flower init DIR",
+}
+"""How a message of the library ends, and how the command line ends it; the first that fits counts."""
+
+
+def advised(message: str) -> str:
+    """Return a message of the library with the command line's own advice.
+
+    Only its end is looked at, so that a file's name in the middle stays as it is.
+
+    >>> advised("p.json: cannot be written (No space left on device); choose another place")
+    'p.json: cannot be written (No space left on device); choose another place with -o'
+    """
+    for ending, advice in ADVICE.items():
+        found, count = re.subn(rf"(?<!\w){ending}\Z", advice, message)
+        if count:
+            return found
+    return message
