@@ -204,7 +204,7 @@ def test_an_error_of_the_model_names_the_site() -> None:
         ([], ["no summaries"]),
         ({}, ["no summaries"]),
         ({1: ([[1.0]], [0])}, ["site 1"]),
-        ({"a\n": ([[1.0]], [0])}, ["site"]),
+        ({"a\nb": ([[1.0]], [0])}, ["site"]),
     ],
 )
 def test_bad_sites(given: Any, fragments: list[str]) -> None:
