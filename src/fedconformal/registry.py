@@ -50,7 +50,7 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
 
 
 def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
-    """Rebuild a score or a guarantee from its name and parameters, as found in a file.
+    """Rebuild a score, a guarantee or a partition from its name and parameters, as found in a file.
 
     What its own `to_dict` leaves out may be absent, and nothing else.
     """
@@ -61,7 +61,7 @@ def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
     needed = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
     if needed <= set(parameters) <= known:
         built: Any = cls(**parameters)
-        known = set(built.to_dict()) - {"name"}
+        known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:
             found: T = built
             return found
