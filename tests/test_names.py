@@ -139,9 +139,10 @@ def test_on_the_command_line(
     np.save("labels.npy", [0] * 20)
     np.savez("chunk.npz", probs=[[0.5, 0.5]] * 20, labels=[0] * 20)
     files = ("probs.npy", "labels.npy")
-    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs", "--calibration", "june")
-    command.ok("summarize", *files, "--site", SPELLINGS[0], "-o", "b.fcs")
-    command.ok("summarize", "chunk.npz", "--chunks", "--site", SPELLINGS[1], "-o", "c.fcs")
+    june = ("--calibration", "june")
+    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs", *june)
+    command.ok("summarize", *files, "--site", SPELLINGS[0], "-o", "b.fcs", *june)
+    command.ok("summarize", "chunk.npz", "--chunks", "--site", SPELLINGS[1], "-o", "c.fcs", *june)
     for other in ("b.fcs", "c.fcs"):
         done = command("calibrate", "a.fcs", other, "-o", "p.json")
         assert done.code == 2
