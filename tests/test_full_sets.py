@@ -215,7 +215,7 @@ def test_classes_are_named() -> None:
     held = int(np.count_nonzero(labels[keep] == 2))
     assert why_full(predictor.certificate, classes=3) == (
         "alpha=0.1 cannot be promised to class 2, which is in every set; "
-        f"class 2: calibration scores needed: {18 - held} more in all, at any site"
+        f"class 2: calibration scores needed: {18 - held} more in all, at any site (18 of each class)"
     )
     assert "to the classes 2, 3, 4, which are in every set" in (why_full(predictor.certificate, classes=5) or "")
     enough = predictor_of(fc.LAC(), probs, labels, guarantee=fc.ByClass())
