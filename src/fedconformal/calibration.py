@@ -73,7 +73,7 @@ def calibrate(
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    result = calibrate_again(usable(summaries, alpha), alpha=alpha, guarantee=guarantee)
+    result = _calibrated(usable(summaries, alpha), as_alpha(alpha), guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -83,10 +83,14 @@ def calibrate_again(
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
+    return _calibrated(_checked(summaries, wanted), wanted, guarantee)
+
+
+def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | ByClass | None) -> Calibration:
+    """Calibrate from summaries that were checked."""
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee | ByClass):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
-    summaries = _checked(summaries, wanted)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
     kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
     bound = kept.bind(names, sizes)
@@ -107,7 +111,7 @@ def calibrate_again(
             InfeasibleWarning,
             stacklevel=3,
         )
-    band = _band(bound, wanted, threshold, sizes, summaries, _sure(summaries))
+    band = _band(bound, wanted, threshold, sizes, summaries, sure=_sure(summaries))
     found = {"target": str(bound.at_least(wanted, sizes)), **band}
     certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
     return Calibration(certificate, partial(search.curve, wanted))
@@ -208,7 +212,7 @@ def _by_class(
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest([alpha])[0] if search else math.inf
         searches.append(search)
-        band = _band(bound, alpha, threshold, of_class, held, sure)
+        band = _band(bound, alpha, threshold, of_class, held, sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
         absent = absent if search else records[-1]
     if lacking := [record.label for record in records if record.threshold == "inf"]:
@@ -270,7 +274,8 @@ def _band(
     threshold: float,
     sizes: Sequence[int],
     held: Sequence[Summary | _Absent],
-    sure: bool,  # noqa: FBT001
+    *,
+    sure: bool,
 ) -> dict[str, Any]:
     """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
     gaps = [summary.gap for summary in held]

@@ -163,4 +163,4 @@ def _show(found: dict[str, Any]) -> None:
     for stage in found["participants"]:
         for one in stage["refused"]:
             say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")
-    say("", f"Everything lies in {found['output']}")
+    say("", f"Everything is in {found['output']}")

@@ -95,7 +95,7 @@ def train(
         return
     say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {result.clients} clients")
     say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
-    say(f"The run lies in {output}. Next:", f"$ {following}")
+    say(f"The run is in {output}. Next:", f"$ {following}")
 
 
 def setting(text: str) -> tuple[str, Any]:
