@@ -53,6 +53,8 @@ def test_every_other_file(folder: Path, command: Command) -> None:
     assert command.ok("show", "p.json", "--json").json["holds"]["signed by"] == ["a"]
     command.ok("sign", "p.json", "--key", "a.key")
     command.ok("predict", "p.json", "p.npy", "-o", "sets.npz")
+    command.ok("predict", "p.json", "p.npy", "-o", "sets.csv")
+    assert command.ok("show", "sets.csv", "--json").json["holds"] == {"rows": 60}
     Path("ledger.json").write_text('{"budget": 2}')
     noise = ["--privacy", "local", "--epsilon", "1", "--ledger", "ledger.json"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
@@ -63,6 +65,7 @@ def test_every_other_file(folder: Path, command: Command) -> None:
         "p.json.sig": "a coordinator's signature of a predictor",
         "keys.json": "the public keys that are trusted, by site",
         "sets.npz": "prediction sets",
+        "sets.csv": "prediction sets",
         "ledger.json": "a ledger of spent privacy",
         "a.fcn": "noisy counts of a site's calibration scores",
         "run.npz": "the outputs of a training run",

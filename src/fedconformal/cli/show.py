@@ -32,6 +32,9 @@ SHOWS = {
     "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
+SETS_HEADER = b"row,size,labels\n"
+"""How a table of prediction sets begins."""
+
 SIGNED = len(b"FCM1.") + 64
 """A message of a sums session has this much before its body."""
 
@@ -77,6 +80,8 @@ def described(data: bytes) -> Shown:
         return _noisy(NoisyHistogram.from_bytes(data))
     if data.startswith(b"{"):
         return _json(data)
+    if data.startswith(SETS_HEADER):
+        return _sets({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
         learns = "Who has this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
@@ -225,11 +230,15 @@ def _session(data: bytes) -> Shown:
     raise InputError("not a file that fedconformal wrote")
 
 
+def _sets(holds: dict[str, Any]) -> Shown:
+    return Shown("prediction sets", holds, [f"{COORDINATOR} learns the prediction set of every row."])
+
+
 def _npz(path: Path) -> Shown:
     arrays = read_npz(path)
     holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
     if "sets" in arrays:
-        return Shown("prediction sets", holds, [f"{COORDINATOR} learns the prediction set of every row."])
+        return _sets(holds)
     if {"val_logits", "val_labels"} <= set(arrays):
         learns = "the model's output and the true label of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{COORDINATOR} learns {learns}."])
