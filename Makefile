@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-EXTRAS := dev,demo,dp,images,nvflare,paper,parquet,secure,simulation,tensorboard
+EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard
 
 # typer 0.20, which Flower holds us to, goes with click 8.3.
 CLICK := "click<8.4"
@@ -36,6 +36,7 @@ mutants: $(VENV)/.dev ## break the package in many places, one at a time: the te
 lint: $(VENV)/.dev ## lint and check types only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 format: $(VENV)/.dev ## format the code and apply safe fixes
@@ -65,7 +66,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[$(EXTRAS)]" editables $(CLICK); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[$(EXTRAS)]" -e paper editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -110,9 +111,9 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) -e ".[demo]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[$(EXTRAS)]"
+	$(PIP_INSTALL) -e ".[$(EXTRAS)]" -e paper
 	touch $@ $(VENV)/.demo
 
 $(AUDIT)/bin/pip-audit:

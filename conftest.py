@@ -7,10 +7,10 @@ NEEDS = {
         "src/fedconformal/flower/*",
         "src/fedconformal/models/*",
         "src/fedconformal/training/*",
-        "tests/training/tasks.py",
+        "tests/federated/tasks.py",
     ],
-    "flwr": ["src/fedconformal/flower/*", "tests/flower/tools.py"],
-    "nvflare": ["src/fedconformal/nvflare.py", "tests/nvflare/faulty_job.py"],
+    "flwr": ["src/fedconformal/flower/*", "tests/engines/flower/tools.py"],
+    "nvflare": ["src/fedconformal/nvflare.py", "tests/engines/nvflare/faulty_job.py"],
 }
 collect_ignore_glob = [
     path for name, paths in NEEDS.items() if importlib.util.find_spec(name) is None for path in paths

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 from common import HERE, RESULTS, save
+from fedconformal_paper.clients import client_of_each
+from fedconformal_paper.heart import FILE, HOSPITAL, TARGET, fit
 from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal._base.files import read_npz
 from fedconformal.evaluation.sets import SIZE_EDGES
-from fedconformal.files import read_npz
-from fedconformal.paper.clients import client_of_each
-from fedconformal.paper.heart import FILE, HOSPITAL, TARGET, fit
 
 NAME = "default_score"
 PAGE = HERE.parent / "docs" / "scores.md"
@@ -68,7 +68,7 @@ def single(probs: Any) -> Array:
 
 def of_logits(path: Path) -> Iterator[Split]:
     """Fit a temperature to the validation rows, and cut the test rows in two; sites hold classes, or rows at random."""
-    from fedconformal.training.temperature import fit_temperature
+    from fedconformal.calibration.temperature import fit_temperature
 
     dataset, partition = path.stem.split("_")[0], "iid" if path.stem.endswith("_iid") else "classes"
     found = read_npz(path)

@@ -19,11 +19,11 @@ from typing import Any
 
 from common import HERE, RESULTS, save, table
 
-from fedconformal.files import write_bytes
-from fedconformal.flower.app import App
-from fedconformal.flower.engines import deploy, exit_on_signals, simulate
-from fedconformal.flower.in_process import run_in_process
-from fedconformal.flower.trial import Trial
+from fedconformal._base.files import write_bytes
+from fedconformal.engines.flower.app import App
+from fedconformal.engines.flower.engines import deploy, exit_on_signals, simulate
+from fedconformal.engines.flower.in_process import run_in_process
+from fedconformal.engines.flower.trial import Trial
 
 NODES = 3
 ROUNDS = {"in process": 50, "simulation": 20, "deployment": 5}

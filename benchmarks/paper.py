@@ -15,15 +15,15 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # sorting h
 
 import numpy as np
 from common import best, interleaved, save, table
+from fedconformal_paper.clients import GROUPS
+from fedconformal_paper.full_results import full_results
+from fedconformal_paper.logits import Source
+from fedconformal_paper.numbers import METHODS
+from fedconformal_paper.setup import Setup
+from fedconformal_paper.trials import TRIALS
 
 import fedconformal as fc
-from fedconformal.files import read_npz
-from fedconformal.paper.clients import GROUPS
-from fedconformal.paper.full_results import full_results
-from fedconformal.paper.logits import Source
-from fedconformal.paper.numbers import METHODS
-from fedconformal.paper.setup import Setup
-from fedconformal.paper.trials import TRIALS
+from fedconformal._base.files import read_npz
 
 
 def main() -> None:

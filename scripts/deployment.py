@@ -9,9 +9,9 @@ from pathlib import Path
 
 from fedconformal.cli.app import run
 from fedconformal.cli.console import stderr
-from fedconformal.flower.app import make_app
-from fedconformal.flower.engines import exit_on_signals
-from fedconformal.flower.trial import Trial
+from fedconformal.engines.flower.app import make_app
+from fedconformal.engines.flower.engines import exit_on_signals
+from fedconformal.engines.flower.trial import Trial
 
 
 def main() -> int:

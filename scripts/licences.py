@@ -55,9 +55,9 @@ TOP = """# Licences of the dependencies
 
 Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`, not by hand. fedconformal
 itself is under Apache-2.0. "core" comes with every installation; the other words are extras, such as
-`pip install "fedconformal[demo]"`; `dev` is for work on fedconformal itself. What a wheel holds of other projects, such
-as OpenSSL or OpenBLAS, is in that wheel's own licence files. A build of torch for graphics cards brings libraries of
-NVIDIA with a licence of their own, which are not in this list.
+`pip install "fedconformal[demo]"`; fedconformal-paper redoes the paper; `dev` is for work on fedconformal itself. What
+a wheel holds of other projects, such as OpenSSL or OpenBLAS, is in that wheel's own licence files. A build of torch
+for graphics cards brings libraries of NVIDIA with a licence of their own, which are not in this list.
 """
 
 
@@ -114,10 +114,12 @@ def brought_by() -> dict[str, list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     core = needed(project["dependencies"])
     found: dict[str, list[str]] = {name: ["core"] for name in core}
-    for extra, lines in sorted(project["optional-dependencies"].items()):
+    paper = tomllib.loads((ROOT / "paper" / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {**project["optional-dependencies"], paper["name"]: paper["dependencies"]}
+    for extra, lines in sorted(extras.items()):
         own = [line for line in lines if not line.startswith(project["name"])]
         within = [part for line in lines if line not in own for part in Requirement(line).extras]
-        together = [*own, *(line for part in within for line in project["optional-dependencies"][part])]
+        together = [*own, *(line for part in within for line in extras[part])]
         for name in needed(together) - core:
             found.setdefault(name, []).append(extra)
     return found

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedconformal_paper.numbers import FULL_RESULTS
 
 import fedconformal as fc
-from fedconformal.paper.numbers import FULL_RESULTS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -84,8 +84,8 @@ RUNS: dict[str, Settings] = {
 
 def run(name: str, runs: Path) -> None:
     """Train one, or finish it, and write down what came out."""
-    from fedconformal.training.config import Config
-    from fedconformal.training.run import train
+    from fedconformal.federated.config import Config
+    from fedconformal.federated.run import train
 
     settings = dict(RUNS[name])
     if "weights" in settings:

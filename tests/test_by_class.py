@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.curve import ClassCurves
-from fedconformal.pilot import Trial
+from fedconformal.calibration.curve import ClassCurves
+from fedconformal.calibration.pilot import Trial
 from fedconformal.report import report_page
 from tests.contracts.tools import guarantee_examples, refused, score_examples
 

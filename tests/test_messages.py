@@ -26,9 +26,8 @@ COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(CLI.commands)})|flower (?
 
 # Whole words of a command that is run or shown, never a part of a message.
 ARGUMENTS = {
-    "flower/engines.py": "it starts Flower's own programs",
-    "flower/trial.py": "it starts Flower's own programs",
-    "paper/logits.py": "it runs, and shows, the commands that train the paper's models",
+    "engines/flower/engines.py": "it starts Flower's own programs",
+    "engines/flower/trial.py": "it starts Flower's own programs",
 }
 TEXTS = {
     "report/plot.py": "style sheets have variables such as --s0",
@@ -81,7 +80,7 @@ def test_no_message_of_the_library_speaks_of_the_command_line() -> None:
     ],
 )
 def test_such_a_message_is_noticed(source: str) -> None:
-    assert faults("flower/engines.py", strings(f"raise InputError({source})")) != []
+    assert faults("engines/flower/engines.py", strings(f"raise InputError({source})")) != []
 
 
 def test_docstrings_may_speak_of_the_command_line() -> None:

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base.arrays import as_clients, named_clients
+from fedconformal._base.names import as_name
 from fedconformal.data.partitions.base import Sites
-from fedconformal.exchange import FORMAT, Question, Reader, spoken_for
+from fedconformal.federated.calibration import FORMAT, Question, Reader, spoken_for
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums_coordinator import invite, seat
-from fedconformal.privacy.sums_site import join, new_site
+from fedconformal.privacy.sums.coordinator import invite, seat
+from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.summaries import Origin
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.validation import as_clients, as_name, named_clients
 from tests.cli.command import Command
 from tests.contracts.tools import refused
 

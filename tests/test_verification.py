@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.certificate import FORMAT_2, HeavySite, LeftOut
+from fedconformal.calibration.certificate import FORMAT_2, HeavySite, LeftOut
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fedconformal._version import __version__
 
 if TYPE_CHECKING:
-    from fedconformal.calibration import Calibration, calibrate
-    from fedconformal.certificate import Certificate
-    from fedconformal.classifier import FederatedConformalClassifier
+    from fedconformal._base.arrays import softmax
+    from fedconformal.calibration.calibrate import Calibration, calibrate
+    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.calibration.classifier import FederatedConformalClassifier
+    from fedconformal.calibration.leave_one_out import leave_one_site_out
+    from fedconformal.calibration.plan import plan
+    from fedconformal.calibration.predictor import Predictor, load
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -32,18 +36,14 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.leave_one_out import leave_one_site_out
-    from fedconformal.planning import plan
-    from fedconformal.predictor import Predictor, load
     from fedconformal.scores import APS, LAC, RAPS, Score
     from fedconformal.summaries import Summary, pool, summarize
-    from fedconformal.validation import softmax
     from fedconformal.verification import verify
 
 _WHERE = {
-    "calibration": ("Calibration", "calibrate"),
-    "certificate": ("Certificate",),
-    "classifier": ("FederatedConformalClassifier",),
+    "calibration.calibrate": ("Calibration", "calibrate"),
+    "calibration.certificate": ("Certificate",),
+    "calibration.classifier": ("FederatedConformalClassifier",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
     "guarantees": (
@@ -59,12 +59,12 @@ _WHERE = {
         "Robust",
         "WorstCase",
     ),
-    "leave_one_out": ("leave_one_site_out",),
-    "planning": ("plan",),
-    "predictor": ("Predictor", "load"),
+    "calibration.leave_one_out": ("leave_one_site_out",),
+    "calibration.plan": ("plan",),
+    "calibration.predictor": ("Predictor", "load"),
     "scores": ("APS", "LAC", "RAPS", "Score"),
     "summaries": ("Summary", "pool", "summarize"),
-    "validation": ("softmax",),
+    "_base.arrays": ("softmax",),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fedconformal.calibration import Calibration, calibrate_again
-from fedconformal.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.calibrate import Calibration, calibrate_again
+from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import described
-from fedconformal.predictor import Predictor
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.base import Summary
-from fedconformal.wording import EDITION, UNNAMED, WORDING, reworded
 
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.cli.app import run
-from fedconformal.validation import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal import files
+from fedconformal._base import files
 from fedconformal.cli import sums as module
 from fedconformal.privacy import read_ledger
 from tests.cli.command import Command

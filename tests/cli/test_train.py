@@ -23,7 +23,7 @@ def test_without_torch(tmp_path: Path) -> None:
     program = [sys.executable, "-c", TORCHLESS, str(tmp_path / "run")]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "error: training needs torch: pip install 'fedconformal[train]'\n"
+    assert done.stderr == "error: this needs torch: pip install 'fedconformal[train]'\n"
     assert not list(tmp_path.iterdir())
 
 

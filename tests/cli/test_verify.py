@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.calibration import calibrate_again
-from fedconformal.certificate import LeftOut
+from fedconformal.calibration.calibrate import calibrate_again
+from fedconformal.calibration.certificate import LeftOut
 from tests.cli.command import Command
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal import registry
-from fedconformal.validation import Floats, as_alpha
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, as_alpha
 from tests.contracts.tools import (
     GUARANTEES,
     PUBLIC,

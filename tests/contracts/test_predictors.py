@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.curve import MAX_POINTS
-from fedconformal.validation import Floats, as_alpha
+from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal.calibration.curve import MAX_POINTS
 from tests.contracts.tools import (
     ALPHAS,
     KINDS,

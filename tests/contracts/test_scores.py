@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal import registry
-from fedconformal.validation import Floats
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats
 from tests.contracts.tools import (
     PUBLIC,
     SCORES,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.validation import Floats
+from fedconformal._base.arrays import Floats
 from tests.contracts.tools import (
     KINDS,
     certified_kinds,

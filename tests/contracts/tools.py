@@ -18,9 +18,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal import registry
-from fedconformal.curve import PromiseCurve
-from fedconformal.validation import ALPHA_UNIT, Floats, as_alpha
+from fedconformal._base import registry
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, as_alpha
+from fedconformal.calibration.curve import PromiseCurve
 
 FEW_MEGABYTES = 4 * 2**20
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedconformal._base.registry import build, members
 from fedconformal.data import SPLITS, Dataset, Partition, Rows, Sites, partitions
 from fedconformal.errors import InputError
-from fedconformal.registry import build, members
 from tests.data.made import random_dataset
 
 IID, Classes, Column = partitions.IID, partitions.Classes, partitions.Column

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees.by_class import described
 from fedconformal.guarantees.worst_case import WorstClassShare
-from fedconformal.validation import ALPHA_UNIT
 from tests.contracts.tools import SITES, guarantee_examples, refused
 
 TOTALS = [30, 12, 5]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.privacy.weighted_sum import weighted_sum
-from fedconformal.validation import Floats
+from fedconformal._base.arrays import Floats
+from fedconformal.privacy.sums.weights import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
 sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)

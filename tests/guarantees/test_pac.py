@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees import pac
 from fedconformal.guarantees.pac import EXACT_SCORES, _exact_units, _safe_units
-from fedconformal.validation import ALPHA_UNIT
 from tests.contracts.tools import alphas, checks, refused
 
 

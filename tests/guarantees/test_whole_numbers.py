@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.guarantees.base import whole_type
 from fedconformal.guarantees.quantile_of_quantiles import mean_miss
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
-from fedconformal.validation import ALPHA_UNIT, Integers
 from tests.contracts.tools import GUARANTEES, SITES, checks, guarantee_examples
 
 UNIT = Fraction(1, ALPHA_UNIT)

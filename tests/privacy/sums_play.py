@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.radix import EXACT, SHORT
-from fedconformal.privacy.sums_reading import Coordinator
-from fedconformal.validation import Floats
+from fedconformal._base.arrays import Floats
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums.radix import EXACT, SHORT
+from fedconformal.privacy.sums.reading import Coordinator
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.bit_order import keys_of
 from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.messages import Unmask, pack
 from fedconformal.privacy.noise import shares
 from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
-from fedconformal.privacy.radix import Search
-from fedconformal.privacy.sums import certified
-from fedconformal.privacy.sums_reading import Coordinator, seated
-from fedconformal.validation import Floats, Integers
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums.drive import certified
+from fedconformal.privacy.sums.messages import Unmask, pack
+from fedconformal.privacy.sums.radix import Search
+from fedconformal.privacy.sums.reading import Coordinator, seated
 from tests.contracts.tools import maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)

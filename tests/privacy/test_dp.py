@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.privacy import Ledger, calibrate_privately, read_ledger, write_ledger
 from fedconformal.privacy.dp import (
     _mechanism,
@@ -23,7 +24,6 @@ from fedconformal.privacy.dp import (
     utilities,
 )
 from fedconformal.privacy.ledger import spending
-from fedconformal.validation import Floats, Integers
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy.bit_order import keys_of
+from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noise import MOVED, laplace
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, margins

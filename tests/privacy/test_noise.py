@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.privacy.noise import MOVED, below, from_urn, laplace, shares
-from fedconformal.validation import Floats, Integers
 
 
 def fits(drawn: Integers, law: Floats, first: int) -> float:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.privacy.bit_order import keys_of, score_of
-from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search
-from fedconformal.privacy.weighted_sum import MOST, WeightedSum, weighted_sum
-from fedconformal.validation import Floats, as_alpha
+from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.float_bits import keys_of, score_of
+from fedconformal.privacy.sums.radix import EXACT, SHORT, Rounds, Search
+from fedconformal.privacy.sums.weights import MOST, WeightedSum, weighted_sum
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
 
 GUARANTEES = (

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
-from fedconformal.certificate import Certificate, SignatureRecord
+from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.privacy import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
 from fedconformal.privacy.signatures import Seal
 from tests.contracts.tools import refused

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.privacy import calibrate_by_sums, masks
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.bit_order import keys_of
-from fedconformal.privacy.messages import Answer, unpack
-from fedconformal.privacy.radix import EXACT, SHORT, Rounds, Search
-from fedconformal.privacy.weighted_sum import weighted_sum
-from fedconformal.validation import Floats
+from fedconformal._base.arrays import Floats
+from fedconformal._base.float_bits import keys_of
+from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums.messages import Answer, unpack
+from fedconformal.privacy.sums.radix import EXACT, SHORT, Rounds, Search
+from fedconformal.privacy.sums.weights import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 from tests.privacy.sums_play import SCORES, opened
 

@@ -8,20 +8,13 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import masks
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.messages import (
-    Deposit,
-    Question,
-    Shares,
-    Unmask,
-    pack,
-    unpack,
-)
-from fedconformal.privacy.radix import BYTES
-from fedconformal.privacy.sums import certified
-from fedconformal.privacy.sums_reading import seated
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums.drive import certified
+from fedconformal.privacy.sums.messages import Deposit, Question, Shares, Unmask, pack, unpack
+from fedconformal.privacy.sums.radix import BYTES
+from fedconformal.privacy.sums.reading import seated
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Round, opened, played
 

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy import sums_site as ends
-from fedconformal.privacy.messages import (
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums.messages import (
     Answer,
     Deposit,
     Invite,
@@ -24,7 +24,7 @@ from fedconformal.privacy.messages import (
     pack,
     unpack,
 )
-from fedconformal.privacy.sums_reading import seated
+from fedconformal.privacy.sums.reading import seated
 from tests.contracts.tools import refusal, refused
 from tests.privacy.sums_play import Round
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats
 from fedconformal.summaries.ddsketch import DDSketchSummary, lower_edges, upper_edges
-from fedconformal.validation import Floats
 from tests.contracts.tools import checks, probes, refusal, refused, true_counts, vectors
 from tests.summaries.test_wire import check_decoded, counts, decode, fields_of, golden, seal
 

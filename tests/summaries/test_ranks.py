@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats
 from fedconformal.summaries import ranks
 from fedconformal.summaries.ranks import FINEST, KEEP, RankSummary
-from fedconformal.validation import Floats
 from tests.contracts.tools import checks
 
 BATCHES = [(605, 534, 547, 848), (2000, 100, 3000), (10, 990, 30, 1500, 700), (5000, *[40] * 90), (900, *[900] * 20)]

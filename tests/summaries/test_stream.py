@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats
 from fedconformal.summaries import stream
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats
 
 SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.random(n),

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats
 from fedconformal.summaries.tdigest import CENTROIDS, POOLED, TDigestSummary
-from fedconformal.validation import Floats
 from tests.contracts.tools import checks, refusal, vectors
 from tests.summaries.test_wire import check_decoded, counts, decode, fields_of, floats, golden, seal
 

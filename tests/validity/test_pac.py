@@ -15,7 +15,7 @@ import pytest
 from scipy import optimize, stats
 
 import fedconformal as fc
-from fedconformal.validation import Integers
+from fedconformal._base.arrays import Integers
 from tests.validity.promises import exact
 from tests.validity.settings import EASY, HARD
 from tests.validity.simulation import (

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.validation import as_alpha
+from fedconformal._base.arrays import as_alpha
 from tests.contracts.tools import maybe_infeasible
 from tests.validity.simulation import Floats, Site, coverage_by_client, draws, mean, proportional
 

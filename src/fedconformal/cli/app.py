@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +28,6 @@ from fedconformal.cli import (
 from fedconformal.cli.advice import advised
 from fedconformal.cli.console import Harmless, logger, say_error, stderr
 from fedconformal.cli.flower import flower
-from fedconformal.cli.paper import paper
 from fedconformal.errors import (
     ClassCountsWarning,
     HeavySiteWarning,
@@ -47,8 +47,9 @@ app = typer.Typer(
 for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
     app.command()(getattr(command, command.__name__.rpartition(".")[2]))
 app.add_typer(sums.sums, name="sums")
-app.add_typer(paper, name="paper")
 app.add_typer(flower)
+for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
+    app.add_typer(found.load(), name=found.name)  # of other packages, such as fedconformal-paper
 
 INTERRUPTED = 130
 """How shells number a command that Ctrl-C has ended."""

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal import registry
-from fedconformal.calibration import calibrate as calibrate_summaries
-from fedconformal.certificate import Certificate, threshold_text
+from fedconformal._base import registry
+from fedconformal._base.names import as_name
+from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
+from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -28,10 +30,8 @@ from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, che
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.predictor import Predictor
 from fedconformal.privacy import signatures
 from fedconformal.summaries.origin import number_of
-from fedconformal.validation import as_name
 
 
 def _show_new_id(wanted: bool) -> None:

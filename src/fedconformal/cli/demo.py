@@ -12,13 +12,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedconformal._base.arrays import as_alpha
+from fedconformal._base.files import read_npz
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import say, table
 from fedconformal.cli.inputs import Source, checked_probabilities, read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
-from fedconformal.files import read_npz
-from fedconformal.predictor import load
-from fedconformal.validation import as_alpha
 
 SITES = 10
 METHODS = {"central": (), "fedavg": (), "fedprox": (), "tct": ("--set", "linear_rounds=5", "--set", "coordinates=2000")}

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal.calibration import Calibration
+from fedconformal._base.arrays import Floats
+from fedconformal._base.files import naming, read_array, read_bytes
+from fedconformal.calibration.calibrate import Calibration
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_array, read_bytes
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
 from fedconformal.privacy.ledger import Rows, rows_of, spending
@@ -21,7 +22,6 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noi
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.validation import Floats
 
 
 class PrivacyMode(StrEnum):

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal.certificate import threshold_json
+from fedconformal._base.arrays import as_alpha, as_labels
+from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import (
     AllowEmpty,
@@ -24,8 +26,6 @@ from fedconformal.cli.inputs import (
 from fedconformal.cli.sets import Cluster, make_sets, named_sites, read_clusters
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets, full_words
-from fedconformal.predictor import load
-from fedconformal.validation import as_alpha, as_labels
 
 
 def evaluate(

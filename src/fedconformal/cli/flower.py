@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base.extras import needing
 from fedconformal.cli.console import print_json, say, table, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
-from fedconformal.privacy.communication import bound_in_words
+from fedconformal.privacy.sums.communication import bound_in_words
 
 flower = typer.Typer(
     name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
@@ -35,7 +36,8 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, empty or not there yet.")],
 ) -> None:
     """Make a Flower app that trains and calibrates on handwritten digits; its task.py is yours to change."""
-    from fedconformal.flower.app import make_app
+    with needing("flower"):
+        from fedconformal.engines.flower.app import make_app
 
     for path in make_app(folder):
         say(str(path))
@@ -51,7 +53,7 @@ def certs(
     ] = None,
 ) -> None:
     """Make an authority, a server certificate and node keys, for trying a deployment."""
-    from fedconformal.flower.certs import make_certs
+    from fedconformal.engines.flower.certs import make_certs
 
     for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost")):
         say(str(path))
@@ -82,9 +84,10 @@ def run(
     json: Json = False,
 ) -> None:
     """Run an app: train, calibrate, evaluate; and say what is promised, who took part, and what crossed the wire."""
-    from fedconformal.flower.app import App
-    from fedconformal.flower.engines import deploy, forget_result, simulate
-    from fedconformal.flower.in_process import run_in_process
+    with needing("flower"):
+        from fedconformal.engines.flower.app import App
+        from fedconformal.engines.flower.engines import deploy, forget_result, simulate
+        from fedconformal.engines.flower.in_process import run_in_process
 
     overrides: dict[str, Any] = dict(map(setting, more or ()))
     if from_stage is not None:

@@ -12,13 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal.cli.console import logger, progress
-from fedconformal.errors import InputError
-from fedconformal.files import in_lines, naming, read_array, read_bytes, read_npz
-from fedconformal.predictor import Predictor
-from fedconformal.summaries.base import Summary, check_together
-from fedconformal.summaries.origin import has_expired
-from fedconformal.validation import (
+from fedconformal._base.arrays import (
     Booleans,
     Integers,
     Probabilities,
@@ -29,6 +23,12 @@ from fedconformal.validation import (
     named_clients,
     softmax,
 )
+from fedconformal._base.files import in_lines, naming, read_array, read_bytes, read_npz
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.console import logger, progress
+from fedconformal.errors import InputError
+from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.origin import has_expired
 
 BLOCK = 2**22
 FILES = 1000

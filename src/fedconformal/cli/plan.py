@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from fedconformal.calibration.plan import DEFAULT_SET, Option
+from fedconformal.calibration.plan import plan as make_plan
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_use
 from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, WorstCase
-from fedconformal.planning import DEFAULT_SET, Option
-from fedconformal.planning import plan as make_plan
-from fedconformal.predictor import load
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedconformal.certificate import threshold_json
+from fedconformal._base.arrays import Booleans, as_alpha
+from fedconformal._base.files import write_bytes
+from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import (
     AllowEmpty,
@@ -23,9 +26,6 @@ from fedconformal.cli.inputs import (
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
-from fedconformal.files import write_bytes
-from fedconformal.predictor import load
-from fedconformal.validation import Booleans, as_alpha
 
 
 def predict(

@@ -10,8 +10,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal import registry
-from fedconformal.calibration import calibrate
+from fedconformal._base import registry
+from fedconformal._base.arrays import Probabilities, as_labels
+from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
+from fedconformal.calibration.calibrate import calibrate
+from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
@@ -30,12 +33,9 @@ from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.base import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.files import naming, read_array, read_bytes, write_bytes
-from fedconformal.predictor import Predictor, load
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
-from fedconformal.validation import Probabilities, as_labels
 
 
 def report(

@@ -12,13 +12,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Booleans, Floats, Probabilities, as_clients
+from fedconformal._base.files import UNREADABLE, read_array, unreadable
+from fedconformal._base.names import shown
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger
 from fedconformal.cli.inputs import predict_in_blocks
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import full_sets, full_words, why_full
-from fedconformal.files import UNREADABLE, read_array, unreadable
-from fedconformal.predictor import Predictor
-from fedconformal.validation import Booleans, Floats, Probabilities, as_clients, shown
 
 Cluster = Annotated[
     str | None,

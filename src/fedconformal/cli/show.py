@@ -9,20 +9,20 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from fedconformal.certificate import Certificate, SignatureRecord, threshold_text
+from fedconformal._base.files import naming, read_bytes, read_npz
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, read_npz
 from fedconformal.guarantees.by_class import name_of
-from fedconformal.predictor import Predictor
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import Seal
-from fedconformal.privacy.sums_files import CoordinatorState, SiteState, decode_state
+from fedconformal.privacy.sums.files import CoordinatorState, SiteState, decode_state
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
-from fedconformal.validation import shown
 
 COORDINATOR = "Who has this file"
 EVERY_SCORE = "every calibration score of the site"

@@ -10,13 +10,13 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
-from fedconformal.calibration import Calibration
-from fedconformal.certificate import SignatureRecord
+from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal.calibration.calibrate import Calibration
+from fedconformal.calibration.certificate import SignatureRecord
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json, check_output
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, write_bytes
-from fedconformal.predictor import Predictor
 from fedconformal.privacy import signatures
 from fedconformal.summaries.base import Summary
 

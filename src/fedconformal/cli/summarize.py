@@ -12,7 +12,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedconformal import registry
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, Integers, Probabilities, as_labels
+from fedconformal._base.files import write_bytes
+from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Epsilon, Grid, SitePrivacy, local_noise
 from fedconformal.cli.inputs import (
@@ -29,14 +32,12 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
-from fedconformal.files import write_bytes
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
-from fedconformal.validation import Floats, Integers, Probabilities, as_labels, as_name
 
 SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 

@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from fedconformal import registry
-from fedconformal.certificate import threshold_text
+from fedconformal._base import registry
+from fedconformal._base.arrays import as_alpha
+from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
+from fedconformal.calibration.certificate import threshold_text
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json, check_output, check_outputs
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.guarantees import Guarantee
-from fedconformal.predictor import Predictor
-from fedconformal.privacy import sums_coordinator as middle
-from fedconformal.privacy.communication import bound_in_words, quoted_bound
-from fedconformal.privacy.radix import SHORT
-from fedconformal.privacy.sums import certified
-from fedconformal.privacy.sums_files import (
+from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
+from fedconformal.privacy.sums.drive import certified
+from fedconformal.privacy.sums.files import (
     CoordinatorState,
     SiteState,
     advance_files,
@@ -35,8 +35,8 @@ from fedconformal.privacy.sums_files import (
     start_files,
     write_secret,
 )
-from fedconformal.privacy.sums_reading import Coordinator
-from fedconformal.validation import as_alpha
+from fedconformal.privacy.sums.radix import SHORT
+from fedconformal.privacy.sums.reading import Coordinator
 
 STATE = "coordinator.state"
 

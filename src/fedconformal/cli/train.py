@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base.extras import needing
 from fedconformal.cli.console import logger, print_json, say, tracking
 from fedconformal.cli.inputs import Json, check_outputs
 from fedconformal.errors import InputError
@@ -54,10 +55,11 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model across sites and write what it says of their calibration and test rows."""
-    from fedconformal.training.config import Config, read_config
-    from fedconformal.training.config import preset as read_preset
-    from fedconformal.training.run import FILES, read_settings
-    from fedconformal.training.run import train as run
+    with needing("train"):
+        from fedconformal.federated.config import Config, read_config
+        from fedconformal.federated.config import preset as read_preset
+        from fedconformal.federated.run import FILES, read_settings
+        from fedconformal.federated.run import train as run
 
     options = {
         "dataset": dataset,

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from fedconformal.calibration import heavy_sites, heavy_warning, site_names
-from fedconformal.certificate import Certificate
+from fedconformal._base.files import naming, read_bytes
+from fedconformal.calibration.calibrate import heavy_sites, heavy_warning, site_names
+from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
 from fedconformal.errors import AlteredError
-from fedconformal.files import naming, read_bytes
 from fedconformal.guarantees.by_class import described
-from fedconformal.predictor import Predictor
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedconformal._base.registry import find, members
 from fedconformal.data import partitions
 from fedconformal.data.base import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.data.partitions import Partition, Sites
 from fedconformal.data.sets import Source
-from fedconformal.registry import find, members
 
 __all__ = [
     "SPLITS",

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._base.arrays import Integers, as_labels
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, as_labels
 
 Progress = Callable[[int, int, str], None]
 """Told how much is done, of how much, and in words what."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import registry
-from fedconformal.certificate import Certificate
+from fedconformal._base import registry
+from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
+from fedconformal._base.names import shown
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import described, to_classes
 from fedconformal.scores import LAC, Score
-from fedconformal.validation import Booleans, Floats, as_alpha, as_array, shown
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
 
 GRID = 2.0**-40
 """What one probability can add to the rounding of a row's sum."""

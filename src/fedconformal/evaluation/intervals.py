@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal.validation import Booleans, Floats, Integers
+from fedconformal._base.arrays import Booleans, Floats, Integers
 
 CONFIDENCE = 0.95
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal.certificate import Certificate
+from fedconformal._base.arrays import Booleans, Integers
+from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
 from fedconformal.guarantees.base import find_client
 from fedconformal.guarantees.by_class import described, name_of
-from fedconformal.validation import Booleans, Integers, name_key, shown
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
 
 MOST_NAMES = 10
 """Sites that are named in a sentence."""

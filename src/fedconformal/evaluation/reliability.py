@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal.validation import as_labels, as_probabilities
+from fedconformal._base.arrays import as_labels, as_probabilities
 
 BINS = 15
 

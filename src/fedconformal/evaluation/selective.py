@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Booleans, as_array, as_labels, as_probabilities
 from fedconformal.errors import InputError
-from fedconformal.validation import Booleans, as_array, as_labels, as_probabilities
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

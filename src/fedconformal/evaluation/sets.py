@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal.certificate import Certificate
+from fedconformal._base.arrays import Booleans, Integers, as_array, as_clients, as_labels
 from fedconformal.errors import InputError
 from fedconformal.evaluation.full import full_sets
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
-from fedconformal.validation import Booleans, Integers, as_array, as_clients, as_labels
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""

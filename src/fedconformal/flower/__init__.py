@@ -6,21 +6,23 @@ with a summary of its scores, and the server turns the summaries into a predicto
 
 from __future__ import annotations
 
-try:
-    import flwr as _flwr  # noqa: F401
-except ImportError:
-    from fedconformal.errors import InputError
+from fedconformal._base.extras import needing
 
-    raise InputError("running on Flower needs flwr: pip install 'fedconformal[flower]'") from None
-
-from fedconformal.exchange import Calibrated
-from fedconformal.flower.calibration import calibrate, gather
-from fedconformal.flower.client import calibrate_reply, evaluate_reply, keep_predictor, pooled_reply, temperature_reply
-from fedconformal.flower.federation import Federation
-from fedconformal.flower.in_process import InProcessGrid, run_in_process
-from fedconformal.flower.strategy import CheckedFedAvg
-from fedconformal.flower.sums import calibrate_by_sums
-from fedconformal.flower.sums_site import later_step, sums_reply
+with needing("flower"):
+    from fedconformal.engines.flower.calibration import calibrate, gather
+    from fedconformal.engines.flower.client import (
+        calibrate_reply,
+        evaluate_reply,
+        keep_predictor,
+        pooled_reply,
+        temperature_reply,
+    )
+    from fedconformal.engines.flower.federation import Federation
+    from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
+    from fedconformal.engines.flower.strategy import CheckedFedAvg
+    from fedconformal.engines.flower.sums import calibrate_by_sums
+    from fedconformal.engines.flower.sums_site import later_step, sums_reply
+    from fedconformal.federated.calibration import Calibrated
 
 __all__ = [
     "Calibrated",

@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Integers
+from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, name_key, shown
 
 Counts = Sequence[int]
 MOST_SCORES = 2**60

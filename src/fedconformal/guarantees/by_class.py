@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from fedconformal import registry
+from fedconformal._base import registry
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture

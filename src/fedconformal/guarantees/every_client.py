@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal.guarantees.base import Counts, Guarantee
-from fedconformal.validation import Integers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import (
     Counts,
@@ -27,7 +28,6 @@ from fedconformal.guarantees.base import (
     more_in_total,
 )
 from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.validation import Integers
 
 WEIGHT_TOLERANCE = 1e-6
 

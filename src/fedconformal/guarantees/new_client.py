@@ -14,9 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal.guarantees.base import Counts, Guarantee, whole_type
 from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.validation import Integers
 
 
 @dataclass(frozen=True, kw_only=True)

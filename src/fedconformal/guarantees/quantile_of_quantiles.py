@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.robust import as_liars, bind_liars
-from fedconformal.validation import ALPHA_UNIT, Floats, Integers, shown
 
 PANELS = 512
 """The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""

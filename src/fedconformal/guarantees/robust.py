@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Integers
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.validation import Integers, shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.base import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
-from fedconformal.validation import ALPHA_UNIT, Integers
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]

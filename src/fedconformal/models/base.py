@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from fedconformal._base.registry import find
 from fedconformal.errors import InputError
-from fedconformal.registry import find
 
 MAX_CLASSES = 2**20
 

@@ -5,7 +5,7 @@ from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.screening import Screened, screen
 from fedconformal.privacy.signatures import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
-from fedconformal.privacy.sums import Sums, calibrate_by_sums
+from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums
 
 __all__ = [
     "Ledger",

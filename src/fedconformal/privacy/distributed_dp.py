@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from fedconformal._base.arrays import Floats
+from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.bit_order import Keys
 from fedconformal.privacy.noise import MOVED, shares
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
-from fedconformal.privacy.radix import Counted, Search
 from fedconformal.privacy.released import OUTSIDE, Claim
-from fedconformal.validation import Floats
+from fedconformal.privacy.sums.radix import Counted, Search
 
 TAIL = 60
 """So many times its scale is a draw of noise at most, as good as always."""

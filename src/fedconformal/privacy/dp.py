@@ -23,16 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal.calibration import Calibration, site_names, usable
-from fedconformal.certificate import SummaryRecord
+from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
+from fedconformal._base.extras import needing
+from fedconformal._base.names import shown
+from fedconformal.calibration.calibrate import Calibration, site_names, usable
+from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.base import Counts, as_decimal
-from fedconformal.privacy.extras import needing
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries.base import Summary
 from fedconformal.summaries.origin import all_joined
-from fedconformal.validation import Floats, Integers, as_alpha, rising, shown
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities that are tried."""

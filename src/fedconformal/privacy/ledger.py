@@ -19,11 +19,11 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
+from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes, write_bytes
 from fedconformal.guarantees.base import as_decimal
 from fedconformal.summaries.base import Summary
-from fedconformal.validation import name_key
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 

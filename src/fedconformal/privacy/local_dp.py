@@ -17,11 +17,13 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from numpy.typing import ArrayLike
 
-from fedconformal.calibration import Calibration
-from fedconformal.certificate import SummaryRecord
+from fedconformal._base.arrays import as_alpha, as_scores
+from fedconformal._base.float_bits import keys_of
+from fedconformal._base.names import as_name, check_name, name_key
+from fedconformal.calibration.calibrate import Calibration
+from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
-from fedconformal.privacy.bit_order import keys_of
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
@@ -29,7 +31,6 @@ from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries import Origin
 from fedconformal.summaries.base import described_score, score_from
 from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
-from fedconformal.validation import as_alpha, as_name, as_scores, check_name, name_key
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal.privacy.extras import needing
-from fedconformal.validation import Integers
+from fedconformal._base.arrays import Integers
+from fedconformal._base.extras import needing
 
 MOVED = 2
 """The L1 distance between the histograms of data sets that differ in one row."""

@@ -18,12 +18,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.base import Counts
-from fedconformal.privacy.bit_order import Keys, keys_of
 from fedconformal.privacy.dp import FAILURES
 from fedconformal.privacy.noise import MOVED
-from fedconformal.validation import Floats, Integers
 
 MOST_CANDIDATES = 2**12
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.curve import PromiseCurve, in_units
+from fedconformal.calibration.curve import PromiseCurve, in_units
 
 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fedconformal.calibration import Calibration, heavy_sites, warn_of_sites
-from fedconformal.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration.calibrate import Calibration, heavy_sites, warn_of_sites
+from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.one_step import one_step
 from fedconformal.summaries import Origin
-from fedconformal.validation import Floats
 
 OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
 UNIT = "replacing one calibration row of one site; every n_k is public"

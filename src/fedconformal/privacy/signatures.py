@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedconformal.certificate import Certificate, SignatureRecord
+from fedconformal._base.extras import needing
+from fedconformal._base.names import name_key
+from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
-from fedconformal.privacy.extras import needing
 from fedconformal.summaries.base import Summary
-from fedconformal.validation import name_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

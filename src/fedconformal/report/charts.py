@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from fedconformal.curve import PromiseCurve
+from fedconformal._base.arrays import ALPHA_UNIT
+from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
 from fedconformal.report.bars import ROW, Bar, Bars, name_space
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
 from fedconformal.report.slider import Slider
-from fedconformal.validation import ALPHA_UNIT
 
 WIDTH = 440
 RIGHT = 20

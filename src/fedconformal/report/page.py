@@ -14,9 +14,10 @@ from importlib import resources
 
 import msgspec
 
-from fedconformal.calibration import remarks
-from fedconformal.certificate import Certificate, threshold_text
-from fedconformal.curve import PromiseCurve
+from fedconformal.calibration.calibrate import remarks
+from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.evaluation import (
     Evaluation,
     Group,
@@ -27,7 +28,6 @@ from fedconformal.evaluation import (
     why_full,
 )
 from fedconformal.guarantees.by_class import name_of
-from fedconformal.predictor import Predictor
 from fedconformal.report.charts import (
     MAX_GROUPS,
     alpha_chart,

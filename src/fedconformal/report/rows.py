@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, Probabilities
 
 Images = NDArray[Any]
 CHANNELS = (1, 3)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedconformal.predictor import Predictor
+from fedconformal._base.arrays import Floats, Integers, as_alpha
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.report.rows import Rows, png
-from fedconformal.validation import Floats, Integers, as_alpha
 
 GRID = tuple(Fraction(i, 200) for i in range(1, 101))
 EXAMPLES = 12

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, row_sums
 from fedconformal.errors import InputError
 from fedconformal.scores.base import Rule, Score, of_own_label
-from fedconformal.validation import Booleans, Floats, Integers, Probabilities, row_sums
 
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12

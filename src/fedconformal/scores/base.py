@@ -11,9 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal.chunks import CHUNK, for_each_chunk
-from fedconformal.errors import InputError
-from fedconformal.validation import (
+from fedconformal._base.arrays import (
     Booleans,
     Floats,
     Integers,
@@ -22,6 +20,8 @@ from fedconformal.validation import (
     as_matrix,
     check_distributions,
 )
+from fedconformal._base.chunks import CHUNK, for_each_chunk
+from fedconformal.errors import InputError
 
 NAME = "probabilities"
 

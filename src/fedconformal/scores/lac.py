@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal.chunks import QUICK
+from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities
+from fedconformal._base.chunks import QUICK
 from fedconformal.scores.base import Rule, Score, of_own_label
-from fedconformal.validation import Booleans, Floats, Integers, Probabilities
 
 
 @dataclass(frozen=True, kw_only=True)

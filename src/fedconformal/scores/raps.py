@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Floats
 from fedconformal.errors import InputError
 from fedconformal.scores.aps import APS
-from fedconformal.validation import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fedconformal import registry
+from fedconformal._base import registry
+from fedconformal._base.arrays import as_scores
+from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.base import Summary, pool
 from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.origin import Origin, as_classes
-from fedconformal.validation import as_name, as_scores
 
 __all__ = ["ClassSummary", "Origin", "Summary", "pool", "summarize"]
 

@@ -17,13 +17,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import registry
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.files import naming
+from fedconformal._base.names import check_name, name_key
 from fedconformal.errors import InputError
-from fedconformal.files import naming
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
-from fedconformal.validation import Floats, Integers, check_name, name_key
 
 BATCH = 1024
 BATCH_BYTES = 2**24

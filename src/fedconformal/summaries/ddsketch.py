@@ -21,10 +21,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Floats, Integers, as_scores, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.base import Summary, extended
-from fedconformal.validation import Floats, Integers, as_scores, rising
 
 ACCURACY = 0.01
 GROWTH = 101 / 99

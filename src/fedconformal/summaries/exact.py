@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.base import Summary, extended, one_site_each
 from fedconformal.summaries.origin import Origin
-from fedconformal.validation import Floats, Integers, as_scores
 
 FIRST_NUMBERS = np.arange(1, 4097)
 """The counts of small sites, which they share."""

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedconformal._base.arrays import as_alpha, as_temperature
+from fedconformal._base.names import as_name, check_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.wire import MAX_CLASSES, About
-from fedconformal.validation import as_alpha, as_name, as_temperature, check_name, name_key
 
 SAME = ("score", "model", "temperature")
 """Summaries differ in these also if one of them says nothing."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Floats, as_matrix
 from fedconformal.scores import Score
 from fedconformal.summaries.base import Summary
-from fedconformal.validation import Floats, as_matrix
 
 PRECISION = "float32"
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedconformal.validation import Floats, Integers
+from fedconformal._base.arrays import Floats, Integers
 
 
 class Stackable(Protocol):

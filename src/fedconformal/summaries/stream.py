@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal.chunks import CHUNK
+from fedconformal._base.arrays import Booleans, Floats, Integers, as_alpha, as_scores
+from fedconformal._base.chunks import CHUNK
 from fedconformal.errors import InputError
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
-from fedconformal.validation import Booleans, Floats, Integers, as_alpha, as_scores
 
 EDGES = 2**13
 CELLS = 2**16

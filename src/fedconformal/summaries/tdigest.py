@@ -19,12 +19,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.base import Summary, extended
 from fedconformal.summaries.ddsketch import check_counts, check_extremes
 from fedconformal.summaries.exact import ascending
-from fedconformal.validation import Floats, Integers, as_scores
 
 CENTROIDS = 100
 POOLED = 5000

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.validation import Floats, Integers
 
 MAGIC = b"FCS"
 NOISY = b"FCN1"

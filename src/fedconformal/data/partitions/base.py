@@ -13,9 +13,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Integers
+from fedconformal._base.names import as_name, name_key
 from fedconformal.data.base import SPLITS, Dataset, Rows, Split
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers, as_name, name_key
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal.data.base import SPLITS, Dataset
 from fedconformal.data.partitions.base import Partition, Sites, numbered
 from fedconformal.errors import InputError
-from fedconformal.validation import Integers
 
 ROW = "fedconformal_row"
 

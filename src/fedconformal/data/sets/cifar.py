@@ -15,6 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.files import unreadable
 from fedconformal.data import store
 from fedconformal.data.base import Dataset, Progress, Rows, Split
 from fedconformal.data.download import Release, locate
@@ -22,8 +24,6 @@ from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.cifar100 import CLASSES, GROUPS
 from fedconformal.data.sets.images import halves, read_images
 from fedconformal.errors import InputError
-from fedconformal.files import unreadable
-from fedconformal.validation import as_labels
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.files import naming, unreadable
 from fedconformal.data import store
 from fedconformal.data.base import Dataset, Progress, Rows, Split
 from fedconformal.data.download import Release, locate
 from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.images import as_images, halves, read_images
 from fedconformal.errors import InputError
-from fedconformal.files import naming, unreadable
-from fedconformal.validation import as_labels
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package dataset-fashion-mnist puts the files."""

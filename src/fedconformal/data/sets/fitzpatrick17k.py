@@ -16,12 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedconformal._base.files import naming, read_bytes
 from fedconformal.data import store
 from fedconformal.data.base import Dataset, Progress, Rows, cut
 from fedconformal.data.sets.base import Groups, Source, in_groups_of
 from fedconformal.data.sets.photographs import read_photographs
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes
 
 PAGE = "https://github.com/mattgroh/fitzpatrick17k"
 SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "-1": ""}

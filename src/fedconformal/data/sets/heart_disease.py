@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import Floats
+from fedconformal._base.files import naming, read_bytes
 from fedconformal.data import store
 from fedconformal.data.base import Dataset, Progress, Rows, cut
 from fedconformal.data.download import Release, locate
 from fedconformal.data.sets.base import Source
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_bytes
-from fedconformal.validation import Floats
 
 ADDRESS = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
 HOSPITALS = {

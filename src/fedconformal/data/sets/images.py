@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.files import naming, read_npz
 from fedconformal.data.base import SPLITS, Rows, Split
 from fedconformal.errors import InputError
-from fedconformal.files import naming, read_npz
-from fedconformal.validation import as_labels
 
 MOST_BYTES = 2**32
 """Once unpacked; no set here comes near it."""

@@ -1,0 +1,77 @@
+"""Why federated calibration is needed: one client's threshold covers only there, and unlike clients enlarge sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats
+from fedconformal.guarantees import OneClient
+from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.scores import LAC
+from fedconformal_paper.figures.histogram import shares_of, size_plot
+from fedconformal_paper.setup import Setup
+
+LEVELS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
+MOST = 80
+
+
+def challenge_exchangeability(setup: Setup) -> str:
+    """fig:challenge-exchangeability: one client calibrates alone, and its threshold covers only there.
+
+    The paper shows its first client; here are the two for which all clients together are covered least and most.
+    """
+    answers = setup.need("cifar100", "fedavg")
+    clients = np.flatnonzero(np.bincount(answers.clients))
+    here, everywhere = np.empty((2, setup.count, len(clients), len(LEVELS)))
+    alphas = [round(1 - level, 9) for level in LEVELS]
+    for t, trial in enumerate(setup.trials(answers)):
+        tested = trial.test.scores(LAC())
+        for k, client in enumerate(clients):
+            guarantee = OneClient(client=f"client-{client}")
+            covered = tested[:, None] <= trial.thresholds(LAC(), alphas, kind="exact", guarantee=guarantee)
+            here[t, k] = covered[trial.test.clients == client].mean(axis=0)
+            everywhere[t, k] = covered.mean(axis=0)
+    overall = everywhere.mean(axis=(0, 2))
+    lowest, highest = int(overall.argmin()), int(overall.argmax())
+    drawn = {
+        "the client that calibrates (mean over clients)": here.mean(axis=(0, 1)),
+        f"all clients, when client {clients[lowest]} calibrates": everywhere[:, lowest].mean(axis=0),
+        f"all clients, when client {clients[highest]} calibrates": everywhere[:, highest].mean(axis=0),
+    }
+    plot = Plot(
+        title="Coverage when one client alone calibrates (CIFAR-100, FedAvg)",
+        x=(LEVELS[0], LEVELS[-1]),
+        y=(0.0, 1.0),
+        x_label="coverage asked for, 1 - alpha",
+        y_label="coverage on test rows",
+        x_text=percent,
+        y_text=percent,
+    )
+    plot.diagonal("asked for")
+    for name, shares in drawn.items():
+        plot.line(list(zip(LEVELS, shares.tolist(), strict=True)), name, markers=True)
+    return figure(plot)
+
+
+def challenge_efficiency(setup: Setup) -> str:
+    """fig:challenge-efficiency: sizes with like and unlike clients (the paper's text has its two means swapped)."""
+    drawn: dict[str, Floats] = {}
+    means: dict[str, list[float]] = {}
+    for name, variant in (("like clients", "iid"), ("unlike clients", "")):
+        found = []
+        for trial in setup.trials(setup.need("cifar100", "fedavg", variant=variant)):
+            (threshold,) = trial.thresholds(LAC(), [0.1])
+            sets = trial.sets(LAC(), threshold)
+            found.append(shares_of(sets, MOST))
+            means.setdefault(name, []).append(np.count_nonzero(sets) / len(sets))
+        drawn[name] = np.mean(found, axis=0)
+    plot = size_plot(
+        "Set sizes with like and unlike clients (CIFAR-100, FedAvg, LAC at alpha 0.1)",
+        MOST,
+        max(float(s.max()) for s in drawn.values()),
+    )
+    printed = {"like clients": 7.5, "unlike clients": 21.1}
+    for name, shares in drawn.items():
+        label = f"{name}: mean {np.mean(means[name]):.1f} (paper {printed[name]})"
+        plot.line(list(enumerate(shares.tolist())), label)
+    return figure(plot)

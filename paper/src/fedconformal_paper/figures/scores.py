@@ -1,0 +1,72 @@
+"""Score functions side by side: coverage by set size, and coverage and size at every level."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from fedconformal.report.plot import Plot, figure, percent
+from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL
+from fedconformal_paper.score_functions import PRINTED, SCORED, SCORES, scores_for
+from fedconformal_paper.setup import Setup
+from fedconformal_paper.size_conditional import QUARTERS, quarters
+
+LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+DATASET = "cifar100"
+
+
+def by_size(setup: Setup) -> str:
+    """fig:conformal-score-compare: coverage in each quarter of set sizes, ours as lines and the paper's as squares."""
+    plots = []
+    for name in setup.track(list(SCORES)):
+        plot = Plot(
+            title=f"{name}: coverage by set size",
+            x=(-0.3, 3.3),
+            y=(0.75, 1.0),
+            x_label="rows by set size, per cent",
+            y_label="coverage",
+            x_names=QUARTERS,
+            y_text=percent,
+            width=320,
+        )
+        plot.target(0.9, "asked for")
+        found = quarters(setup, DATASET, name)[:, :, 0]
+        plot.line(list(enumerate(found.mean(axis=0).tolist())), "ours", markers=True)
+        printed = SIZE_CONDITIONAL[DATASET].get(name.lower().removesuffix("*"))
+        plot.rings([(i, cell.coverage) for i, cell in enumerate(printed or ())], "paper", like="ours")
+        plots.append(plot)
+    return figure(*plots, name="Coverage by set size, CIFAR-100 with TCT")
+
+
+def by_level(setup: Setup) -> str:
+    """fig:cifar-conformal-score-compare: coverage and size of each score against the coverage asked for."""
+    setup.need(DATASET, "tct")
+    plots = [plot for dataset in SCORED for plot in _by_level(setup, dataset)]
+    return figure(*plots, name="Score functions with TCT, against the coverage asked for")
+
+
+def _by_level(setup: Setup, dataset: str) -> list[Plot]:
+    answers = setup.read(dataset, "tct")
+    if answers is None:
+        return []
+    alphas = [round(1 - level, 9) for level in LEVELS]
+    scores = scores_for(dataset)
+    found = {name: np.empty((setup.count, len(LEVELS), 2)) for name in scores}
+    for t, trial in enumerate(setup.trials(answers)):
+        for name, score in scores.items():
+            for i, threshold in enumerate(trial.thresholds(score, alphas)):
+                sets = trial.sets(score, threshold)
+                found[name][t, i] = trial.covered(sets).mean(), np.count_nonzero(sets) / len(sets)
+    largest = max(float(values[..., 1].mean(axis=0).max()) for values in found.values())
+    panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
+    coverage = panel(title=f"{dataset}, TCT: coverage", y=(0.65, 1.0), y_label="coverage", y_text=percent)
+    size = panel(title=f"{dataset}, TCT: labels a set", y=(0.0, largest * 1.05), y_label="labels a set")
+    coverage.diagonal("asked for")
+    for name, values in found.items():
+        for plot, column in ((coverage, 0), (size, 1)):
+            plot.line(list(zip(LEVELS, values[..., column].mean(axis=0).tolist(), strict=True)), name, markers=True)
+    if dataset == DATASET:  # the paper prints sizes at 0.9 only, in tab:tct-compare-loss
+        for name, printed in zip(PRINTED, COMPARE_LOSS["cross-entropy"][1:], strict=True):
+            size.rings([(0.9, printed)], f"{name}, paper", like=name)
+    return [coverage, size]

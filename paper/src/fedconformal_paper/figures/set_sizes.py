@@ -1,0 +1,68 @@
+"""How set sizes are distributed: of rows that all models get right, and with each score at several alphas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats
+from fedconformal.report.plot import Plot, figure
+from fedconformal.scores import LAC
+from fedconformal_paper.figures.histogram import shares_of, size_plot
+from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
+from fedconformal_paper.score_compare import all_right
+from fedconformal_paper.score_functions import SCORED, scores_for
+from fedconformal_paper.setup import Setup
+
+MOST = 60
+ALPHAS = (0.1, 0.2, 0.3)
+FEWER = 40
+
+
+def same_subset(setup: Setup) -> str:
+    """fig:compare-set-size-same-subset: CIFAR-100 rows that FedAvg, FedProx and TCT all classify correctly."""
+    models = {method: setup.need("cifar100", method) for method in SCORE_COMPARE}
+    right = all_right(list(models.values()))
+    drawn: dict[str, Floats] = {}
+    means: dict[str, list[float]] = {}
+    for method, answers in models.items():
+        found = []
+        for trial in setup.trials(answers):
+            (threshold,) = trial.thresholds(LAC(), [0.1])
+            sets = trial.sets(LAC(), threshold)[right[trial.test.index]]
+            found.append(shares_of(sets, MOST))
+            means.setdefault(method, []).append(np.count_nonzero(sets) / max(1, len(sets)))
+        drawn[method] = np.mean(found, axis=0)
+    highest = max(float(shares.max()) for shares in drawn.values())
+    plot = size_plot("Set sizes of CIFAR-100 rows that all three models get right (LAC at alpha 0.1)", MOST, highest)
+    for method, shares in drawn.items():
+        label = f"{METHODS[method]}: mean {np.mean(means[method]):.1f} (paper {SCORE_COMPARE[method][0]})"
+        plot.line(list(enumerate(shares.tolist())), label)
+    return figure(plot)
+
+
+def score_dist(setup: Setup) -> str:
+    """fig:cifar-score-dist: sizes with each score, with TCT, at several alphas."""
+    setup.need("cifar100", "tct")
+    plots = [plot for dataset in SCORED for plot in _score_dist(setup, dataset)]
+    return figure(*plots, name="Set sizes with each score, with TCT")
+
+
+def _score_dist(setup: Setup, dataset: str) -> list[Plot]:
+    answers = setup.read(dataset, "tct")
+    if answers is None:
+        return []
+    scores = scores_for(dataset)
+    found: dict[tuple[str, float], list[Floats]] = {}
+    for trial in setup.trials(answers):
+        for name, score in scores.items():
+            for alpha, threshold in zip(ALPHAS, trial.thresholds(score, ALPHAS), strict=True):
+                found.setdefault((name, alpha), []).append(shares_of(trial.sets(score, threshold), FEWER))
+    means = {key: np.mean(shares, axis=0) for key, shares in found.items()}
+    highest = max(float(shares.max()) for shares in means.values())
+    plots = []
+    for alpha in ALPHAS:
+        plot = size_plot(f"{dataset}, TCT: set sizes at alpha {alpha:g}", FEWER, highest)
+        for name in scores:
+            plot.line(list(enumerate(means[name, alpha].tolist())), name)
+        plots.append(plot)
+    return plots

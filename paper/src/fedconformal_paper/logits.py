@@ -1,0 +1,174 @@
+"""What trained models said of held-out rows: files of other people's logits, or runs of our own.
+
+A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes a
+client, or "source" for sites that a column of the data names. A run of `fedconformal train` is a directory of that name
+there, with logits.npz in it. All held-out rows are pooled: the experiments cut them in two at random, ten times.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import Integers, as_clients, as_labels, as_matrix, named_clients
+from fedconformal._base.files import naming, read_bytes, read_npz
+from fedconformal.errors import InputError
+from fedconformal_paper.clients import GROUPS, Partition, client_of_each
+
+PARTS = ("val", "temp", "test")
+"""Rows of a run that fitted its temperature are held out too: here the temperature is fitted anew in every trial."""
+
+SETTINGS = {"rounds": 200, "epochs": 5}
+TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500}
+"""What a run of our own is compared with: the paper's settings."""
+
+COLUMNS = {"fitz17k-disease": "three_groups", "fitz17k-skin": "skin_type"}
+"""Data sets whose clients are the values of a column."""
+CLIENTS = {"fitz17k-disease": 3, "fitz17k-skin": 6}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Logits of held-out rows with their labels and clients, and what differs from the paper's experiment."""
+
+    name: str
+    dataset: str
+    logits: NDArray[np.float32]
+    labels: Integers
+    clients: Integers
+    differs: str
+    sites: tuple[str, ...]
+    """What the clients are called; a number where they have no name."""
+    central: bool = False
+    """A model trained in one place, whose temperature is fitted on all calibration rows together."""
+
+    @property
+    def accuracy(self) -> float:
+        """How often the highest logit is the label's."""
+        return float(np.mean(self.logits.argmax(axis=1) == self.labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A directory of logits, and how rows without clients are given to some."""
+
+    directory: Path
+    partition: Partition | None = None
+    """None for the one that the file's name says."""
+
+    def path(self, dataset: str, method: str, *, variant: str = "") -> Path | None:
+        """Find the file, or a run's; None if there is neither."""
+        name = _name(dataset, method, variant=variant)
+        places = self.directory / f"{name}.npz", self.directory / name / "logits.npz"
+        return next((place for place in places if place.exists()), None)
+
+    def read(self, dataset: str, method: str, *, variant: str = "") -> Answers | None:
+        """Read and pool the rows; None if there are none of this data set and method."""
+        path = self.path(dataset, method, variant=variant)
+        if path is None:
+            return None
+        arrays = read_npz(path)
+        parts = [part for part in PARTS if f"{part}_logits" in arrays]
+        absent = [f"{part}_labels" for part in parts if f"{part}_labels" not in arrays]
+        if not parts or absent:
+            raise InputError(f"{path}: has no {', '.join(absent) or 'val_logits, test_logits'}")
+        logits = _joined(path, [arrays[f"{part}_logits"] for part in parts])
+        labels = np.concatenate([arrays[f"{part}_labels"].reshape(-1) for part in parts])
+        labels = as_labels(labels, rows=len(logits), classes=logits.shape[1], name=f"{path}: labels")
+        own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
+        if self.partition is None and len(own) == len(parts):
+            owners = as_clients(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
+            with naming(path):
+                sites, clients = np.unique(named_clients(owners, arrays.get("names")), return_inverse=True)
+        else:
+            if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
+                raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
+            if variant not in ("", "iid"):
+                raise InputError(
+                    f"{path}: has no val_clients, test_clients; its name does not tell which client has what"
+                )
+            with naming(path):
+                clients = client_of_each(labels, dataset, self.partition or ("iid" if variant == "iid" else "classes"))
+            sites = np.arange(clients.max() + 1)
+        return Answers(
+            name=_name(dataset, method, variant=variant),
+            dataset=dataset,
+            logits=logits,
+            labels=labels,
+            clients=clients,
+            differs=_differs(path, len(logits), float(np.mean(logits.argmax(axis=1) == labels))),
+            sites=tuple(map(str, sites)),
+            central=method == "central",
+        )
+
+    def command(self, dataset: str, method: str, *, variant: str = "") -> Command:
+        """Say how to train what is absent."""
+        output = self.directory / _name(dataset, method, variant=variant)
+        trainer, _, loss = method.partition("-")
+        words = ["train", "--preset", "paper", "--dataset", dataset, "--method", trainer]
+        if loss:
+            words += ["--set", f"loss={loss}"]
+        if dataset in COLUMNS:
+            words[4] = "fitzpatrick17k"
+        if variant == "iid":
+            words += ["--partition", "iid", "--clients", str(CLIENTS.get(dataset) or len(GROUPS[dataset]))]
+        elif variant == "source":
+            words += ["--partition", "column", "--column", variant]
+        elif variant:
+            words += ["--partition", "overlap", "--classes-per-client", variant.removeprefix("overlap")]
+        elif dataset in COLUMNS:
+            words += ["--partition", "column", "--column", COLUMNS[dataset]]
+        return Command(output, [*words, "-o", str(output)])
+
+
+@dataclass(frozen=True)
+class Command:
+    """The words of a command that trains a model, and where its run will lie."""
+
+    path: Path
+    words: list[str]
+
+    def __str__(self) -> str:
+        """Write as one would type it."""
+        return f"fedconformal {shlex.join(self.words)}"
+
+
+def _name(dataset: str, method: str, *, variant: str) -> str:
+    return f"{dataset}_{method}_{variant}" if variant else f"{dataset}_{method}"
+
+
+def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+    if len({part.shape[1:] for part in parts}) != 1:
+        raise InputError(f"{path}: val and test rows have different shapes")
+    logits = as_matrix(np.concatenate(parts), f"{path}: logits").astype(np.float32, copy=False)
+    if not np.isfinite(logits).all():
+        raise InputError(f"{path}: logits hold a value that is not finite (NaN or inf)")
+    return logits
+
+
+def _differs(path: Path, rows: int, accuracy: float) -> str:
+    config = path.parent / "config.json"
+    if path.name != "logits.npz" or not config.exists():
+        return f"others' logits, {rows} rows"
+    try:
+        settings = dict(json.loads(read_bytes(config))["config"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{config}: is not the config.json of a run") from None
+    wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS
+    told = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
+    told += [
+        f"{key.replace('_', ' ')} {settings.get(key)} (paper {value})"
+        for key, value in wanted.items()
+        if settings.get(key) != value
+    ]
+    told += [f"{key} {settings[key]}" for key in ("model", "seed") if settings.get(key) not in (None, 0)]
+    if settings.get("weights"):
+        told.append(f"started from {Path(str(settings['weights'])).name}")
+    return ", ".join(told)

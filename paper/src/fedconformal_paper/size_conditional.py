@@ -1,0 +1,65 @@
+"""tab:size-conditional-coverage: coverage in the quarters of rows with the smallest to the largest sets.
+
+Angelopoulos, Bates, Malik and Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2020.
+Sets of one size are cut apart at random where a quarter ends between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats
+from fedconformal_paper.full_results import NOTES
+from fedconformal_paper.numbers import SIZE_CONDITIONAL
+from fedconformal_paper.score_functions import RANDOMISED, SCORES, scores_for, sets_of
+from fedconformal_paper.setup import Setup
+from fedconformal_paper.table import Measured, Table
+from fedconformal_paper.trials import trials
+
+ALPHA = 0.1
+QUARTERS = ("0-25", "25-50", "50-75", "75-100")
+COLUMNS = ("dataset", "score", "quarter", "paper's\ncoverage", "coverage", "paper's\nsize", "size", "see")
+
+
+def size_conditional(setup: Setup) -> Table:
+    """Measure coverage and size in each quarter, with a TCT model at alpha = 0.1."""
+    rows: list[tuple[Any, ...]] = []
+    for dataset, name in setup.track([(dataset, name) for dataset in SIZE_CONDITIONAL for name in SCORES]):
+        printed = SIZE_CONDITIONAL[dataset].get(name.lower())
+        answers = setup.source.read(dataset, "tct")
+        if answers is None:
+            told = f"absent; make it with: {setup.source.command(dataset, 'tct')}"
+            rows += [
+                (dataset, name, quarter, cell.coverage, None, cell.size, None, told)
+                for quarter, cell in zip(QUARTERS, printed or (), strict=False)
+            ]
+            continue
+        found = quarters(setup, dataset, name)
+        for i, quarter in enumerate(QUARTERS):
+            cell = printed[i] if printed else None
+            ours = Measured.of(found[:, i, 0]), Measured.of(found[:, i, 1])
+            rows.append(
+                (dataset, name, quarter, cell and cell.coverage, ours[0], cell and cell.size, ours[1], answers.differs)
+            )
+    return Table(
+        name="size-conditional-coverage",
+        title="Coverage by set size, with TCT at alpha = 0.1",
+        columns=COLUMNS,
+        rows=rows,
+        notes=["Quarters of the rows by their set's size, in per cent.", RANDOMISED, *NOTES[:2]],
+    )
+
+
+def quarters(setup: Setup, dataset: str, name: str) -> Floats:
+    """Return (trials, quarters, 2): coverage and mean size of each quarter of the rows."""
+    rng = np.random.default_rng(0)
+    found = []
+    for trial in trials(setup.need(dataset, "tct"), count=setup.count):
+        sets = sets_of(trial, scores_for(dataset)[name], ALPHA, setup.kind)
+        sizes, covered = np.count_nonzero(sets, axis=1), trial.covered(sets)
+        order = np.lexsort([rng.random(len(sizes)), sizes])
+        parts = np.array_split(order, len(QUARTERS))
+        found.append([(covered[part].mean(), sizes[part].mean()) for part in parts])
+    return np.array(found)

@@ -1,0 +1,97 @@
+"""Random halves of the held-out rows: one half calibrates, the other tests, ten times, as in the paper.
+
+In each trial the temperature is fitted on the calibration rows, as the paper does; the scores of these rows are then
+not exactly exchangeable with those of the test rows. Use rows kept apart in earnest; `fedconformal train` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_alpha
+from fedconformal.calibration.search import Search
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.scores import Score
+from fedconformal.summaries import Summary, pool, summarize
+from fedconformal_paper.logits import Answers
+from fedconformal_paper.temperature import Temperatures, probabilities, shifted
+
+TRIALS = 10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Some of the rows: their probabilities, labels and clients, and where they stand among all."""
+
+    index: Integers
+    probs: Probabilities
+    labels: Integers
+    clients: Integers
+
+    def scores(self, score: Score) -> Floats:
+        """Score the labels."""
+        return score.evaluate(self.probs, self.labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One cut: the rows that calibrate and those that test, at the temperature that was fitted."""
+
+    calibration: Rows
+    test: Rows
+    temperature: float
+
+    def summaries(self, score: Score, kind: str, alpha: Fraction) -> list[Summary]:
+        """Summarise each client's calibration scores, as it would send them."""
+        scores, owners = self.calibration.scores(score), self.calibration.clients
+        held = np.flatnonzero(np.bincount(owners))
+        return [summarize(scores[owners == k], kind, alpha=alpha, site=f"client-{k}") for k in held]
+
+    def thresholds(
+        self, score: Score, alphas: Sequence[float], *, kind: str = "tdigest", guarantee: Guarantee | None = None
+    ) -> list[float]:
+        """Find the threshold at each alpha from the clients' summaries; by default for the mixture of Theorem 1."""
+        wanted = [as_alpha(alpha) for alpha in alphas]
+        summaries = self.summaries(score, kind, wanted[0])
+        sizes = [summary.n for summary in summaries]
+        bound = (guarantee or Mixture()).bind([site for s in summaries for site in s.sites], sizes)
+        ranks = [bound.rank(alpha, sizes) for alpha in wanted]
+        if kind == "tdigest" and all(ranks):  # the paper's server merges the digests and reads the merged one
+            merged = pool(summaries)
+            points = merged.points
+            found = np.searchsorted(merged.bounds(points)[0], [rank[0] for rank in ranks if rank])
+            return [float(point) for point in np.append(points, np.inf)[found]]
+        return Search(summaries, bound, sizes).smallest(wanted)
+
+    def sets(self, score: Score, threshold: float) -> Booleans:
+        """Predict the sets of the test rows, with the top label always in, as in the paper."""
+        return score.predict_set(self.test.probs, threshold)
+
+    def covered(self, sets: Booleans) -> Booleans:
+        """Say which test rows have their label in their set."""
+        found: Booleans = sets[np.arange(len(sets)), self.test.labels]
+        return found
+
+
+def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[Trial]:
+    """Cut the rows in two halves at random, `count` times; the seed fixes them all."""
+    labels, clients = answers.labels, answers.clients
+    fitted = np.zeros_like(clients) if answers.central else clients
+    logits = shifted(answers.logits)
+    temperatures = Temperatures.of(logits, labels, fitted)
+    rng = np.random.default_rng(seed)
+    half = len(labels) // 2
+    for _ in range(count):
+        order = rng.permutation(len(labels))
+        calibration, test = np.sort(order[:half]), np.sort(order[half:])
+        held = logits[calibration]
+        temperature = temperatures.mean(held, calibration)
+        first, second = (
+            Rows(index=index, probs=probabilities(part, temperature), labels=labels[index], clients=clients[index])
+            for index, part in ((calibration, held), (test, logits[test]))
+        )
+        yield Trial(calibration=first, test=second, temperature=temperature)

@@ -1,0 +1,136 @@
+"""The largest table: its numbers follow from the logits, and what is absent says how to make it."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fedconformal_paper.full_results import full_results, measure
+from fedconformal_paper.logits import Source
+from fedconformal_paper.setup import Setup
+from fedconformal_paper.table import Measured
+from fedconformal_paper.trials import trials
+
+from fedconformal.errors import InputError
+from fedconformal.scores import LAC, RAPS
+
+
+def setup(directory: Path, *datasets: str, kind: str = "exact") -> Setup:
+    return Setup(source=Source(directory=directory), datasets=datasets, kind=kind)
+
+
+def test_ours_stands_beside_the_papers(logits: Path) -> None:
+    table = full_results(setup(logits, "dermamnist"))
+    rows = {(row[1], row[2]): row for row in table.rows}
+    assert len(rows) == 4 * 3
+    central, federated = rows["central", 0.9], rows["FedAvg", 0.9]
+    assert (central[3], central[5]) == (0.90, 1.7)
+    assert abs(central[4].mean - 0.9) < 0.03
+    assert central[6].mean < federated[6].mean  # the central logits know more
+    assert central[4].sd > 0
+    assert central[-1] == "others' logits, 600 rows"
+
+
+def test_an_absent_row_says_the_command(logits: Path) -> None:
+    table = full_results(setup(logits, "dermamnist"))
+    told = {row[-1] for row in table.rows if row[1] == "TCT"}
+    out = logits / "dermamnist_tct"
+    assert told == {
+        f"absent; make it with: fedconformal train --preset paper --dataset dermamnist --method tct -o {out}"
+    }
+    assert all(row[4] is None for row in table.rows if row[1] == "TCT")
+
+
+def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None:
+    run = logits / "dermamnist_fedprox"
+    run.mkdir()
+    arrays = dict(np.load(logits / "dermamnist_fedavg.npz"))
+    arrays |= {f"temp_{name}": arrays[f"val_{name}"] for name in ("logits", "labels")}
+    for part in ("val", "temp", "test"):
+        arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 2
+    np.savez(run / "logits.npz", names=np.array(["south", "north"]), **arrays)
+    (run / "config.json").write_text(json.dumps({"config": {"rounds": 20, "seed": 0}, "versions": {}}))
+    answers = Source(directory=logits).read("dermamnist", "fedprox")
+    assert answers
+    assert answers.differs == (
+        f"own run, 750 rows, accuracy {answers.accuracy:.2f}, rounds 20 (paper 200), epochs None (paper 5)"
+    )
+    assert set(answers.clients) == {0, 1}
+    assert answers.sites == ("north", "south")
+
+
+def test_the_rank_counts_every_client(logits: Path) -> None:
+    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    assert answers
+    for trial in trials(answers, count=3):
+        scores = np.sort(trial.calibration.scores(RAPS()))
+        rank = math.ceil(0.9 * (len(scores) + 3))
+        assert trial.thresholds(RAPS(), [0.1], kind="exact") == [scores[rank - 1]]
+
+
+def test_halves_do_not_meet_and_differ(logits: Path) -> None:
+    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    assert answers
+    first, second = trials(answers, count=2)
+    assert sorted([*first.calibration.index, *first.test.index]) == list(range(600))
+    assert set(first.calibration.index) != set(second.calibration.index)
+
+
+def test_summaries_agree(logits: Path) -> None:
+    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    assert answers
+    exact, digest, ranks = (measure(answers, [0.8], kind=kind)[1].mean() for kind in ("exact", "tdigest", "ranks"))
+    assert abs(digest - exact) < 0.1
+    assert exact <= ranks < exact + 0.2  # certified ranks never choose a lower threshold
+
+
+def test_no_trial_is_infeasible_in_silence(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "dermamnist_central.npz", val_logits=rng.normal(size=(20, 7)), val_labels=rng.integers(0, 7, 20)
+    )
+    answers = Source(directory=tmp_path).read("dermamnist", "central")
+    assert answers
+    for kind in ("tdigest", "exact"):
+        (trial,) = trials(answers, count=1)
+        assert trial.thresholds(LAC(), [0.01], kind=kind) == [math.inf]
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    source = Source(directory=tmp_path)
+    np.savez(tmp_path / "mnist_tct.npz", val_logits=np.zeros((2, 10)))
+    with pytest.raises(InputError, match=r"mnist_tct.npz: has no val_labels"):
+        source.read("mnist", "tct")
+    np.savez(tmp_path / "mnist_fedavg.npz", val_logits=np.zeros((2, 3)), val_labels=[0, 1])
+    with pytest.raises(InputError, match="has 3 classes, not those of mnist"):
+        source.read("mnist", "fedavg")
+    np.savez(tmp_path / "mnist_central.npz", val_logits=np.full((2, 10), np.nan), val_labels=[0, 1])
+    with pytest.raises(InputError, match="not finite"):
+        source.read("mnist", "central")
+    with pytest.raises(InputError, match="no data set here"):
+        setup(tmp_path, "imagenet")
+
+
+SUPPLIED = Path(os.environ.get("FEDCONFORMAL_DATA", "")) / "logits"
+BARS = [
+    ("cifar100", "central", (5.0, 2.4, 1.5), 0.15),
+    ("cifar100", "tct", (7.2, 3.2, 1.65), 0.2),
+    ("dermamnist", "central", (1.73, 1.25, 1.04), 0.05),
+    ("tissuemnist", "central", (2.96, 2.06, 1.51), 0.05),
+]
+
+
+@pytest.mark.skipif(not (SUPPLIED / "cifar100_tct.npz").exists(), reason="FEDCONFORMAL_DATA has no logits")
+@pytest.mark.parametrize(("dataset", "method", "sizes", "within"), BARS)
+def test_sizes_on_real_logits(dataset: str, method: str, sizes: tuple[float, ...], within: float) -> None:
+    answers = Source(directory=SUPPLIED).read(dataset, method)
+    assert answers
+    coverage, found = measure(answers, (0.9, 0.8, 0.7))
+    assert np.abs(found.mean(axis=0) - sizes).max() <= within
+    assert (coverage.mean(axis=0) >= np.array([0.9, 0.8, 0.7]) - 0.01).all()
+
+
+def test_a_deviation_needs_trials() -> None:
+    assert Measured.of([0.5, 0.7]) == pytest.approx((0.6, 0.1414), abs=1e-4)

@@ -1,0 +1,1 @@
+"""What every package uses: checked arrays and names, files, chunks, the registry. No statistics."""

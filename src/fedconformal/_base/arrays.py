@@ -1,0 +1,252 @@
+"""Every check of what users hand in, in one place.
+
+Each function takes anything with `__array__` (numpy, torch, lists), returns a clean numpy array and
+raises `InputError` with a message that names the argument and the first bad row.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base.chunks import for_each_chunk
+from fedconformal._base.names import name_key, shown
+from fedconformal.errors import InputError
+
+SUM_TOLERANCE = 1e-3
+MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
+    np.dtype(np.float32): np.float32(1 + SUM_TOLERANCE / 2).view(np.uint32),
+    np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
+}
+QUICK_CLASSES = 4096
+"""Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
+SHORT_ROW = 48
+"""Rows of fewer classes are summed faster by BLAS."""
+ALPHA_UNIT = 10**15
+"""alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
+
+Floats = NDArray[np.float64]
+Probabilities = NDArray[np.floating[Any]]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Turn anything array-like into a numeric numpy array, torch tensors included."""
+    if hasattr(values, "detach"):  # a torch tensor, recognised without importing torch
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{name}: cannot be read as an array of numbers ({error})") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name}: holds {array.dtype}, not numbers")
+    return array
+
+
+def as_matrix(values: ArrayLike, name: str) -> Probabilities:
+    """Check for a finite (rows, classes) matrix; float32 and float64 are kept as they are."""
+    array = as_array(values, name)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"{name}: has shape {array.shape}, expected (rows, classes)")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return array
+
+
+def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabilities:
+    """Check that every row is a distribution; rows are never renormalised.
+
+    >>> as_probabilities([[0.2, 0.8], [3.0, -1.0]], "p")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, take their softmax
+    """
+    array = as_matrix(values, name)
+    for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
+    return array
+
+
+def check_distributions(array: Probabilities, name: str, start: int) -> None:
+    """Refuse rows that are no distributions; `start` is the number of the first one."""
+    # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
+    # bits: read as unsigned integers, negative numbers, infinities and NaN all lie above those of 1.
+    with np.errstate(over="ignore", invalid="ignore"):
+        off_by = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1
+    most = MOST_BITS[array.dtype]
+    near = off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2
+    if near and array.view(most.dtype).max() <= most:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = array.sum(axis=1, dtype=np.float64)
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)
+    if not off.any():
+        return
+    row = int(np.argmax(off))
+    least = array[row].min()
+    if not np.isfinite(array[row]).all():
+        raise InputError(f"{name}: row {start + row} holds a value that is not finite (NaN or inf)")
+    problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
+    likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
+    advice = "if these are logits, take their softmax" if likely_logits else "give whole distributions, one a row"
+    raise InputError(f"{name}: row {start + row} {problem}; {advice}")
+
+
+def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """Sum along each row, in any order, a few times faster than `sum`.
+
+    Not by BLAS, if rows are not short: its threads go on spinning for a while, in the way of those that share the work.
+    """
+    if matrix.shape[1] < SHORT_ROW:
+        return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
+    sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype or matrix.dtype)
+    return sums
+
+
+def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits") -> Floats:
+    """Turn logits into probabilities at a temperature, in float64.
+
+    >>> softmax([[0.0, 2.0]], temperature=2.0).round(3)
+    array([[0.269, 0.731]])
+    """
+    array = as_matrix(logits, name)
+    temperature = as_temperature(temperature)
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
+    if len(array) and _are_distributions(array):
+        raise InputError(f"{name}: every row is a distribution already; leave out softmax, or pass logarithms")
+    scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
+    with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
+        scaled -= scaled.max(axis=1, keepdims=True)
+        scaled /= temperature
+    np.exp(scaled, out=scaled)
+    scaled /= scaled.sum(axis=1, keepdims=True)
+    return scaled
+
+
+def _are_distributions(array: Probabilities) -> bool:
+    if array.shape[1] == 1:  # one class: a column of ones says nothing
+        return False
+    with np.errstate(over="ignore"):
+        sums = array.sum(axis=1, dtype=np.float64)
+    return bool(array.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE).all())
+
+
+def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels") -> Integers:
+    """Check for one whole class index a row, from 0 to classes - 1."""
+    array = as_array(values, name)
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,):
+        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    if array.dtype.kind == "b":
+        raise InputError(f"{name}: holds booleans, expected class indices")
+    whole = array.dtype.kind != "f" or (array == np.floor(array)).all()
+    if rows and not (whole and array.min() >= 0 and array.max() < classes):
+        bad = ~((array >= 0) & (array < classes) & (array == np.floor(array)))
+        row = int(np.argmax(bad))
+        raise InputError(f"{name}: row {row} is {array[row]:g}, expected a whole class index from 0 to {classes - 1}")
+    return array.astype(np.int64)
+
+
+def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
+    """Check for a non-empty vector of finite scores; they may be negative or above one."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"{name}: has shape {array.shape}, expected one score a row")
+    if not len(array):
+        raise InputError(f"{name}: is empty; a site needs at least one calibration row")
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float64, copy=False)
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")
+    return array + 0.0  # -0.0 becomes 0.0
+
+
+def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
+    """Check for one client id a row, a number or a name, which is returned as it is compared."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: cannot be read as one id a row ({error})") from None
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,) or array.dtype.kind not in "iufbU":
+        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
+        raise InputError(f"{name}: expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}")
+    if array.dtype.kind == "U":
+        spelled, index = np.unique(array, return_inverse=True)
+        array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
+    absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
+    if absent is not None and absent.any():
+        raise InputError(f"{name}: row {int(np.argmax(absent))} has no id; give every row one")
+    return array
+
+
+def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+    """Turn a training run's positions of clients into names, where it has them.
+
+    >>> named_clients(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
+    ['b', 'a', 'b']
+    """
+    if names is None:
+        return clients
+    different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
+    if not different or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
+        raise InputError("names: expected a name for each client, each a different one")
+    named: NDArray[Any] = names[clients]
+    return named
+
+
+def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
+    """Check for one whole number of rows a site, each at least 1."""
+    array = as_array(values, name)
+    whole = (array >= 1) & (array < 2**53) & (array == np.floor(array))
+    if array.ndim != 1 or not len(array) or not whole.all():
+        raise InputError(f"{name}: expected one whole number of calibration rows a site, each at least 1")
+    return [int(n) for n in array]
+
+
+def rising(values: NDArray[Any]) -> bool:
+    """Whether every value is above the one before; without differences, which could overflow."""
+    return bool((values[1:] > values[:-1]).all())
+
+
+def as_alpha(alpha: Any) -> Fraction:
+    """Read alpha as the decimal that was typed, rounded down to 15 places.
+
+    Floats are not decimals: (1 - 0.1) * 10 can round a rank up. Rounding alpha down is the safe side.
+
+    >>> as_alpha(0.1)
+    Fraction(1, 10)
+    >>> as_alpha(0.30000000000000004)
+    Fraction(3, 10)
+    """
+    try:
+        # Through float: a Fraction of the text "1e-999999999" would never finish.
+        exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    except (ValueError, OverflowError):
+        exact = Fraction(0)
+    if not 0 < exact < 1:
+        raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1")
+    return exact
+
+
+def as_temperature(temperature: Any) -> float:
+    """Check for a positive, finite temperature."""
+    try:
+        number = isinstance(temperature, int | float | np.floating | np.integer) and not isinstance(temperature, bool)
+        value = float(temperature) if number else math.nan
+    except OverflowError:
+        value = math.inf
+    if not 0 < value < math.inf:
+        raise InputError(f"temperature is {shown(temperature)}, expected a positive number")
+    return value

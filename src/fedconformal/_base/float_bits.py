@@ -1,0 +1,37 @@
+"""Floats as whole numbers in the same order, so that a threshold can be found digit by digit.
+
+The bits of an IEEE-754 double, read as a whole number, rise with its size; turning the sign around for positive
+numbers and everything for negative ones makes them rise from the lowest to the highest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import Floats
+
+BITS = 64
+SIGN = np.uint64(1 << 63)
+
+Keys = NDArray[np.uint64]
+
+
+def keys_of(scores: Floats) -> Keys:
+    """Return keys in the order of the scores; -0.0 is 0.0.
+
+    >>> keys_of(np.array([-1.0, 0.0, 1.0])).tolist() == sorted(keys_of(np.array([1.0, -1.0, -0.0])).tolist())
+    True
+    """
+    bits = (scores + 0.0).view(np.uint64)
+    return np.where(bits & SIGN, ~bits, bits | SIGN)
+
+
+def score_of(key: int) -> float:
+    """Return the score of a key.
+
+    >>> score_of(int(keys_of(np.array([0.25]))[0]))
+    0.25
+    """
+    bits = np.uint64(key ^ (1 << 63)) if key >> 63 else ~np.uint64(key)
+    return float(np.array([bits]).view(np.float64)[0]) + 0.0

@@ -1,0 +1,57 @@
+"""Text from users: names of sites and models, and how a value is shown in a message."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from fedconformal.errors import InputError
+
+MAX_NAME = 64
+MAX_SHOWN = 60
+
+
+def shown(value: Any) -> str:
+    """Write a value that was given, in one line and not too long."""
+    try:
+        text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    except ValueError:  # a whole number of thousands of digits
+        text = "too long to show"
+    text = harmless(text[: MAX_SHOWN + 1])
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def harmless(text: str) -> str:
+    r"""Write characters that cannot be printed as their numbers: in a terminal they could be commands.
+
+    >>> print(harmless("clinic\x1b[31m a"))
+    clinic\x1b[31m a
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def as_name(text: Any, what: str) -> str:
+    r"""Check a new name of a site or a model, and return it as it is compared.
+
+    >>> as_name(" clinic\u00a0a ", "site")
+    'clinic a'
+    """
+    return check_name(name_key(text) if isinstance(text, str) else text, what)
+
+
+def check_name(text: Any, what: str) -> str:
+    """Check a name as it is in a file: printable, one line, 1 to 64 characters; it is kept as it is spelled there."""
+    if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
+        raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
+    return str(text)  # numpy has strings of its own
+
+
+def name_key(name: str) -> str:
+    r"""Return a name as it is compared: stripped, in Unicode's form NFKC, so that two spellings of a letter are one.
+
+    Different letters that look alike, such as a Latin and a Cyrillic a, stay different.
+
+    >>> name_key("Ko\u0308ln ") == name_key("K\u00f6ln")
+    True
+    """
+    return unicodedata.normalize("NFKC", name).strip()

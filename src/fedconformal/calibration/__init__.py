@@ -1,0 +1,1 @@
+"""From summaries to a threshold, a certificate and a predictor."""

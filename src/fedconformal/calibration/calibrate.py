@@ -1,0 +1,347 @@
+"""From summaries and a guarantee to a threshold and a certificate."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from statistics import median
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers, as_alpha
+from fedconformal.calibration.certificate import (
+    Certificate,
+    ClassRecord,
+    HeavySite,
+    SummaryRecord,
+    made_certificate,
+    threshold_json,
+    threshold_text,
+)
+from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.calibration.search import Search
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
+from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees.by_class import shortfalls, to_classes
+from fedconformal.summaries import ClassSummary
+from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
+
+FAR = 10
+"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
+
+UNSEEN = 4096
+"""A certificate by class lists so many classes of which no score was seen, and as many more as were seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
+
+    certificate: Certificate
+    make_curve: Callable[[], PromiseCurve | ClassCurves]
+
+    @cached_property
+    def curve(self) -> PromiseCurve | ClassCurves:
+        """What every threshold promises; worked out when it is first asked for."""
+        return self.make_curve()
+
+    @property
+    def threshold(self) -> float | Floats:
+        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
+        return self.certificate.limit
+
+    def __repr__(self) -> str:
+        """Tell what is promised."""
+        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
+
+
+def calibrate(
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+) -> Calibration:
+    """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
+
+    >>> from fedconformal import summarize
+    >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
+    >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 (23 + 2)) = 20
+    >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
+    (0.85, 20, 0.84)
+    """
+    result = _calibrated(usable(summaries, alpha), as_alpha(alpha), guarantee)
+    warn_of_sites(result.certificate)
+    return result
+
+
+def calibrate_again(
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+) -> Calibration:
+    """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
+    wanted = as_alpha(alpha)
+    return _calibrated(_checked(summaries, wanted), wanted, guarantee)
+
+
+def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | ByClass | None) -> Calibration:
+    """Calibrate from summaries that were checked."""
+    guarantee = Mixture() if guarantee is None else guarantee
+    if not isinstance(guarantee, Guarantee | ByClass):
+        raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    bound = kept.bind(names, sizes)
+    if bound.sites_apart and len(summaries) != len(sizes):
+        pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
+        raise InputError(
+            f"{pooled.label} came pooled, and {kept.name} needs every site's own summary; "
+            "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
+        )
+    if isinstance(guarantee, ByClass):
+        return _by_class(summaries, wanted, guarantee, bound, sizes, names)
+    search = Search(summaries, bound, sizes)
+    threshold = search.smallest([wanted])[0]
+    if threshold == math.inf:
+        warnings.warn(
+            f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
+            + bound.shortfall(wanted, sizes, names),
+            InfeasibleWarning,
+            stacklevel=3,
+        )
+    band = _band(bound, wanted, threshold, sizes, summaries, sure=_sure(summaries))
+    found = {"target": str(bound.at_least(wanted, sizes)), **band}
+    certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
+    return Calibration(certificate, partial(search.curve, wanted))
+
+
+def usable(summaries: Sequence[Summary], alpha: Any) -> list[Summary]:
+    """Check that summaries go together, are for this alpha, and may still be used today."""
+    summaries = _checked(summaries, as_alpha(alpha))
+    for summary in _one_of_each_origin(summaries):
+        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
+    return summaries
+
+
+def _checked(summaries: Sequence[Summary], alpha: Fraction) -> list[Summary]:
+    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
+    if not summaries:
+        raise InputError("there are no summaries to calibrate from")
+    check_together(summaries)
+    for summary in _one_of_each_origin(summaries):
+        agreed = summary.origin.alpha
+        if agreed is not None and as_alpha(agreed) != alpha:
+            raise InputError(
+                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
+                "calibrate at that alpha, or ask the sites anew"
+            )
+    return summaries
+
+
+def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
+    return list({id(summary.origin): summary for summary in summaries}.values())
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Say what is to be known of the sites in a certificate."""
+    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
+    if quiet := certificate.version_1_sites:
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        found.append(
+            VersionWarning(
+                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
+                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
+                "sites"
+            )
+        )
+    return found
+
+
+def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
+    """Say what it means that a site outweighs the others."""
+    return HeavySiteWarning(
+        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )
+
+
+def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
+    """Name every site; those without a name are numbered."""
+    names: list[str] = []
+    for summary in summaries:
+        count = len(summary.sizes)
+        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
+    return names
+
+
+def _by_class(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: ByClass,
+    bound: Guarantee,
+    sizes: Sequence[int],
+    names: Sequence[str],
+) -> Calibration:
+    """Search class by class."""
+    sites: list[ClassSummary] = []
+    for summary in summaries:
+        if not isinstance(summary, ClassSummary):
+            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
+        sites.append(summary)
+    bound = bound.in_class(sizes)
+    classes, sure = _number_of_classes(sites), _sure(sites)
+    searches: list[Search | None] = []
+    records: list[ClassRecord] = []
+    seen = {label for site in sites for label in site.parts}
+    absent: ClassRecord | None = None
+    for label in range(classes):
+        if label not in seen and absent is not None:  # there may be very many of them, all alike
+            searches.append(None)
+            records.append(msgspec.structs.replace(absent, label=label))
+            continue
+        held = [site.parts.get(label, _Absent()) for site in sites]
+        of_class = _of_class(sites, label)
+        search = Search(held, bound, of_class) if label in seen else None
+        threshold = search.smallest([alpha])[0] if search else math.inf
+        searches.append(search)
+        band = _band(bound, alpha, threshold, of_class, held, sure=sure)
+        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
+        absent = absent if search else records[-1]
+    if lacking := [record.label for record in records if record.threshold == "inf"]:
+        warnings.warn(
+            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking)} in every set; "
+            + shortfalls(bound, alpha, lacking, partial(_of_class, sites), names),
+            InfeasibleWarning,
+            stacklevel=3,
+        )
+    worst = {
+        "rank": None,
+        "rank_out_of": None,
+        "slack": max(record.slack for record in records),
+        "coverage_at_least": min(record.coverage_at_least for record in records),
+        "coverage_at_most": max(record.coverage_at_most for record in records),
+    }
+    thresholds = [record.threshold for record in records]
+    about = {"threshold": thresholds, "target": str(1 - alpha), "classes": records, **worst}
+    certificate = _certificate(summaries, alpha, guarantee, names, sizes, about)
+    return Calibration(
+        certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
+    )
+
+
+def _number_of_classes(sites: Sequence[ClassSummary]) -> int:
+    """Count the classes: as stated, or up to the largest label; refuse very many that nobody has seen."""
+    last = max(sites, key=lambda site: site.classes)
+    stated = all_joined(site.origin for site in sites).classes
+    classes = last.classes if stated is None else number_of(stated)
+    seen = len({label for site in sites for label in site.parts})
+    if last.classes > classes:
+        raise InputError(f"{last.label} has scores of class {last.classes - 1}, and there are {classes} classes")
+    if classes > 2 * seen + UNSEEN:
+        raise InputError(
+            f"{last.label} names class {classes - 1}, and only {seen} classes have scores; number the classes from 0"
+        )
+    return classes
+
+
+def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(label)]
+
+
+class _Absent:
+    """A site without scores of a class."""
+
+    points: Floats = np.empty(0)
+    reached: Integers = np.empty(0, dtype=np.int64)
+    gap = 0
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Count nothing."""
+        return np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
+
+
+def _band(
+    bound: Guarantee,
+    alpha: Fraction,
+    threshold: float,
+    sizes: Sequence[int],
+    held: Sequence[Summary | _Absent],
+    *,
+    sure: bool,
+) -> dict[str, Any]:
+    """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
+    gaps = [summary.gap for summary in held]
+    if not sure:  # an estimate promises nothing
+        lowest, highest = Fraction(0), Fraction(1)
+    elif threshold == math.inf:
+        lowest = highest = Fraction(1)
+    else:
+        lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    return {
+        "threshold": threshold_json(threshold),
+        "rank": rank,
+        "rank_out_of": out_of,
+        "slack": float(bound.slack(gaps, sizes)),
+        "coverage_at_least": float(lowest),
+        "coverage_at_most": float(highest),
+    }
+
+
+def _certificate(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: Guarantee | ByClass,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    found: dict[str, Any],
+) -> Certificate:
+    origin = all_joined(summary.origin for summary in summaries)
+    return made_certificate(
+        guarantee=guarantee,
+        sites=names,
+        origin=origin,
+        status="certified" if _sure(summaries) else "estimated",
+        alpha=float(alpha),
+        clients=len(sizes),
+        scores=sum(sizes),
+        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
+        version_1_sites=_silent_sites(summaries, names) or None,
+        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
+        **found,
+    )
+
+
+def _sure(summaries: Sequence[Summary]) -> bool:
+    """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
+    return all(summary.certified and not summary.origin.estimated for summary in summaries)
+
+
+def _silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
+
+
+def heavy_sites(guarantee: Guarantee | ByClass, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+    """Name the sites that weigh far more than the others because they claim so many scores.
+
+    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
+    [HeavySite(site='c', share=0.9)]
+    """
+    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    if kept.sites_apart or len(sizes) < 2:
+        return []
+    total = sum(sizes)
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
+    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]

@@ -1,0 +1,193 @@
+"""What was promised, under which assumption, from which inputs: a record that can be checked again."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.arrays import Floats
+from fedconformal._version import __version__
+from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.summaries import Origin
+
+
+class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One summary that was used: who sent it, how many scores, and the SHA-256 of its bytes."""
+
+    sites: tuple[str, ...]
+    sizes: tuple[int, ...]
+    kind: str
+    sha256: str
+
+
+class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who signed a summary: the site, its public key, and the signature, both in hexadecimal digits."""
+
+    site: str
+    key: str
+    signature: str
+
+
+Threshold = float | Literal["inf"]
+
+
+class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised to one class, where each has a threshold of its own."""
+
+    label: int
+    scores: int
+    threshold: Threshold
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
+class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site that weighs far more than the others, because it claims so many scores."""
+
+    site: str
+    share: float
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site that is known of but not in the calibration, and why; the promise does not cover it."""
+
+    site: str
+    reason: str
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised; it states the target and the theorem's band, never the count that came out."""
+
+    format: Literal[1, 2] = 1
+    status: Literal["certified", "estimated"]
+    promise: str
+    assumption: str
+    caveat: str
+    conditions: str = CONDITIONS
+    alpha: float
+    guarantee: dict[str, Any]
+    threshold: Threshold | list[Threshold]
+    target: str
+    rank: int | None
+    rank_out_of: int | None
+    clients: int
+    scores: int
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+    score: dict[str, Any] | None
+    seed: int | None
+    model: str | None
+    temperature: float | None
+    summaries: list[SummaryRecord]
+    versions: dict[str, str]
+    classes: list[ClassRecord] | None = None
+    """For a promise given the class."""
+    privacy: dict[str, Any] | None = None
+    """For a release with differential privacy or from sums only: what is claimed, and what is outside the claim."""
+    signatures: list[SignatureRecord] | None = None
+    """Who sent the summaries, where they were signed."""
+    left_out: list[LeftOut] | None = None
+    """Sites that dropped out or were refused, where an engine knows of them."""
+
+    # Format 2 adds what follows; a certificate that needs none of it is of format 1.
+    edition: int | None = None
+    """Of the wording, if not the first; see wording.py."""
+    labels: int | list[str] | None = None
+    """The number of classes, or their names in order."""
+    precision: Literal["float32"] | None = None
+    """What probabilities are rounded to before they are scored."""
+    calibration: str | None = None
+    """The id of the calibration that all summaries were made for."""
+    expires: str | None = None
+    """The last day of the first summary to expire."""
+    version_1_sites: list[str] | None = None
+    """Sites whose summaries do not say what those of other sites say: classes, precision, calibration."""
+    heavy_sites: list[HeavySite] | None = None
+    """Sites that weigh far more than the others."""
+
+    def __post_init__(self) -> None:
+        """Check that the format is the one that the content needs."""
+        needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
+        if self.format != needed:
+            raise ValueError(f"the certificate is of format {self.format}, its content needs {needed}")
+
+    @property
+    def limit(self) -> float | Floats:
+        """The threshold as a number, or as an array with one for each class."""
+        if isinstance(self.threshold, list):
+            return np.array([float(threshold) for threshold in self.threshold])
+        return float(self.threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, dicts, numbers and strings, as JSON has them."""
+        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return {field: value for field, value in built.items() if value is not None or field not in OPTIONAL}
+
+    def sentence(self) -> str:
+        """Say the promise in one sentence."""
+        verb = "hold" if self.status == "certified" else "are estimated to hold"
+        return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+
+
+FORMAT_2 = ("edition", "labels", "precision", "calibration", "expires", "version_1_sites", "heavy_sites")
+OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
+"""Fields that are written only if there is something to say."""
+
+
+def made_certificate(
+    *, guarantee: Guarantee | ByClass, sites: Sequence[str], origin: Origin, **found: Any
+) -> Certificate:
+    """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
+    score = origin.score
+    fields = {
+        "promise": guarantee.promise(sites),
+        "assumption": guarantee.assumption,
+        "caveat": guarantee.caveat,
+        "guarantee": guarantee.to_dict(),
+        "score": None if score is None else score.to_dict(),
+        "seed": getattr(score, "random_state", None) if getattr(score, "randomized", False) else None,
+        "model": origin.model,
+        "temperature": origin.temperature,
+        "labels": list(origin.classes) if isinstance(origin.classes, tuple) else origin.classes,
+        "precision": origin.precision,
+        "calibration": origin.calibration,
+        "expires": origin.expires,
+        "versions": versions(),
+        **found,
+    }
+    fields["edition"] = edition_needed(fields, guarantee, sites)
+    fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
+    return Certificate(**fields)
+
+
+def threshold_json(threshold: float | Floats) -> Any:
+    """Write a threshold, or one for each class, for JSON, which has no infinity."""
+    if isinstance(threshold, np.ndarray):
+        return [threshold_json(float(limit)) for limit in threshold]
+    return "inf" if threshold == math.inf else threshold
+
+
+def threshold_text(threshold: float | Floats) -> str:
+    """Write a threshold for people; where there is one for each class, from the least to the largest.
+
+    >>> threshold_text(0.25), threshold_text(np.array([0.5, np.inf, 0.25]))
+    ('0.25', '0.25 to inf by class')
+    """
+    if isinstance(threshold, np.ndarray):
+        return f"{threshold.min():.6g} to {threshold.max():.6g} by class"
+    return f"{threshold:.6g}"
+
+
+def versions() -> dict[str, str]:
+    """Say which software made this."""
+    return {"fedconformal": __version__, "numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,112 @@
+"""The promise curve: which threshold promises how much coverage.
+
+A step function with at most 1,024 steps, rounded down, made from the summaries at calibration. It answers
+every later question (sets at any alpha, p-values, a report's slider) without anybody's scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising
+from fedconformal.errors import InputError
+
+MAX_POINTS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseCurve:
+    """At every threshold, the coverage promised by it, in whole multiples of 1e-15.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
+    (0.7, inf)
+    >>> curve.p_values(np.array([0.1, 0.2, 0.5, 0.8]))
+    array([1. , 1. , 0.5, 0.1])
+    """
+
+    thresholds: Floats
+    promised: Integers
+
+    def __post_init__(self) -> None:
+        """Check that both columns rise and that coverage stays below one."""
+        if not 1 <= len(self.thresholds) == len(self.promised) <= MAX_POINTS:
+            raise InputError(f"the promise curve needs 1 to {MAX_POINTS} points, equally many in both columns")
+        if not np.isfinite(self.thresholds).all() or not rising(self.thresholds):
+            raise InputError("the promise curve's thresholds are not finite and rising")
+        if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or not rising(self.promised):
+            raise InputError("the promise curve's coverage is not rising between 0 and 1")
+
+    @property
+    def most(self) -> Fraction:
+        """The most that any threshold promises."""
+        return Fraction(int(self.promised[-1]), ALPHA_UNIT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write for JSON."""
+        return {"thresholds": self.thresholds.tolist(), "promised": self.promised.tolist()}
+
+    def threshold(self, alpha: Fraction) -> float:
+        """Return the smallest threshold that promises 1 - alpha, or +inf."""
+        level = math.ceil((1 - alpha) * ALPHA_UNIT)
+        index = int(np.searchsorted(self.promised, level, side="left"))
+        return float(self.thresholds[index]) if index < len(self.thresholds) else math.inf
+
+    def coverage(self, threshold: float) -> Fraction:
+        """Return the coverage promised by a threshold."""
+        index = int(np.searchsorted(self.thresholds, threshold, side="right"))
+        return Fraction(int(self.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return one minus the coverage promised just below each score.
+
+        Then {p > alpha} is {score <= threshold(alpha)}, exactly.
+        """
+        below = np.searchsorted(self.thresholds, scores, side="left")
+        return (ALPHA_UNIT - np.append(0, self.promised)[below]) / ALPHA_UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCurves:
+    """A promise curve for every class; None for one of which no score was seen, so that it is in every set.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> curves = ClassCurves([curve, None])
+    >>> curves.threshold(Fraction(1, 10))
+    array([0.7, inf])
+    >>> curves.p_values(np.array([[0.5, 0.9, 0.9]]))
+    array([[0.5, 1. , 1. ]])
+    """
+
+    of_class: Sequence[PromiseCurve | None]
+
+    def to_dict(self) -> list[dict[str, Any] | None]:
+        """Write for JSON."""
+        return [None if curve is None else curve.to_dict() for curve in self.of_class]
+
+    def threshold(self, alpha: Fraction) -> Floats:
+        """Return every class's smallest threshold that promises 1 - alpha, or +inf."""
+        return np.array([math.inf if curve is None else curve.threshold(alpha) for curve in self.of_class])
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return the p-values of (n, J) scores, each column by its class; one for classes that were not seen."""
+        if scores.shape[1] < len(self.of_class):
+            raise InputError(
+                f"probabilities: have {scores.shape[1]} classes, the predictor has thresholds for {len(self.of_class)}"
+            )
+        found = np.ones_like(scores)
+        for label, curve in enumerate(self.of_class):
+            if curve is not None:
+                found[:, label] = curve.p_values(scores[:, label])
+        return found
+
+
+def in_units(coverage: Fraction) -> int:
+    """Round promised coverage down to a whole multiple of 1e-15."""
+    return math.floor(coverage * ALPHA_UNIT)

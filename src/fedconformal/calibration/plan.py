@@ -1,0 +1,176 @@
+"""Before any data is collected: which guarantees can be had at this alpha from sites of these sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from numpy.typing import ArrayLike
+
+from fedconformal._base.arrays import as_alpha, as_sizes
+from fedconformal.calibration.pilot import Trial
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.errors import InputError
+from fedconformal.guarantees import (
+    PAC,
+    EveryClient,
+    Exchangeable,
+    Guarantee,
+    Mixture,
+    NewClient,
+    OneClient,
+    WorstCase,
+)
+from fedconformal.guarantees.base import as_decimal
+from fedconformal.guarantees.worst_case import paper_bound, paper_rank
+
+DEFAULT_SET = WorstCase(contamination=0.1)
+DEFAULT_PAC = PAC()
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarantee: can it be had, and what is the band of coverage; if not, what is missing.
+
+    `expected_coverage` is the mean coverage if the sites are alike, where it has a closed form; `mean_size` is
+    the mean set size that a pilot predictor suggests.
+    """
+
+    guarantee: str
+    feasible: bool
+    coverage_at_least: float
+    coverage_at_most: float
+    expected_coverage: float | None
+    rank: int | None
+    rank_out_of: int | None
+    smallest_alpha: float
+    missing: str
+    mean_size: float | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be promised at this alpha."""
+
+    alpha: float
+    sizes: list[int]
+    condition: str
+    notes: list[str]
+    options: list[Option]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, dicts and numbers, ready for JSON."""
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
+
+
+def plan(
+    *,
+    alpha: Any,
+    sizes: Sequence[int],
+    sites: Sequence[str] | None = None,
+    worst_case: WorstCase = DEFAULT_SET,
+    pac: PAC = DEFAULT_PAC,
+    pilot: Predictor | None = None,
+    probs: ArrayLike | None = None,
+) -> Plan:
+    """Say which guarantees are feasible, the band of each, and what would make the others feasible.
+
+    With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be.
+
+    >>> for option in plan(alpha=0.1, sizes=[200, 50, 5]).options:
+    ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
+    mixture proportional True 0.911
+    mixture uniform True 0.964
+    exchangeable True 0.902
+    every-client False 1.0 calibration scores needed: 4 more at site '#3'
+    worst-case d=0.1 True 1.0
+    new-client False 1.0 sites needed: 6 more, from the same population
+    pac 0.05 True 1.0
+    one-client #1 True 0.9
+    one-client #2 True 0.902
+    one-client #3 False 1.0 calibration scores needed: 4 more at site '#3'
+    """
+    wanted = as_alpha(alpha)
+    counts = as_sizes(sizes)
+    if (pilot is None) != (probs is None):
+        raise InputError("a pilot predictor and probabilities go together; give both or neither")
+    names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
+    if len(names) != len(counts):
+        raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
+    offered: list[tuple[str, Guarantee]] = [
+        ("mixture proportional", Mixture()),
+        ("mixture uniform", Mixture(weights="uniform")),
+        ("exchangeable", Exchangeable()),
+        ("every-client", EveryClient()),
+        (_set_name(worst_case), worst_case),
+        ("new-client", NewClient()),
+        (f"pac {pac.failure:g}", pac),
+        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
+    ]
+    options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
+    notes = _beside(worst_case, wanted, counts)
+    if pilot is not None and probs is not None:
+        trial = Trial(pilot, probs, counts)
+        pairs = zip(options, offered, strict=True)
+        options = [
+            msgspec.structs.replace(option, mean_size=trial.mean_size(guarantee, wanted))
+            for option, (_, guarantee) in pairs
+        ]
+        notes.append(
+            "mean set sizes are estimates: they draw every new site's scores as the pilot's promise curve says, "
+            "so they are for sites that are alike"
+        )
+    return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+
+
+def _set_name(worst_case: WorstCase) -> str:
+    if worst_case.contamination is not None:
+        return f"worst-case d={worst_case.contamination:g}"
+    if worst_case.total_variation is not None:
+        return f"worst-case tv={worst_case.total_variation:g}"
+    return f"worst-case {'box' if worst_case.box else 'polytope' if worst_case.polytope else 'any'}"
+
+
+def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
+    guarantee = guarantee.bind(names, sizes)
+    feasible = guarantee.feasible(alpha, sizes)
+    rank, out_of = guarantee.rank(alpha, sizes) or (None, None)
+    expected = guarantee.expected(alpha, sizes) if feasible else None
+    exact = [0] * len(sizes)
+    return Option(
+        guarantee=label,
+        feasible=feasible,
+        coverage_at_least=float(guarantee.at_least(alpha, sizes)) if feasible else 1.0,
+        coverage_at_most=float(guarantee.at_most(alpha, sizes, exact)) if feasible else 1.0,
+        expected_coverage=None if expected is None else float(expected),
+        rank=rank,
+        rank_out_of=out_of,
+        smallest_alpha=float(1 - guarantee.promised(sizes, sizes)),
+        missing="" if feasible else guarantee.shortfall(alpha, sizes, names),
+    )
+
+
+def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[str]:
+    if worst_case.contamination is None or worst_case.contamination == 1:
+        return []
+    share = as_decimal(worst_case.contamination)
+    rank, (at_mixture, _) = paper_rank(alpha, share, sizes), Mixture().rank(alpha, sizes) or (0, 0)
+    verdict = "finite" if rank <= sum(sizes) else "infinite, all labels"
+    note = (
+        f"beside {_set_name(worst_case)}, the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = {rank} "
+        f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at the mixture's rank "
+        f"r = {at_mixture} with e = 0 is {float(paper_bound(at_mixture, share, sizes)):.4f}"
+    )
+    return [note]
+
+
+def _condition(alpha: Fraction, sizes: list[int]) -> str:
+    # alpha >= 1/(N/K + 1) is the same as ceil((1 - alpha)(N + K)) <= N: N is whole.
+    total, count = sum(sizes), len(sizes)
+    rank, out_of = Mixture().rank(alpha, sizes) or (0, 0)
+    holds = "holds" if rank <= total else "fails"
+    return (
+        f"mixture needs ceil((1 - alpha)(N + K)) <= N, that is alpha >= 1/(N/K + 1) = {count / (total + count):.6g}: "
+        f"rank {rank} of N = {total} scores (N + K = {out_of}), which {holds}"
+    )

@@ -1,0 +1,146 @@
+"""One temperature for all sites, so that probabilities mean what they say.
+
+Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017: logits are divided by the T that
+makes the labels most likely. In b = 1/T the negative log-likelihood is convex, so a few Newton steps find it, and each
+needs only two sums over all sites: of the slope and of the curvature. The paper lets every site find a T of its own and
+takes the plain mean; a site with one class then asks for T = 0, which is why T is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._base.arrays import Floats, Integers, as_array, as_labels, as_matrix
+from fedconformal.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Method = Literal["pooled", "mean", "none"]
+LEAST, MOST = 0.05, 20.0
+LARGEST_LOGIT = 1e150
+"""Logits are cut off here, so that their squares are finite; probabilities are 0 and 1 long before."""
+MOST_STEPS = 50
+PRECISION = 1e-10
+
+Likelihood = Callable[[float], tuple[float, float, float]]
+"""From b = 1/T to a sum over rows: the negative log-likelihood, its slope and its curvature in b."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature:
+    """The temperature that was found.
+
+    Attributes:
+        value: what to divide logits by.
+        at_bound: whether it, or a site's own that went into the mean, is held at a bound.
+        per_client: the temperature of every site with rows by itself; empty unless the method needs them.
+    """
+
+    value: float
+    at_bound: bool = False
+    per_client: tuple[float, ...] = ()
+
+
+def fit_temperature(
+    logits: Sequence[ArrayLike], labels: Sequence[ArrayLike], *, method: Method = "pooled"
+) -> Temperature:
+    """Fit one temperature to the logits and labels of several sites.
+
+    Args:
+        logits: (n_k, J) of every site.
+        labels: (n_k,) class indices of every site.
+        method: "pooled" adds slope and curvature over sites, as if all rows were in one place; "mean" is the paper's
+            plain mean of the sites' own temperatures; "none" is 1.
+
+    >>> logits = [[[4.0, 0.0], [4.0, 0.0]], [[0.0, 4.0], [4.0, 0.0]]]
+    >>> labels = [[0, 0], [1, 1]]
+    >>> round(fit_temperature(logits, labels).value, 3)
+    3.641
+    >>> fit_temperature(logits, labels, method="mean")
+    Temperature(value=10.025, at_bound=True, per_client=(0.05, 20.0))
+    """
+    if method not in get_args(Method):
+        raise InputError(f"temperature is {method!r}; there are {', '.join(get_args(Method))}")
+    if method == "none":
+        return Temperature(value=1.0)
+    if not logits or len(logits) != len(labels):
+        raise InputError(f"temperature: there are logits of {len(logits)} sites and labels of {len(labels)}")
+    pairs = enumerate(zip(logits, labels, strict=True))
+    sites = {f"site {k}": likelihood_of(z, y, f"site {k}") for k, (z, y) in pairs if len(as_array(y, "labels"))}
+    if not sites:
+        raise InputError("temperature: no site has rows to fit it on; keep some apart, or choose none")
+    if method == "pooled":
+        value = minimise(lambda b: _total(list(sites.values()), b))
+        found = Temperature(value=value, at_bound=value in (LEAST, MOST))
+    else:
+        own = tuple(minimise(site) for site in sites.values())
+        found = Temperature(value=math.fsum(own) / len(own), at_bound=LEAST in own or MOST in own, per_client=own)
+    if found.at_bound:
+        held = [name for name, value in zip(sites, found.per_client, strict=False) if value in (LEAST, MOST)]
+        who = f"of {', '.join(held)} " if held else ""
+        logger.warning(
+            "the temperature %sis held at a bound, %g or %g; are all labels the top label?", who, LEAST, MOST
+        )
+    return found
+
+
+def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> Likelihood:
+    """Make what a site answers when it is asked about b = 1/T; its rows stay with it.
+
+    >>> ask = likelihood_of([[0.0, 2.0]], [1])
+    >>> [round(value, 3) for value in ask(1.0)]
+    [0.127, -0.238, 0.42]
+    """
+    z: Floats = as_matrix(logits, f"{name}: logits").astype(np.float64)
+    y: Integers = as_labels(labels, rows=len(z), classes=z.shape[1], name=f"{name}: labels")
+    finite = np.isfinite(z).all(axis=1)
+    if not finite.all():
+        raise InputError(f"{name}: logits: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
+    z = np.clip(z, -LARGEST_LOGIT, LARGEST_LOGIT)
+    z = z - z[np.arange(len(z)), y][:, None]  # the likelihood depends on differences to the label's own logit only
+
+    def ask(b: float) -> tuple[float, float, float]:
+        scaled = b * z
+        top = scaled.max(axis=1, keepdims=True, initial=0.0)
+        weights = np.exp(scaled - top)
+        total = weights.sum(axis=1, keepdims=True)
+        p = weights / total
+        mean = (p * z).sum(axis=1)
+        spread = (p * (z - mean[:, None]) ** 2).sum(axis=1)
+        return float((top + np.log(total)).sum()), float(mean.sum()), float(spread.sum())
+
+    return ask
+
+
+def minimise(ask: Likelihood, start: float = 1.0) -> float:
+    """Find the temperature between the bounds by Newton steps in 1/T, halving the interval where one would leave it."""
+    low, high = 1 / MOST, 1 / LEAST
+    slopes = ask(low)[1], ask(high)[1]
+    if slopes == (0, 0):
+        return 1.0  # flat: the rows say nothing of the temperature
+    if slopes[0] >= 0:
+        return MOST
+    if slopes[1] <= 0:
+        return LEAST
+    b = start
+    for _ in range(MOST_STEPS):
+        _, slope, curvature = ask(b)
+        low, high = (b, high) if slope < 0 else (low, b)
+        following = b - slope / curvature if curvature > 0 else math.nan
+        if abs(following - b) <= PRECISION * b:  # before the interval is looked at, of which b is an end now
+            return 1 / following
+        b = following if low < following < high else (low + high) / 2
+    return 1 / b
+
+
+def _total(sites: Sequence[Likelihood], b: float) -> tuple[float, float, float]:
+    answers = [site(b) for site in sites]
+    loss, slope, curvature = (math.fsum(column) for column in zip(*answers, strict=True))
+    return loss, slope, curvature

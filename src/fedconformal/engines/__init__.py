@@ -1,0 +1,1 @@
+"""Who carries a question to the sites and brings the answers back."""

@@ -1,0 +1,1 @@
+"""Flower carries the questions: in one process, in simulation, in a deployment."""

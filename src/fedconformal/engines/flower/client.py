@@ -1,0 +1,131 @@
+"""What a site answers: each of these turns its model's outputs, which stay with it, into one small reply.
+
+They take logits, so any model will do; one that gives probabilities passes their logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from numpy.typing import ArrayLike
+
+from fedconformal._base.arrays import as_labels, softmax
+from fedconformal._base.files import write_bytes
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.engines.flower.records import (
+    ARRAYS,
+    ASK,
+    EXAMPLES,
+    FULL,
+    METRICS,
+    SITE,
+    SUMMARY,
+    SUMS,
+    fingerprint,
+    site_of,
+    site_record,
+)
+from fedconformal.engines.flower.sums_site import later_step, sums_reply
+from fedconformal.errors import InputError
+from fedconformal.evaluation import full_sets
+from fedconformal.federated.calibration import FORMAT, Question
+from fedconformal.summaries import Summary, pool
+
+KEPT = "predictor"
+
+
+def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
+    """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
+
+    In a sums session nothing but masked counts is sent, in many messages. Only the first of them has a model; later
+    ones make no use of logits and labels (`later_step` tells).
+
+    Args:
+        msg: the server's; it says which score, temperature and kind of summary.
+        context: says who this site is.
+        logits: of the model in the message, (n, J).
+        labels: (n,) class indices.
+    """
+    if later_step(msg):
+        return sums_reply(msg, context)
+    question = Question.from_dict(msg.content.config_records[ASK])
+    if fingerprint(msg.content.array_records[ARRAYS]) != question.model:
+        raise InputError("the model in the message is not the one that is asked about")
+    sums = question.kind == SUMS
+    asked = replace(question, kind="exact") if sums else question
+    summary = asked.answer(logits, labels, site=site_of(context).name)
+    return (sums_reply if sums else summary_reply)(msg, context, summary)
+
+
+def pooled_reply(
+    msg: Message, context: Context, summaries: Sequence[Summary], left_out: Sequence[LeftOut] = ()
+) -> Message:
+    """Answer `query.calibrate` for many sites at once: an aggregator pools their summaries and forwards one."""
+    reply = summary_reply(msg, context, pool(summaries))
+    record = reply.content.config_records[SUMMARY]
+    record["left-out"] = [f"{one.site}\n{one.reason}" for one in left_out]  # also if empty: it marks an aggregator
+    return reply
+
+
+def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
+    """Wrap a summary as the server reads it."""
+    record = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
+    return _reply(msg, context, {EXAMPLES: summary.n}, {SUMMARY: record})
+
+
+def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
+    """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
+    from fedconformal.calibration.temperature import likelihood_of
+
+    points: Any = msg.content.config_records[ASK]["points"]
+    ask = likelihood_of(logits, labels)
+    sums = [ask(float(b)) for b in points]
+    names = ("loss", "slope", "curvature")
+    found: dict[str, Any] = {name: [one[i] for one in sums] for i, name in enumerate(names)}
+    return _reply(msg, context, {EXAMPLES: len(np.asarray(labels)), **found})
+
+
+def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
+    """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
+    asked = msg.content.config_records[ASK]
+    predictor = _predictor(asked)
+    probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
+    truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
+    sets = predictor.predict_set(probs)
+    counts = {
+        EXAMPLES: len(truth),
+        "covered": int(sets[np.arange(len(truth)), truth].sum()),
+        "labels": int(sets.sum()),
+        "correct": int((probs.argmax(axis=1) == truth).sum()),
+        FULL: full_sets(sets),
+    }
+    return _reply(msg, context, counts)
+
+
+def keep_predictor(msg: Message, context: Context) -> Message:
+    """Answer `query.predictor`: check it and keep it, in the file that `predictor` in the node config names.
+
+    Without such a file it stays in the context's state, for the length of the run.
+    """
+    data = _predictor(msg.content.config_records[ASK]).to_bytes()
+    path = context.node_config.get("predictor")
+    if path is None:
+        context.state[KEPT] = ConfigRecord({"data": data})
+    else:
+        write_bytes(Path(str(path)), data)
+    return _reply(msg, context, {EXAMPLES: 1})
+
+
+def _predictor(asked: Any) -> Predictor:
+    return Predictor.from_bytes(asked["predictor"])
+
+
+def _reply(msg: Message, context: Context, metrics: dict[str, Any], more: dict[str, Any] | None = None) -> Message:
+    records = {METRICS: MetricRecord(metrics), SITE: site_record(site_of(context)), **(more or {})}
+    return Message(RecordDict(records), reply_to=msg)

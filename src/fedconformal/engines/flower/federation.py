@@ -1,0 +1,287 @@
+"""The sites of a run, as the server sees them: it asks, waits no longer than it said, and refuses a site, not the run.
+
+Who took part in each stage, who was refused and why, and how many bytes crossed the wire is all kept here. Answers are
+handed on in the order of the sites' partition numbers, whoever was fastest, so that sums come out the same every time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
+from fedconformal.errors import InputError
+from fedconformal.federated import calibration as exchange
+from fedconformal.summaries.base import BATCH, rare_collection
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.5
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What was read from the reply of one site."""
+
+    node: int
+    site: Site
+    value: T
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Who took part in a stage, who was refused and why, and what crossed the wire."""
+
+    name: str
+    exchanges: int = 0
+    took_part: dict[str, int] = field(default_factory=dict)
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {
+            "stage": self.name,
+            "exchanges": self.exchanges,
+            "took_part": self.took_part,
+            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
+            "bytes": {
+                "sent": self.sent,
+                "received": self.received,
+                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
+                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
+            },
+        }
+
+
+class Federation:
+    """The sites that a grid reaches.
+
+    Args:
+        grid: Flower's.
+        min_sites: with fewer that answer properly a stage ends in an error.
+        timeout: seconds that sites have for an answer; their messages live as long.
+    """
+
+    def __init__(self, grid: Grid, *, min_sites: int = 2, timeout: float = 600.0) -> None:
+        if min_sites < 1 or not timeout > 0:
+            raise InputError(f"min_sites is {min_sites} and timeout {timeout:g}, expected at least 1 and more than 0")
+        self.grid = grid
+        self.min_sites = min_sites
+        self.timeout = timeout
+        self.stages: list[Stage] = []
+        self._known: dict[int, str | None] = {}
+        self._why: dict[int, str] = {}
+
+    def wait(self, seconds: float) -> None:
+        """Wait until as many nodes are connected as are needed, but no longer than this."""
+        end = time.monotonic() + seconds
+        while len(nodes := list(self.grid.get_node_ids())) < self.min_sites:
+            if time.monotonic() >= end:
+                raise InputError(
+                    f"{len(nodes)} nodes are connected after {seconds:g} s, at least {self.min_sites} are needed; "
+                    "start more, or lower min-sites"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def ask(
+        self,
+        stage: str,
+        content: RecordDict,
+        message_type: str,
+        check: Callable[[RecordDict], T],
+        *,
+        look_ahead: Callable[[list[RecordDict]], object] | None = None,
+    ) -> list[Answer[T]]:
+        """Send this to every node and return what `check` reads from the replies, in the order of the sites.
+
+        `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
+        once; it must refuse nothing.
+        """
+        messages = self.messages(content, message_type)
+        with rare_collection(len(messages)):
+            numbers = list(filter(None, self.grid.push_messages(messages)))
+            return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
+
+    def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
+        """Yield the replies to messages with these numbers as they come, so many at a time as are soon read."""
+        end = time.monotonic() + self.timeout
+        while numbers:
+            missing: list[str] = []
+            for start in range(0, len(numbers), BATCH):
+                asked = numbers[start : start + BATCH]
+                replies = list(self.grid.pull_messages(asked))
+                if len(replies) < len(asked):
+                    there = {reply.metadata.reply_to_message_id for reply in replies}
+                    missing += [number for number in asked if number not in there]
+                yield replies
+            numbers = missing
+            if numbers:
+                if time.monotonic() >= end:
+                    return
+                time.sleep(POLL_SECONDS)
+
+    def ask_some(
+        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
+    ) -> list[Answer[T]]:
+        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
+        there = set(self.grid.get_node_ids())
+        messages = [
+            Message(content, node, message_type, ttl=self.timeout)
+            for node, content in sorted(contents.items())
+            if node in there
+        ]
+        numbers = list(filter(None, self.grid.push_messages(messages)))
+        found = self.sort_out(stage, messages, self._replies(numbers), check, everybody=False)
+        for node in sorted(contents.keys() - there):
+            self._refuse(self.stages[-1], node, "is not connected any more")
+        return found
+
+    def messages(self, content: RecordDict, message_type: str) -> list[Message]:
+        """Address the content to every node that is connected."""
+        nodes = sorted(self.grid.get_node_ids())
+        self._known |= {node: None for node in nodes if node not in self._known}
+        return [Message(content, node, message_type, ttl=self.timeout) for node in nodes]
+
+    def sort_out(
+        self,
+        stage: str,
+        messages: Sequence[Message],
+        replies: Iterable[Sequence[Message]],
+        check: Callable[[RecordDict], T],
+        *,
+        look_ahead: Callable[[list[RecordDict]], object] | None = None,
+        everybody: bool = True,
+    ) -> list[Answer[T]]:
+        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
+
+        `everybody` has been asked, so nodes that were not are gone, and there have to be enough answers.
+        """
+        record = self._stage(stage, messages)
+        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        waiting: set[int] = set(asked.values())
+        answers: list[Answer[T]] = []
+        for some in replies:
+            if look_ahead is not None:
+                look_ahead([reply.content for reply in some if reply.has_content()])
+            answers += self._read_all(record, some, asked, waiting, check)
+        for node in sorted(waiting):
+            self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
+        for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
+            self._refuse(record, node, "is not connected any more")
+        kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
+        for answer in kept:
+            record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
+        if everybody:
+            self._check_enough(record, kept)
+        return kept
+
+    def without(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+        """Refuse those of the last answers that there is a reason against, and return the others."""
+        stage, kept = self.stages[-1], []
+        for answer, reason in zip(answers, reasons, strict=True):
+            if reason is None:
+                kept.append(answer)
+            else:
+                del stage.took_part[answer.site.name]
+                self._refuse(stage, answer.node, reason)
+        self._check_enough(stage, kept)
+        return kept
+
+    def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
+        """Name the nodes that are known of and not among these, with the reason."""
+        inside = {answer.node for answer in covered}
+        outside = sorted((self._name(node), node) for node in self._known if node not in inside)
+        return [LeftOut(site=name, reason=self._why.get(node, "was not asked")) for name, node in outside]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Describe the stages for JSON."""
+        return [stage.to_dict() for stage in self.stages]
+
+    def _check_enough(self, stage: Stage, answers: Sequence[Answer[Any]]) -> None:
+        if len(answers) < self.min_sites:
+            whys = "; ".join(f"{site}: {reason}" for site, reason in list(stage.refused)[-3:])
+            raise InputError(
+                f"{stage.name}: {len(answers)} sites answered properly, at least {self.min_sites} are needed "
+                f"({whys or 'none'})"
+            )
+
+    def _read_all(
+        self,
+        stage: Stage,
+        replies: Iterable[Message],
+        asked: Mapping[str, int],
+        waiting: set[int],
+        check: Callable[[RecordDict], T],
+    ) -> Iterator[Answer[T]]:
+        """Read replies to what was asked, and strike their nodes off those that are waited for."""
+        for reply in replies:
+            # A node that is gone is reported by the link, so what was asked says who it is.
+            node = asked.get(reply.metadata.reply_to_message_id)
+            if node is None:
+                self._refuse(stage, reply.metadata.src_node_id, "answers what it was not asked")
+            elif node not in waiting:
+                self._refuse(stage, node, "answered twice; its first answer counts")
+            else:
+                waiting.discard(node)
+                try:
+                    yield self._read(stage, node, reply, check)
+                except exchange.MALFORMED as error:
+                    self._refuse(stage, node, exchange.reason(error))
+
+    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
+        if reply.has_error():
+            raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
+        content = reply.content
+        stage.received += size_of(content)
+        site, before = read_site(content, node), self._known[node]
+        said = SITE in content  # an app of somebody else's may not say so in every reply
+        if said and before is not None and before != site.name:
+            raise InputError(f"calls itself {site.name} now and was {before} before")
+        value = check(content)
+        if said:
+            self._known[node] = site.name
+        return Answer(node, site if said else Site(node, self._name(node)), value)
+
+    def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
+        kept: dict[str, Answer[T]] = {}
+        for answer in answers:
+            if answer.site.name in kept:
+                self._known[answer.node] = None  # the name is another node's
+                self._refuse(stage, answer.node, f"{answer.site.name} has answered from another node")
+            else:
+                kept[answer.site.name] = answer
+        return list(kept.values())
+
+    def _stage(self, name: str, messages: Sequence[Message]) -> Stage:
+        if not self.stages or self.stages[-1].name != name:
+            self.stages.append(Stage(name=name))
+        stage = self.stages[-1]
+        stage.exchanges += 1
+        stage.messages += len(messages)
+        sizes: dict[int, int] = {}  # mostly one content for all
+        for message in messages:
+            if id(message.content) not in sizes:
+                sizes[id(message.content)] = size_of(message.content)
+            stage.sent += sizes[id(message.content)]
+        return stage
+
+    def _refuse(self, stage: Stage, node: int, reason: str) -> None:
+        self._why[node] = reason
+        entry = (self._name(node), reason)
+        if entry not in stage.refused:
+            stage.refused[entry] = None
+            logger.warning("%s: %s %s", stage.name, *entry)
+
+    def _name(self, node: int) -> str:
+        return self._known.get(node) or f"node-{node}"

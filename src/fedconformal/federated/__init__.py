@@ -1,0 +1,1 @@
+"""The algorithms of federated learning and calibration, each written once."""

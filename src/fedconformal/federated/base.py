@@ -1,0 +1,152 @@
+"""What every way to train has in common: one `fit`, and a state after each round from which it can go on."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fedconformal.errors import InputError
+from fedconformal.federated.clients import ClientData, as_clients
+
+Progress = Callable[[int, int, str], object]
+"""Told how much is done, of how much, and what is being done."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoundState:
+    """All that is needed to go on after a round, and what was measured in it.
+
+    Attributes:
+        round: how many rounds are done, over all stages.
+        stage: the part of the training that the round belongs to.
+        tensors: the state; the names are the trainer's own.
+        metrics: what was measured, such as the mean training loss.
+    """
+
+    round: int
+    stage: str
+    tensors: Mapping[str, Tensor]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+OnRound = Callable[[RoundState], object]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Course:
+    """Who follows the training, and the state that it goes on from.
+
+    Attributes:
+        progress: told how far the training is.
+        on_round: gets the state after every round.
+        resume: such a state; None to start.
+    """
+
+    progress: Progress | None = None
+    on_round: OnRound | None = None
+    resume: RoundState | None = None
+
+    def tell(self, done: int, total: int, text: str) -> None:
+        """Say how far the training is."""
+        if self.progress is not None:
+            self.progress(done, total, text)
+
+    def hand_out(self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]) -> None:
+        """Give out the state after a round, in tensors that later rounds do not write to."""
+        if self.on_round is not None:
+            kept = {name: tensor.clone() for name, tensor in tensors.items()}
+            self.on_round(RoundState(round=number, stage=stage, tensors=kept, metrics=metrics))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer(ABC):
+    """A way to train one model across clients.
+
+    Attributes:
+        rounds: how often weights are exchanged.
+        epochs: passes over a client's rows in a round.
+        rate: the step of stochastic gradient descent.
+        momentum: of stochastic gradient descent; starts at zero in every round.
+        batch: rows in a step.
+        seed: everything random comes from it.
+        weighting: a client counts by its examples, or all count alike.
+        workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
+        device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
+    """
+
+    name: ClassVar[str]
+
+    rounds: int = 20
+    epochs: int = 1
+    rate: float = 0.01
+    momentum: float = 0.9
+    batch: int = 64
+    seed: int = 0
+    weighting: Literal["examples", "uniform"] = "examples"
+    workers: int | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for what in ("rounds", "epochs", "batch"):
+            if getattr(self, what) < 1:
+                raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
+        if not 0 < self.rate < math.inf:
+            raise InputError(f"rate is {self.rate}, expected a positive number")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum is {self.momentum}, expected at least 0 and below 1")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}, expected at least 0")
+        if self.weighting not in ("examples", "uniform"):
+            raise InputError(f"weighting is {self.weighting!r}; there are examples and uniform")
+        if self.workers is not None and self.workers < 0:
+            raise InputError(f"workers is {self.workers}, expected at least 0")
+
+    @property
+    def total_rounds(self) -> int:
+        """How many rounds there are in all stages."""
+        return self.rounds
+
+    def fit(
+        self,
+        model: nn.Module,
+        clients: Sequence[Any],
+        *,
+        progress: Progress | None = None,
+        on_round: OnRound | None = None,
+        resume: RoundState | None = None,
+    ) -> nn.Module:
+        """Train a copy of the model and return it in eval mode; `model` stays as it is.
+
+        Args:
+            model: gives (n, J) logits.
+            clients: what `as_clients` takes, one for each client.
+            progress: told how far the training is.
+            on_round: gets the state after every round.
+            resume: such a state; training goes on from it, to the same result bit for bit.
+        """
+        return self._train(model, as_clients(clients), Course(progress=progress, on_round=on_round, resume=resume))
+
+    @abstractmethod
+    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
+        """Do what `fit` says, for clients that have been read and checked."""
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of that name; "auto" is an accelerator if there is one.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(one for one, available in there.items() if available)
+    if not there.get(name, False):
+        known = "is not available here" if name in there else "is unknown"
+        raise InputError(f"device {name!r} {known}; there are auto, {', '.join(one for one in there if there[one])}")
+    return torch.device(name)

@@ -1,0 +1,252 @@
+"""The one exchange that calibration over a network needs, whatever engine carries it: a question, and summaries.
+
+The coordinator says which model, score, temperature and kind of summary it wants; every site answers with a summary of
+its scores, which stay with it; the coordinator reads the answers strictly and finds the threshold. An engine's adapter
+only puts these into messages: `fedconformal.flower`, `fedconformal.nvflare`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import as_alpha, as_temperature, softmax
+from fedconformal._base.names import name_key, shown
+from fedconformal.calibration.calibrate import calibrate
+from fedconformal.calibration.certificate import Certificate, LeftOut
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.errors import InputError
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.scores import DEFAULT, Score
+from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.rows import summarize_rows
+
+FORMAT = "fcs1"
+MAX_BYTES = 2**22
+"""A summary of ranks has about a kilobyte a site."""
+MALFORMED = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+)
+"""What reading an answer from outside can raise; all of it is the site's fault."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What every site is asked for.
+
+    >>> question = Question(model="m", alpha=0.1, kind="exact")
+    >>> Question.from_dict(question.to_dict()) == question
+    True
+    >>> question.answer([[2.0, 0.0], [0.0, 1.0]], [0, 0], site="clinic-a").n
+    2
+
+    Attributes:
+        model: the fingerprint of the model whose outputs are scored.
+        alpha: where precision matters most.
+        score: how badly a label fits.
+        temperature: what the sites divide logits by.
+        kind: of summary.
+        by_class: whether the summary tells the classes apart.
+    """
+
+    model: str
+    alpha: float = 0.1
+    score: Score = DEFAULT
+    temperature: float = 1.0
+    kind: str = "ranks"
+    by_class: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe in plain values, as every engine's messages can hold them."""
+        return {
+            "alpha": float(as_alpha(self.alpha)),
+            "score": json.dumps(self.score.to_dict()),
+            "temperature": float(self.temperature),
+            "kind": self.kind,
+            "model": self.model,
+            "by-class": self.by_class,
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Question:
+        """Read what `to_dict` made."""
+        score: Score = registry.build(json.loads(str(found["score"])), Score)
+        return cls(
+            alpha=found["alpha"],
+            score=score,
+            temperature=as_temperature(found["temperature"]),
+            kind=str(found["kind"]),
+            model=str(found["model"]),
+            by_class=bool(found["by-class"]),
+        )
+
+    @property
+    def origin(self) -> Origin:
+        """What the scores are to be made from."""
+        return Origin(score=self.score, model=self.model, temperature=self.temperature)
+
+    def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
+        """Score a site's rows, and summarise the scores."""
+        probs = softmax(np.asarray(logits, dtype=np.float64), temperature=self.temperature)
+        return summarize_rows(
+            probs,
+            labels,
+            self.kind,
+            score=self.score,
+            by_class=self.by_class,
+            alpha=self.alpha,
+            model=self.model,
+            temperature=self.temperature,
+            site=site,
+        )
+
+
+class Reader:
+    """Reads the answers of all sites, and refuses one unless it is what was asked for."""
+
+    def __init__(self, question: Question) -> None:
+        self._expected = self._found = question.origin
+        self._kind = question.kind + (" by class" if question.by_class else "")
+        self._decoded: dict[bytes, Summary] = {}
+
+    def look_ahead(self, found: Iterable[Any]) -> None:
+        """Decode all at once, several times faster than one by one; if one of them is bad, each by itself later."""
+        messages = [data for data in found if isinstance(data, bytes) and len(data) <= MAX_BYTES]
+        with contextlib.suppress(InputError):
+            self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
+
+    def read(self, data: Any, form: Any, *, rows: Any, site: str | None, pooled: bool = False) -> Summary:
+        """Read the summary of a site, or of those that it has pooled, which may be one; it says how many rows."""
+        summary = self._summary(data, form)
+        if summary.origin is not self._found:  # summaries that were decoded together share one
+            difference = self._expected.difference(summary.origin)
+            if difference:
+                raise InputError(f"sent scores of something else: {difference}")
+            if replace(summary.origin, classes=None, precision=None) != self._expected:
+                raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
+            self._found = summary.origin
+        if summary.name != self._kind:
+            raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
+        if summary.n != rows:
+            raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
+        alone = len(summary.sites) == 1 and not pooled
+        if not summary.sites or (alone and name_key(summary.sites[0]) != name_key(site or "")):
+            raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
+        return summary
+
+    def _summary(self, data: Any, form: Any) -> Summary:
+        if form != FORMAT or not isinstance(data, bytes):
+            raise InputError(f"sent no summary in the format {FORMAT}, as bytes")
+        if len(data) > MAX_BYTES:
+            raise InputError(f"sent a summary of {len(data)} bytes, more than {MAX_BYTES}")
+        return self._decoded.get(data) or Summary.from_bytes(data)
+
+
+def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
+    """Say for every sender's summary why it cannot be used, or None: each site is to be in one of them.
+
+    A pool does not speak for a site that answers for itself, so nobody can push another one out. Nor does a site with
+    another number of classes than most stop the calibration of the others.
+
+    >>> from fedconformal import pool, summarize
+    >>> a, b, c = (summarize([0.5], site=site) for site in "abc")
+    >>> spoken_for([("a", pool([a, b])), ("b", b), ("c", c)])
+    ['sent a summary of b, which answers for itself', None, None]
+    """
+    compared = [(name_key(sender), tuple(map(name_key, summary.sites))) for sender, summary in found]
+    themselves = {sender for sender, sites in compared if sender in sites}
+    stated = Counter(summary.origin.classes for _, summary in found if summary.origin.classes is not None)
+    usual = stated.most_common(1)[0][0] if len(stated) > 1 else None
+    seen: set[str] = set()
+    reasons: list[str | None] = []
+    for (sender, sites), (_, summary) in zip(compared, found, strict=True):
+        if usual is not None and summary.origin.classes not in (None, usual):
+            reasons.append(f"has {_text(summary.origin.classes)} classes, most others have {_text(usual)}")
+            continue
+        if sites == (sender,) and sender not in seen:  # as nearly all are
+            seen.add(sender)
+            reasons.append(None)
+            continue
+        other = next((one for one in sites if one != sender and one in themselves), None)
+        twice = next((one for one in sites if one in seen), None)
+        if other is not None:
+            reasons.append(f"sent a summary of {shown(other)}, which answers for itself")
+        elif twice is not None:
+            reasons.append(f"sent a summary of {shown(twice)}, which has been sent before")
+        else:
+            seen.update(sites)
+            reasons.append(None)
+    return reasons
+
+
+def _text(classes: Any) -> str:
+    return shown(classes) if isinstance(classes, int) else f"the {len(classes)} ({shown(', '.join(classes))})"
+
+
+def reason(error: Exception) -> str:
+    """Say why an answer was refused."""
+    return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
+
+
+def last_line(text: str | None) -> str:
+    """Return the last line of what a site said when it failed: a traceback ends with the error."""
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    return shown(lines[-1]) if lines else "no reason given"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Calibrated:
+    """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
+
+    predictor: Predictor
+    summaries: tuple[Summary, ...]
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is promised, and to whom it is not."""
+        return self.predictor.certificate
+
+
+def conclude(
+    summaries: Sequence[Summary],
+    left_out: Sequence[LeftOut],
+    *,
+    alpha: Any,
+    guarantee: Guarantee | ByClass | None = None,
+    min_scores: int = 1,
+) -> Calibrated:
+    """Turn summaries into a predictor; its certificate names the sites that are known of and not in it."""
+    scores = sum(summary.n for summary in summaries)
+    if scores < min_scores:
+        raise InputError(f"calibrate: the sites sent {scores} scores, at least {min_scores} are needed")
+    result = calibrate(summaries, alpha=as_alpha(alpha), guarantee=guarantee)
+    if left_out:
+        result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=list(left_out)))
+    return Calibrated(predictor=Predictor.of(result), summaries=tuple(summaries))
+
+
+def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:
+    """Return a SHA-256 of names, types, shapes and .npy bytes: what says which model scores are from."""
+    found = hashlib.sha256()
+    for name, dtype, shape, data in arrays:
+        found.update(repr((name, dtype, shape, len(data))).encode())
+        found.update(data)
+    return found.hexdigest()

@@ -1,0 +1,92 @@
+"""A trained model's answers at every client, as the calibration commands read them: one logits.npz.
+
+Validation rows are cut in two at each client, by chance: one half fits the temperature, the other gives the conformal
+scores. The promise of coverage needs scores of rows that nothing was fitted to.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedconformal._base.arrays import Integers
+from fedconformal.data import Rows, Sites
+from fedconformal.federated.preprocess import Preprocess
+
+BATCH = 256
+
+Step = Callable[[int, int, str], object]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answers:
+    """Logits, labels and client positions of some rows."""
+
+    logits: NDArray[np.float32]
+    labels: Integers
+    clients: Integers
+
+    @property
+    def accuracy(self) -> float:
+        """How often the highest logit is the label's."""
+        return float(np.mean(self.logits.argmax(axis=1) == self.labels))
+
+    def by_client(self) -> list[tuple[NDArray[np.float32], Integers]]:
+        """Return logits and labels of each client that has rows."""
+        return [(self.logits[mine], self.labels[mine]) for k in np.unique(self.clients) for mine in [self.clients == k]]
+
+
+def answer(
+    model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess, progress: Step | None = None
+) -> Answers:
+    """Ask a model about rows, on the device that it is on."""
+    device = next((p.device for p in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    found = []
+    with torch.no_grad():
+        for start in range(0, len(rows), BATCH):
+            x = preprocess(torch.tensor(rows.x[start : start + BATCH], device=device))
+            found.append(model(x).float().cpu().numpy())
+            if progress is not None:
+                progress(min(start + BATCH, len(rows)), len(rows), "predicting")
+    return Answers(logits=np.concatenate(found), labels=rows.y, clients=clients)
+
+
+def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
+    """Cut each client's validation rows at random: positions for the temperature, and for the scores.
+
+    A client with an odd number of rows gives the one left over to the scores.
+
+    >>> sites = Sites(names=("a", "b"), train=np.zeros(1, int), val=np.array([0, 0, 0, 1]), test=np.zeros(1, int))
+    >>> [len(half) for half in halves(sites, seed=0)]
+    [1, 3]
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(sites.val))
+    first = [mine[: len(mine) // 2] for k in range(len(sites)) for mine in [order[sites.val[order] == k]]]
+    chosen = np.zeros(len(sites.val), np.bool_)
+    chosen[np.concatenate(first)] = True
+    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
+
+
+def write_logits(parts: dict[str, Answers], names: tuple[str, ...], temperature: float) -> bytes:
+    """Return the bytes of an .npz file with the logits, labels and clients of each part."""
+    arrays: dict[str, NDArray[Any]] = {"names": np.array(names, np.str_), "temperature": np.array(temperature)}
+    for part, answers in parts.items():
+        arrays[f"{part}_logits"] = answers.logits
+        arrays[f"{part}_labels"] = answers.labels
+        arrays[f"{part}_clients"] = answers.clients
+    return npz(arrays)
+
+
+def npz(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the bytes of an .npz file with these arrays."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()

@@ -1,0 +1,278 @@
+"""A training run in a directory: its settings, a checkpoint after every round, metrics, the model and its logits.
+
+Every file is written beside and renamed. A run that was killed, at whatever moment, goes on from its last checkpoint
+to the same result bit for bit: all that is random comes from (seed, round, client).
+
+    config.json      settings with every default, seed, versions
+    checkpoint.npz   the state after the last round
+    metrics.jsonl    one line a round
+    model.pt         the trained weights
+    logits.npz       what the model says of validation and test rows
+    result.json      accuracy and temperature
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedconformal import data, models
+from fedconformal._base.files import naming, read_bytes, read_npz, write_bytes
+from fedconformal._version import __version__
+from fedconformal.calibration.temperature import fit_temperature
+from fedconformal.data import Dataset, Sites
+from fedconformal.errors import InputError
+from fedconformal.federated.base import RoundState, find_device
+from fedconformal.federated.clients import ClientData
+from fedconformal.federated.config import Config, suited_model
+from fedconformal.federated.logits import Answers, answer, halves, npz, write_logits
+from fedconformal.federated.metrics import Metrics
+from fedconformal.federated.preprocess import Preprocess, normalise
+
+Progress = Callable[[int, int, str], None]
+
+FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
+IMAGE_AXES = 3
+NOTHING = np.empty(0)
+SAVED = ("float32", "float64", "int64", "bool")
+"""What tensors of a checkpoint are."""
+FREE_TO_CHANGE = ("workers", "scratch")
+"""Settings that do not change the result, so a run may go on with others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How good the trained model is.
+
+    Attributes:
+        accuracy: on the test rows of all clients.
+        temperature: what logits are divided by.
+        at_bound: whether the temperature is at the end of its range.
+        rows: how many rows trained, fitted the temperature, calibrate and test.
+        seconds: how long the training took, since its last start.
+    """
+
+    accuracy: float
+    temperature: float
+    at_bound: bool
+    clients: int
+    rows: dict[str, int]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {
+            "accuracy": self.accuracy,
+            "temperature": self.temperature,
+            "temperature_at_bound": self.at_bound,
+            "clients": self.clients,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def train(
+    config: Config,
+    output: Path,
+    *,
+    resume: bool = False,
+    tensorboard: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Train as the settings say, in a directory of its own, or go on with a run that is there.
+
+    Args:
+        config: the settings.
+        output: the run's directory.
+        resume: go on from the checkpoint in the directory; without one, start.
+        tensorboard: write events for TensorBoard too.
+        progress: told how much is done, of how much, and what.
+    """
+    _check_settings(config, output, resume=resume)
+    dataset, sites = _parted(config, progress)
+    clients, model = _clients(config, dataset, sites), _model(config, dataset)
+    find_device(config.trainer.device)
+    state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
+    _open(config, output)  # whatever is wrong with the settings has been said by now
+    metrics = Metrics(
+        output / "metrics.jsonl",
+        done=state.round if state else 0,
+        tensorboard=output / "tensorboard" if tensorboard else None,
+    )
+    start = last = time.perf_counter()
+
+    def on_round(now: RoundState) -> None:
+        nonlocal last
+        took, last = time.perf_counter() - last, time.perf_counter()
+        metrics.add(now.round, now.stage, {**now.metrics, "seconds": round(took, 3)})
+        write_bytes(output / "checkpoint.npz", checkpoint(now))
+
+    try:
+        trained = config.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
+    except InputError as error:
+        if not str(error).startswith("resume:"):
+            raise
+        raise InputError(f"{output / 'checkpoint.npz'}: {error}; start again in another directory") from None
+    finally:
+        metrics.close()
+    seconds = time.perf_counter() - start
+    result, parts = _ask(config, trained, dataset, sites, clients[0].preprocess, progress)
+    result = replace(result, seconds=seconds)
+    write_bytes(output / "model.pt", _weights(trained))
+    write_bytes(output / "logits.npz", write_logits(parts, sites.names, result.temperature))
+    write_bytes(output / "result.json", _json(result.to_dict()))
+    return result
+
+
+def checkpoint(state: RoundState) -> bytes:
+    """Return the bytes of a checkpoint: plain arrays in an .npz file."""
+    arrays = {f"tensor.{name}": tensor.detach().cpu().numpy() for name, tensor in state.tensors.items()}
+    return npz({"round": np.array(state.round), "stage": np.array(state.stage), **arrays})
+
+
+def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
+    """Read a checkpoint of a run of so many rounds; None if there is none yet."""
+    if not path.exists():
+        return None
+    arrays = read_npz(path)
+    number, stage = arrays.get("round", NOTHING), arrays.get("stage", NOTHING)
+    kept = {name.removeprefix("tensor."): array for name, array in arrays.items() if name.startswith("tensor.")}
+    sound = all(
+        array.dtype.isnative and array.dtype.name in SAVED and np.isfinite(array).all() for array in kept.values()
+    )
+    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not sound:
+        raise InputError(f"{path}: is no checkpoint; start again in another directory")
+    if rounds is not None and not 0 < number <= rounds:
+        raise InputError(
+            f"{path}: is no checkpoint of this run, which has {rounds} rounds; start again in another place"
+        )
+    tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
+    return RoundState(round=int(number), stage=str(stage), tensors=tensors)
+
+
+def read_settings(output: Path) -> dict[str, Any] | None:
+    """Return the settings of the run in a directory; None if there is no run."""
+    path = output / "config.json"
+    if not path.exists():
+        return None
+    data = read_bytes(path)
+    try:
+        found = json.loads(data)["config"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: is not the config.json of a run")
+    with naming(path):
+        Config.from_dict(found)
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computed."""
+    packages = {name: metadata.version(name) for name in ("numpy", "torch")}
+    return {"fedconformal": __version__, "python": platform.python_version(), **packages}
+
+
+def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
+    there = read_settings(output)
+    if there is not None and not resume:
+        raise InputError(f"{output}: holds a run already; go on with it with resume=True, or choose another place")
+    asked = _plain(config)
+    if there is not None:
+        for key in {**there, **asked}:
+            if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
+                found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
+                raise InputError(f"{output}: {found}; resume=True goes on with the same settings")
+
+
+def _open(config: Config, output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place") from None
+    write_bytes(output / "config.json", _json({"config": _plain(config), "versions": versions()}))
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
+    return found
+
+
+def _parted(config: Config, progress: Progress | None) -> tuple[Dataset, Sites]:
+    dataset = data.load(config.settings.dataset, progress=progress)
+    column = getattr(config.partition, "column", None)
+    if column is not None:
+        dataset = dataset.having(column)
+    return dataset, config.partition.split(dataset, seed=config.trainer.seed)
+
+
+def _clients(config: Config, dataset: Dataset, sites: Sites) -> list[ClientData]:
+    """Return the training rows of each site that has some, normalised if they are images; tables come scaled."""
+    parts = [(name, sites.rows(dataset, "train", k)) for k, name in enumerate(sites.names)]
+    rows = [(name, torch.from_numpy(part.x), torch.from_numpy(part.y)) for name, part in parts if len(part)]
+    images = len(dataset.shape) == IMAGE_AXES
+    preprocess = normalise((x for _, x, _ in rows), config.settings.augment) if images else Preprocess()
+    return [ClientData(name=name, x=x, y=y, preprocess=preprocess) for name, x, y in rows]
+
+
+def _model(config: Config, dataset: Dataset) -> nn.Module:
+    name = config.settings.model or suited_model(dataset)
+    model = models.build(name, shape=dataset.shape, classes=dataset.num_classes, seed=config.trainer.seed)
+    if config.settings.weights is not None:
+        models.load_weights(model, config.settings.weights)
+    return model
+
+
+def _ask(
+    config: Config,
+    trained: nn.Module,
+    dataset: Dataset,
+    sites: Sites,
+    preprocess: Preprocess,
+    progress: Progress | None,
+) -> tuple[Result, dict[str, Answers]]:
+    method = config.settings.temperature
+    apart, kept = halves(sites, config.trainer.seed)
+    if method == "none":
+        apart, kept = apart[:0], np.arange(len(sites.val))
+    trained = trained.to(find_device(config.trainer.device))
+    val = answer(trained, dataset.val, sites.val, preprocess, progress)
+    test = answer(trained, dataset.test, sites.test, preprocess, progress)
+    parts = {"val": _rows(val, kept), "test": test, "temp": _rows(val, apart)}
+    fitted = parts["temp"].by_client()
+    temperature = fit_temperature([z for z, _ in fitted], [y for _, y in fitted], method=method)
+    rows = {"train": len(dataset.train), "temperature": len(apart), "calibration": len(kept), "test": len(dataset.test)}
+    result = Result(
+        accuracy=test.accuracy,
+        temperature=temperature.value,
+        at_bound=temperature.at_bound,
+        clients=len(sites),
+        rows=rows,
+        seconds=0.0,
+    )
+    return result, parts
+
+
+def _rows(answers: Answers, index: Any) -> Answers:
+    return Answers(logits=answers.logits[index], labels=answers.labels[index], clients=answers.clients[index])
+
+
+def _weights(model: nn.Module) -> bytes:
+    file = io.BytesIO()
+    torch.save({name: tensor.cpu() for name, tensor in model.state_dict().items()}, file)
+    return file.getvalue()
+
+
+def _json(values: Any) -> bytes:
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()

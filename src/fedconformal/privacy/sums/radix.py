@@ -1,0 +1,124 @@
+"""An exact order statistic from sums alone: radix select over the bit order of floats.
+
+In each round every site counts, of its scores that start with the digits found so far, how many have which next
+digit. The coordinator needs only the sum of these histograms: it walks up to the target and keeps the digit where it is
+reached. Sixteen rounds of four bits give the exact score, ties and all. Two rounds of sixteen bits give its first
+32 bits; rounding up to the end of that cell (a relative 1e-6) keeps the promise.
+
+What the sums show: the number of scores of all sites together in each cell, ever finer around the threshold. The
+threshold itself is some site's score (or just above one), and the last rounds show how many scores equal it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
+from fedconformal.errors import InputError
+from fedconformal.privacy.sums.weights import WeightedSum
+
+EXACT = (4,) * 16
+BYTES = (8,) * 8
+"""Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
+SHORT = (16, 16)
+WIDEST = 16
+LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
+
+Counted = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where the coordinator stands: the round, the digits found, and the weight of all scores below them."""
+
+    number: int = 0
+    prefix: int = 0
+    below: int = 0
+    answer: float | None = None
+    """The threshold, when it has been found."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many bits each round settles, and in which words sums are kept."""
+
+    widths: tuple[int, ...]
+    wanted: WeightedSum
+
+    def __post_init__(self) -> None:
+        """Check that the widths make sense."""
+        if not self.widths or sum(self.widths) > BITS or not all(0 < width <= WIDEST for width in self.widths):
+            raise InputError(f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {BITS} in all at most")
+
+    @property
+    def start(self) -> Search:
+        """Where the coordinator starts."""
+        return Search()
+
+    @property
+    def alike(self) -> bool:
+        """Whether all sites weigh alike; else a sum may tell which site a count is from."""
+        return len(set(self.wanted.weights)) == 1
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest word in which no sum wraps around."""
+        return np.dtype("<u4") if self.wanted.most < 2**32 else np.dtype("<u8")
+
+    def cells(self, number: int) -> int:
+        """How many counts a site sends in this round."""
+        return 1 << self.widths[number]
+
+    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
+        """Count the next digit of the scores that start with the digits found, at the site with this number.
+
+        >>> from fedconformal._base.float_bits import keys_of
+        >>> rounds = Rounds((1, 4), WeightedSum(weights=(1,), target=2, most=3))
+        >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])), index=0)  # one negative, two are not
+        array([1, 2], dtype=uint32)
+        """
+        done = sum(self.widths[: search.number])
+        width = self.widths[search.number]
+        digits = keys >> np.uint64(BITS - done - width)
+        if done:
+            digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
+        counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
+        counts *= self.dtype.type(self.wanted.weights[index])
+        return counts
+
+    def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
+        """Keep the digit at which the sum reaches the target; +inf if it never does.
+
+        Counts that went missing on the way make the sum too small and the threshold too high, never too low; so it does
+        not matter who is present.
+        """
+        if search.answer is not None:
+            raise InputError("the threshold has been found; there are no more rounds")
+        if total.shape != (self.cells(search.number),):
+            raise InputError(f"the sum has {total.size} counts, expected {self.cells(search.number)}")
+        if int(total.sum(dtype=object)) > self.wanted.most:
+            raise InputError(
+                f"the sum of round {search.number} is impossible: a site sent something else than its counts"
+            )
+        reached = search.below + np.cumsum(total.astype(object))
+        digit = int(np.searchsorted(reached, self.wanted.target))
+        if digit == len(reached):
+            if search.number == 0:
+                return Search(1, answer=math.inf)
+            digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
+            return self._found(search.number + 1, search.prefix << self.widths[search.number] | digit)
+        below = int(reached[digit - 1]) if digit else search.below
+        prefix = search.prefix << self.widths[search.number] | digit
+        number = search.number + 1
+        return self._found(number, prefix) if number == len(self.widths) else Search(number, prefix, below)
+
+    def _found(self, number: int, prefix: int) -> Search:
+        left = BITS - sum(self.widths[:number])
+        # The last cells end in infinity and what is no number; no score is above the largest float.
+        return Search(number, prefix, answer=score_of(min((prefix + 1 << left) - 1, LARGEST)))

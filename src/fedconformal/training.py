@@ -1,0 +1,31 @@
+"""Learning one model across sites: FedAvg, FedProx, TCT, and all rows in one place to compare with."""
+
+from __future__ import annotations
+
+from fedconformal._base.extras import needing
+
+with needing("train"):
+    from fedconformal.calibration.temperature import Temperature, fit_temperature
+    from fedconformal.federated.base import RoundState, Trainer
+    from fedconformal.federated.central import Central
+    from fedconformal.federated.clients import ClientData, as_clients
+    from fedconformal.federated.fedavg import FedAvg
+    from fedconformal.federated.fedprox import FedProx
+    from fedconformal.federated.preprocess import Preprocess, normalise
+    from fedconformal.federated.tct import TCT, LinearisedModel
+
+__all__ = [
+    "TCT",
+    "Central",
+    "ClientData",
+    "FedAvg",
+    "FedProx",
+    "LinearisedModel",
+    "Preprocess",
+    "RoundState",
+    "Temperature",
+    "Trainer",
+    "as_clients",
+    "fit_temperature",
+    "normalise",
+]

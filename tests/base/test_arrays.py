@@ -1,0 +1,407 @@
+"""Bad input is refused in one line that says what is wrong, and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fedconformal as fc
+from fedconformal._base.arrays import as_alpha, as_clients, as_labels, as_probabilities, as_scores, as_temperature
+from fedconformal._base.names import as_name
+from tests.contracts.tools import FakeTensor, refused
+
+NAN, INF = math.nan, math.inf
+TWO = [[0.5, 0.5], [0.25, 0.75]]
+TOO_LARGE = 10**400
+
+
+FC: Any = fc
+"""The library without its type hints, for calls that these would not let pass."""
+
+
+def three_rows(third: list[float]) -> list[list[float]]:
+    return [[0.5, 0.5], [0.25, 0.75], third]
+
+
+# --- probabilities ---
+
+
+@pytest.mark.parametrize(
+    ("probs", "fragments"),
+    [
+        (three_rows([NAN, 0.5]), ["row 2", "not finite"]),
+        (three_rows([0.5, INF]), ["row 2", "not finite"]),
+        (three_rows([0.5, -INF]), ["row 2", "not finite"]),
+        (three_rows([INF, -INF]), ["row 2", "not finite"]),
+        (three_rows([NAN, NAN]), ["row 2", "not finite"]),
+        (three_rows([0.5, 0.502]), ["row 2", "sums to 1.002, not 1"]),
+        (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "whole distributions"]),
+        (three_rows([0.0, 0.0]), ["row 2", "sums to 0, not 1"]),
+        (three_rows([1.5, -0.5]), ["row 2", "negative entry -0.5", "softmax"]),
+        (three_rows([3.0, 4.0]), ["row 2", "sums to 7, not 1", "softmax"]),
+        (three_rows([1e308, 1e308]), ["row 2", "sums to inf, not 1"]),
+        ([[0.5, 0.5], [-1e-30, 1.0]], ["row 1", "negative entry -1e-30"]),
+        ([[0.9, 0.2], [NAN, 0.5]], ["row 0", "sums to 1.1"]),
+        ([[NAN, 0.5], [0.9, 0.2]], ["row 0", "not finite"]),
+        ([[-5.0, 2.0], [1.0, 3.0]], ["row 0", "softmax"]),
+        ([[50, 50]], ["row 0", "sums to 100, not 1"]),
+        ([0.5, 0.5], ["shape (2,)", "(rows, classes)"]),
+        (0.5, ["shape ()"]),
+        ([], ["shape (0,)"]),
+        ([[]], ["shape (1, 0)"]),
+        ([[[0.5, 0.5]]], ["shape (1, 1, 2)"]),
+        ([[0.5, 0.5], [1.0]], ["cannot be read as an array"]),
+        ([["a", "b"]], ["not numbers"]),
+        ([[0.5, None]], ["not numbers"]),
+        ([[1j, 1.0]], ["not numbers"]),
+        (None, ["not numbers"]),
+        ("0.5,0.5", ["not numbers"]),
+        (np.array([["2020-01-01"]], dtype="datetime64[D]"), ["not numbers"]),
+        ([[TOO_LARGE, 1]], ["not numbers"]),
+        (FakeTensor([[0.5, 0.6]]), ["row 0", "sums to 1.1"]),
+    ],
+)
+def test_bad_probabilities(probs: Any, fragments: list[str]) -> None:
+    for action in (
+        lambda: as_probabilities(probs),
+        lambda: fc.LAC().evaluate_all(probs),
+        lambda: fc.APS().evaluate(probs, [0] * (len(probs) if isinstance(probs, list) else 1)),
+        lambda: fc.RAPS().predict_set(probs, 0.5),
+    ):
+        with refused("probabilities: ", *fragments):
+            action()
+
+
+def test_the_name_and_the_row_are_in_the_message() -> None:
+    many = np.full((100_000, 4), 0.25)
+    many[31_415, 2] = 0.5
+    with refused("clinic.npy: row 31415 sums to 1.25"):
+        as_probabilities(many, "clinic.npy")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_good_probabilities_are_never_changed(dtype: type) -> None:
+    probs: NDArray[Any] = np.array([[0.3, 0.7], [0.5005, 0.5], [0.4995, 0.5]], dtype=dtype)
+    found = as_probabilities(probs)
+    assert found.dtype == dtype
+    assert found.tobytes() == probs.tobytes()
+    assert as_probabilities(np.eye(3, dtype=np.int8)).tolist() == np.eye(3).tolist()
+    assert as_probabilities([[True, False]]).tolist() == [[1.0, 0.0]]
+    assert as_probabilities(np.empty((0, 3))).shape == (0, 3)
+
+
+# --- logits ---
+
+
+@pytest.mark.parametrize(
+    ("logits", "fragments"),
+    [
+        (TWO, ["every row is a distribution already", "softmax"]),
+        ([[1.0, 0.0]], ["every row is a distribution already"]),
+        ([[0.0, 1.0], [NAN, 0.0]], ["row 1", "not finite"]),
+        ([[INF, 0.0]], ["row 0", "not finite"]),
+        ([1.0, 2.0], ["shape (2,)"]),
+        ([["a"]], ["not numbers"]),
+    ],
+)
+def test_bad_logits(logits: Any, fragments: list[str]) -> None:
+    with refused("logits: ", *fragments):
+        fc.softmax(logits)
+
+
+@pytest.mark.parametrize("classes", [3, 10, 100])
+def test_softmax_does_not_depend_on_the_order_in_memory(classes: int) -> None:
+    logits = np.random.default_rng(0).normal(size=(500, classes))
+    assert fc.softmax(logits).tobytes() == fc.softmax(np.asfortranarray(logits)).tobytes()
+
+
+def test_softmax_by_hand() -> None:
+    found = fc.softmax([[0.0, math.log(3)], [1000.0, 0.0]])
+    assert found.dtype == np.float64
+    assert found == pytest.approx(np.array([[0.25, 0.75], [1.0, 0.0]]))
+    assert fc.softmax([[0.0, math.log(9)]], temperature=2) == pytest.approx(np.array([[0.25, 0.75]]))
+    assert fc.softmax([[3.0]]).tolist() == [[1.0]]
+    assert fc.softmax(np.empty((0, 2))).shape == (0, 2)
+    logits = np.array([[0.0, 2.0]], dtype=np.float32)
+    logits.setflags(write=False)
+    assert fc.softmax(FakeTensor(logits)).sum() == pytest.approx(1)
+    mixed = fc.softmax([[0.5, 0.5], [3.0, -1.0]])  # one row that is a distribution proves nothing
+    assert mixed.sum(axis=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("logits", "temperature"),
+    [([[1e308, -1e308], [1.0, 2.0]], 1.0), ([[1e308, 1e308]], 1.0), ([[10.0, 0.0]], 1e-310), ([[10.0, 0.0]], 1e300)],
+)
+def test_softmax_of_extremes_is_a_distribution(logits: Any, temperature: float) -> None:
+    assert as_probabilities(fc.softmax(logits, temperature=temperature)).shape == np.shape(logits)
+
+
+# --- labels ---
+
+
+@pytest.mark.parametrize(
+    ("labels", "fragments"),
+    [
+        ([0, 2], ["row 1 is 2", "from 0 to 1"]),
+        ([-1, 0], ["row 0 is -1"]),
+        ([0, 0.5], ["row 1 is 0.5", "whole class index"]),
+        ([0, NAN], ["row 1 is nan"]),
+        ([INF, 0], ["row 0 is inf"]),
+        ([0, 1e300], ["row 1 is 1e+300"]),
+        (np.array([0, 2**64 - 1], dtype=np.uint64), ["row 1"]),
+        ([True, False], ["booleans"]),
+        ([0], ["shape (1,)", "expected (2,)"]),
+        ([0, 1, 1], ["shape (3,)"]),
+        ([[0, 1]], ["shape (1, 2)"]),
+        ([[1, 0], [0, 1]], ["shape (2, 2)"]),
+        (0, ["shape ()"]),
+        ([], ["shape (0,)"]),
+        (["0", "1"], ["not numbers"]),
+        ([None, 0], ["not numbers"]),
+        ([[0], [0, 1]], ["cannot be read"]),
+    ],
+)
+def test_bad_labels(labels: Any, fragments: list[str]) -> None:
+    with refused("labels: ", *fragments):
+        fc.LAC().evaluate(TWO, labels)
+    with refused("labels: ", *fragments):
+        fc.evaluate_sets([[True, True], [False, True]], labels)
+
+
+def test_good_labels() -> None:
+    for labels in ([0, 1], [0.0, 1.0], np.array([[0], [1]], dtype=np.uint8), FakeTensor([0, 1]), (0, 1)):
+        found = as_labels(labels, rows=2, classes=2)
+        assert found.dtype == np.int64
+        assert found.tolist() == [0, 1]
+
+
+# --- scores ---
+
+
+@pytest.mark.parametrize(
+    ("scores", "fragments"),
+    [
+        ([0.1, NAN], ["row 1 is nan", "finite"]),
+        ([INF], ["row 0 is inf"]),
+        ([0.1, 0.2, -INF], ["row 2 is -inf"]),
+        ([], ["is empty", "at least one calibration row"]),
+        ([[0.1]], ["shape (1, 1)"]),
+        (0.1, ["shape ()"]),
+        (["x"], ["not numbers"]),
+        ([TOO_LARGE], ["not numbers"]),
+        (np.array(["1e4000"], dtype=np.longdouble), ["row 0", "finite"]),
+    ],
+)
+def test_bad_scores(scores: Any, fragments: list[str]) -> None:
+    for kind in ("exact", "ranks"):
+        with refused("scores: ", *fragments):
+            fc.summarize(scores, kind=kind)
+
+
+def test_good_scores() -> None:
+    assert as_scores([1, -2, 10**6]).tolist() == [1.0, -2.0, 1e6]
+    assert np.signbit(as_scores([-0.0])).tolist() == [False]
+    assert as_scores(FakeTensor([0.5])).tolist() == [0.5]
+    assert as_scores([5e-324, 1.7e308, -1.7e308]).tolist() == [5e-324, 1.7e308, -1.7e308]
+
+
+# --- clients ---
+
+
+@pytest.mark.parametrize(
+    "clients", [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
+)
+def test_bad_clients(clients: Any) -> None:
+    with refused("clients: "):
+        as_clients(clients, rows=2)
+
+
+def test_good_clients() -> None:
+    for clients in (["a", "b"], [1, 2], np.array([["a"], ["b"]]), [True, False]):
+        assert as_clients(clients, rows=2).shape == (2,)
+
+
+# --- alpha, temperature, names ---
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [
+        0, 1, -1, 2, 0.0, 1.0, NAN, INF, -INF, "0", "1", "nan", "inf", "x", "", "1/10", "0,1", "1e-999999999",
+        "1e999999999", None, True, [], [0.1], {}, 1e-16, b"0.1", 0.1j, np.array([0.1, 0.2]), np.arange(500.0), "2\n",
+        Fraction(0), Fraction(1), Fraction(-1, 10), Fraction(1, 10**16), TOO_LARGE, 10**5000, Decimal("NaN"),
+        np.float32("nan"),
+    ],
+    ids=lambda alpha: repr(alpha)[:20] if not isinstance(alpha, int) else f"{alpha.bit_length()} bits",
+)  # fmt: skip
+def test_bad_alphas(alpha: Any) -> None:
+    with refused("alpha is ", "expected a number between 0 and 1"):
+        as_alpha(alpha)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "exact"),
+    [
+        (0.1, "0.1"),
+        ("0.1", "0.1"),
+        (" 0.1 ", "0.1"),
+        (np.float32(0.1), "0.1"),
+        (np.array(0.1), "0.1"),
+        (Decimal("0.1"), "0.1"),
+        (Fraction(1, 3), "0.333333333333333"),
+        (1e-15, "1e-15"),
+        (0.9999999999999999, "0.999999999999999"),
+        (0.30000000000000004, "0.3"),
+    ],
+)
+def test_good_alphas(alpha: Any, exact: str) -> None:
+    assert as_alpha(alpha) == Fraction(exact)
+
+
+@pytest.mark.parametrize("temperature", [0, -1, 0.0, -0.0, NAN, INF, "1", None, True, [1.0], 1j, TOO_LARGE])
+def test_bad_temperatures(temperature: Any) -> None:
+    with refused("temperature is ", "expected a positive number"):
+        as_temperature(temperature)
+    with refused("temperature is "):
+        fc.softmax([[0.0, 2.0]], temperature=temperature)
+    if temperature is not None:
+        with refused("temperature is "):
+            fc.summarize([0.1], temperature=temperature)
+
+
+def test_good_temperatures() -> None:
+    for temperature in (1, 2.5, np.float32(0.5), np.int64(3)):
+        found = as_temperature(temperature)
+        assert type(found) is float
+        assert found == temperature
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 65, "a\nb", "a\tb", "\x00", "\x1b[0m", "\u202ea", "\u2028", "\ud800", 1, None, b"a", ["a"]]
+)
+def test_bad_names(text: Any) -> None:
+    with refused("site is ", "expected 1 to 64 printable characters"):
+        as_name(text, "site")
+    if text is not None:
+        with refused("site is "):
+            fc.summarize([0.1], site=text)
+        with refused("model fingerprint is "):
+            fc.summarize([0.1], model=text)
+
+
+def test_good_names() -> None:
+    for text in ("a", "x" * 64, "Krankenhaus Köln", "病院", "sha256:abc/def", "#1", "🏥" * 64):
+        assert fc.summarize([0.1], site=text, model=text).sites == (text,)
+
+
+# --- thresholds ---
+
+
+@pytest.mark.parametrize("threshold", [NAN, None, "x", [0.1, 0.2, 0.3], [[0.1, 0.2]], [NAN, 0.1], [], {}, [0.1, None]])
+def test_bad_thresholds(threshold: Any) -> None:
+    with refused("threshold: "):
+        fc.LAC().predict_set(TWO, threshold)
+
+
+# --- weights ---
+
+
+@pytest.mark.parametrize(
+    ("weights", "fragments"),
+    [
+        ("equal", ["weights is 'equal'", "'proportional', 'uniform' or numbers"]),
+        ((), ["one finite number a site"]),
+        ((0.5, -0.5, 1.0), ["none negative"]),
+        ((NAN, 1.0), ["finite"]),
+        ((INF, 1.0), ["finite"]),
+        ((0.5, 0.4), ["they sum to 0.9, not 1"]),
+        ((1, 1), ["they sum to 2, not 1"]),
+        ((0.0, 0.0), ["they sum to 0, not 1"]),
+        (None, []),
+        (("a", "b"), []),
+        ({}, []),
+        ([{}], []),
+        ([TOO_LARGE], []),
+        ([[0.5], [0.25, 0.25]], []),
+    ],
+)
+def test_bad_weights(weights: Any, fragments: list[str]) -> None:
+    with refused("weights", *fragments):
+        fc.Mixture(weights=weights)
+
+
+def test_good_weights() -> None:
+    forms: list[Any] = [(0.25, 0.75), [0.25, 0.75], np.array([0.25, 0.75]), np.array([0.25, 0.75], dtype=np.float32)]
+    assert {fc.Mixture(weights=weights) for weights in forms} == {fc.Mixture(weights=(0.25, 0.75))}
+    assert fc.Mixture(weights=(1, 0)).weights == (1.0, 0.0)
+    assert fc.Mixture(weights=(0.3333333, 0.6666667)).weights == (0.3333333, 0.6666667)
+
+
+# --- what does not go together ---
+
+
+def site(name: str | None = "a", kind: str = "exact", **about: Any) -> fc.Summary:
+    return fc.summarize([0.1, 0.2, 0.3], kind=kind, site=name, **about)
+
+
+MIXED: dict[str, tuple[list[fc.Summary], list[str]]] = {
+    "scores": ([site("a", score=fc.LAC()), site("b", score=fc.APS())], ["'a'", "'b'", "score LAC()", "APS("]),
+    "parameters": (
+        [site("a", score=fc.RAPS()), site("b", score=fc.RAPS(penalty=0.5))],
+        ["'a'", "'b'", "penalty=0.001", "penalty=0.5"],
+    ),
+    "seeds": (
+        [site("a", score=fc.APS(randomized=True)), site("b", score=fc.APS(randomized=True, random_state=1))],
+        ["'a'", "'b'", "random_state=0", "random_state=1"],
+    ),
+    "score and none": ([site("a", score=fc.LAC()), site("b")], ["'a'", "'b'", "score LAC()", "None"]),
+    "models": ([site("a", model="m1"), site("b", model="m2")], ["'a'", "'b'", "model m1 against m2"]),
+    "model and none": ([site("a"), site("b", model="m2")], ["'a'", "'b'", "model None against m2"]),
+    "temperatures": (
+        [site("a", temperature=1.0), site("b", temperature=1.5)],
+        ["'a'", "'b'", "temperature 1.0 against 1.5"],
+    ),
+    "the third": ([site("a"), site("b"), site("c", model="m")], ["'a'", "'c'", "model"]),
+    "the same site twice": ([site("a"), site("b"), site("a")], ["site 'a' is there twice"]),
+    "a site that is also in a pool": ([fc.pool([site("a"), site("b")]), site("b")], ["site 'b' is there twice"]),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_summaries_are_refused(case: str) -> None:
+    summaries, fragments = MIXED[case]
+    with refused(*fragments):
+        fc.calibrate(summaries, alpha=0.5)
+    with refused(*fragments):
+        fc.pool(summaries)
+
+
+@pytest.mark.parametrize(
+    ("action", "fragments"),
+    [
+        (lambda: FC.calibrate([]), ["no summaries"]),
+        (lambda: FC.calibrate([[0.1, 0.2]]), ["expected summaries, got list", "summarize"]),
+        (lambda: FC.calibrate([site(), site("b").to_bytes()]), ["expected summaries, got bytes"]),
+        (lambda: FC.calibrate([site()], guarantee="mixture"), ["guarantee is ", "mixture"]),
+        (lambda: FC.calibrate([site()], guarantee=fc.Mixture), ["guarantee is "]),
+        (lambda: FC.pool([]), ["nothing to pool"]),
+        (lambda: FC.pool([site("a", "exact"), site("b", "ranks")]), ["one kind", "exact, ranks"]),
+        (lambda: FC.pool([site("a"), site(None)]), ["some have none"]),
+        (lambda: FC.pool([site("a"), [0.1, 0.2]]), ["expected summaries"]),
+        (lambda: FC.summarize([0.1], kind="median"), ["no summary is called 'median'", "exact", "ranks"]),
+        (lambda: FC.summarize([0.1], score="lac"), ["score is 'lac'", "fedconformal.LAC()"]),
+        (lambda: FC.summarize([0.1], score=fc.LAC), ["score is "]),
+        (lambda: FC.summarize([0.1], kind="ranks", alpha=1), ["alpha is 1"]),
+    ],
+)
+def test_other_bad_calls(action: Callable[[], object], fragments: list[str]) -> None:
+    with refused(*fragments):
+        action()

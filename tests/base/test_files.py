@@ -1,0 +1,312 @@
+"""Files: arrays in every form that is read, and writing that leaves the old file or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedconformal._base import files
+from fedconformal._base.files import read_array, read_bytes, read_npz, unreadable, wipe, write_bytes
+from fedconformal.errors import InputError
+from tests.contracts.tools import refused
+
+ROWS = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+# --- reading ---
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1", "?", ">f8", "f2"])
+def test_npy(tmp_path: Path, dtype: str) -> None:
+    np.save(tmp_path / "a.npy", ROWS.astype(dtype))
+    found = read_array(tmp_path / "a.npy", "probs")
+    assert found.dtype == np.dtype(dtype)
+    assert np.array_equal(found, ROWS.astype(dtype))
+
+
+def test_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, anything=ROWS)
+    assert np.array_equal(read_array(path, "probs"), ROWS)  # the only one there is
+    np.savez(path, labels=[1, 2], probs=ROWS)
+    assert np.array_equal(read_array(path, "probs"), ROWS)
+    assert np.array_equal(read_array(path, "nope", "labels"), [1, 2])
+    assert set(read_npz(path)) == {"labels", "probs"}
+    with refused(str(path), "holds labels, probs", "name one of the arrays logits"):
+        read_array(path, "logits")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0.25,0.75\n0.5,0.5\n1,0\n",
+        "0.25,0.75\n0.5,0.5\n1,0",
+        "0.25,0.75\r\n0.5,0.5\r\n1,0\r\n",
+        "\ufeff0.25,0.75\n0.5,0.5\n1,0\n",
+        "cat,dog\n0.25,0.75\n0.5,0.5\n1,0\n",
+        "\ufeffcat,dog\n0.25,0.75\n0.5,0.5\n1,0\n",
+        '"cat","dog"\n0.25,0.75\n0.5,0.5\n1,0\n',
+        "#cat,#dog\n0.25,0.75\n0.5,0.5\n1,0\n",
+        " 0.25 , 0.75 \n0.5, 0.5\n1e0,0.0e5\n",
+        '"cat","dog"\n"0.25","0.75"\n"0.5","0.5"\n"1","0"\n',
+        "0.25,0.75\n0.5,0.5\n1,0\n\n \n,\n",
+    ],
+)
+def test_csv(tmp_path: Path, content: str) -> None:
+    found = read_array(put(tmp_path / "a.csv", content), "probs")
+    assert found.dtype == np.float64
+    assert np.array_equal(found, ROWS)
+
+
+def test_csv_of_one_column_or_row(tmp_path: Path) -> None:
+    assert read_array(put(tmp_path / "a.csv", "label\n1\n2\n")).tolist() == [[1.0], [2.0]]
+    assert read_array(put(tmp_path / "a.csv", "1\n")).tolist() == [[1.0]]
+    assert read_array(put(tmp_path / "a.csv", "0.5,0.5\n")).tolist() == [[0.5, 0.5]]
+    assert np.isnan(read_array(put(tmp_path / "a.csv", "nan,0.5\n"))[0, 0])  # refused later, with its row
+
+
+def test_csv_of_names(tmp_path: Path) -> None:
+    found = read_array(put(tmp_path / "a.csv", "clinic a\nKöln\n#3\n"), text=True)
+    assert found.ravel().tolist() == ["clinic a", "Köln", "#3"]
+
+
+def npy_header(text: str) -> bytes:
+    """Return a file that has only a header."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+BAD: dict[str, tuple[str, str | bytes, str]] = {
+    "ragged": ("a.csv", "0.5,0.5\n0.5\n", "line 2 has 1 cell, and line 1 has 2"),
+    "ragged the other way": ("a.csv", "0.5\n0.5,0.5\n", "line 2 has 2 cells, and line 1 has 1"),
+    "ragged below a header": ("a.csv", "a,b\n0.5,0.5\n0.5\n", "line 3 has 1 cell, and line 1 has 2"),
+    "a quote that stays open": ("a.csv", '0.5,0.5\n"0.5,0.5\n0.5,0.5"\n', "line 2 has a quote that is not closed"),
+    "text in the middle": ("a.csv", "0.5,0.5\n0.5,x\n", "line 2, column 2 holds 'x', which is not a number"),
+    "an empty cell": ("a.csv", "0.5,0.5\n,1\n", "line 2, column 1 holds ''"),
+    "a blank line": ("a.csv", "0.5,0.5\n\n0.5,0.5\n", "line 2 is blank; delete it, or fill it in"),
+    "a blank line below a header": ("a.csv", "a,b\n0.5,0.5\n \n\n0.5,0.5\n", "line 3 is blank"),
+    "a blank line before all others": ("a.csv", "\n0.5,0.5\n", "line 1 is blank"),
+    "a row of empty cells": ("a.csv", "0.5,0.5\n,\n0.5,0.5\n", "line 2 is blank"),
+    "a cell that never ends": ("a.csv", '"' + "x" * 200_000 + '"\n', "not a table with commas"),
+    "a half header": ("a.csv", "0.25,x\n0.5,0.5\n", "x"),
+    "an empty cell in the first row": ("a.csv", "0.25,\n0.5,0.5\n", ""),
+    "only text": ("a.csv", "hello world, this\nis not, a table\n", ""),
+    "only a header": ("a.csv", "cat,dog\n", ""),
+    "empty csv": ("a.csv", "", "is empty"),
+    "blank csv": ("a.csv", "\n \n\n", "is empty"),
+    "only a byte order mark": ("a.csv", "\ufeff", "is empty"),
+    "not UTF-8": ("a.csv", b"0.5,0.5\n\xff\xfe,1\n", "cannot be read"),
+    "binary": ("a.csv", bytes(range(256)), "cannot be read"),
+    "semicolons": ("a.csv", "0.5;0.5\n0.25;0.75\n", ""),
+    "empty npy": ("a.npy", b"", "cannot be read: it is no array as numpy saves it"),
+    "text npy": ("a.npy", "0.5,0.5\n", "cannot be read: it is no array as numpy saves it"),
+    "empty npz": ("a.npz", b"", "cannot be read"),
+    "text npz": ("a.npz", "0.5,0.5\n", "cannot be read"),
+    "zip without arrays": ("a.npz", b"PK\x05\x06" + bytes(18), "nothing"),
+    "truncated zip": ("a.npz", b"PK\x03\x04" + bytes(40), "cannot be read"),
+    "a claim of much": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (10**10, 10**7)}"), ""),
+    "a larger claim": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999)}"), ""),
+    "a header that is code": ("a.npy", npy_header("__import__('os').abort()"), "its header is not that of"),
+    "another ending": ("a.txt", "0.5,0.5\n", ".npy, .npz, .csv"),
+    "no ending": ("a", "0.5,0.5\n", ".npy, .npz, .csv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_files_are_refused(tmp_path: Path, what: str) -> None:
+    name, content, fragment = BAD[what]
+    path = put(tmp_path / name, content)
+    with refused(f"{path}: ", fragment):
+        read_array(path, "probs")
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+            return os.mkdir, (str(tmp_path / "trapped"),)
+
+    np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "a.npz", probs=np.array([Trap()], dtype=object))
+    for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
+        with refused(f"{path}: ", "cannot be read: it holds Python objects, which could run code when they are read"):
+            read_array(path, "probs")
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_truncated_array_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    np.savez_compressed(tmp_path / "a.npz", probs=np.random.default_rng(0).random((50, 9)))
+    for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
+        data = path.read_bytes()
+        for length in {0, 1, 5, 9, 60, len(data) // 2, len(data) - 8, len(data) - 1}:
+            put(path, data[:length])
+            with refused(f"{path}: "):
+                read_array(path, "probs")
+
+
+def test_a_flipped_byte_is_refused_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, probs=ROWS)
+    data = path.read_bytes()
+    for i in range(len(data)):
+        for flip in (1, 0x40, 0xFF):
+            put(path, data[:i] + bytes([data[i] ^ flip]) + data[i + 1 :])
+            try:
+                read_array(path, "probs")
+            except InputError as error:
+                assert str(path) in str(error)  # noqa: PT017
+
+
+def test_an_array_with_the_wrong_ending_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    np.savez(tmp_path / "b.npz", ROWS)
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    (tmp_path / "b.npz").rename(tmp_path / "b.npy")
+    for path in (tmp_path / "a.npz", tmp_path / "b.npy"):
+        with refused(f"{path}: "):
+            read_array(path, "probs")
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("probs.npy", b"not an array")
+    with refused(f"{tmp_path / 'a.npz'}: "):
+        read_array(tmp_path / "a.npz", "probs")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv"])
+def test_missing_files_and_folders(tmp_path: Path, name: str) -> None:
+    with refused(f"{tmp_path / name}: cannot be read (No such file or directory)"):
+        read_array(tmp_path / name)
+    (tmp_path / name).mkdir()
+    with refused(f"{tmp_path / name}: cannot be read (Is a directory)"):
+        read_array(tmp_path / name)
+
+
+def test_read_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.fcs", b"123")
+    assert read_bytes(path) == b"123"
+    monkeypatch.setattr(files, "MAX_FILE", 2)
+    with refused(f"{path}: has 3 bytes, more than 2"):
+        read_bytes(path)
+    with refused("No such file"):
+        read_bytes(tmp_path / "b.fcs")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), EOFError(), ValueError(""), ValueError("one\ntwo"), OSError("odd"), OSError(13, "Denied")]
+)
+def test_any_reason_fits_in_a_line(error: Exception) -> None:
+    message = str(unreadable(Path("a.npy"), error))
+    assert message.startswith("a.npy: cannot be read")
+    assert len(message.splitlines()) == 1
+
+
+# --- writing ---
+
+
+def test_write_and_overwrite(tmp_path: Path) -> None:
+    path = tmp_path / "a.fcs"
+    for data in (b"", b"old", bytes(10**6)):
+        write_bytes(path, data)
+        assert path.read_bytes() == data
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_file_has_the_usual_rights(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_bytes(tmp_path / "a", b"x")
+        assert os.umask(0o027) == 0o027  # left as it was
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_a_private_file_is_its_owner_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a", b"old")
+    path.chmod(0o644)
+    rights: list[int] = []
+    replace = Path.replace
+
+    def watched(here: Path, to: Path) -> Path:
+        rights.append(here.stat().st_mode)
+        return replace(here, to)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    before = os.umask(0)
+    try:
+        write_bytes(path, b"new", private=True)
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(rights[0]) == 0o600  # also before it has its name
+
+
+def test_wiped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.state", b"secret")
+    os.link(path, tmp_path / "other")
+    (tmp_path / "link").symlink_to(path)
+    wipe(tmp_path / "link")
+    assert [found.name for found in tmp_path.iterdir()] == ["other"]
+    assert (tmp_path / "other").read_bytes() == bytes(6)
+    with refused("a.state: cannot be wiped (No such file or directory)"):
+        wipe(path)
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    path = put(tmp_path / "a.fcs", b"old")
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(step, fail)
+    if isinstance(error, OSError):
+        with refused(f"{path}: cannot be written (No space left on device)"):
+            write_bytes(path, b"new")
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with refused("cannot be written (No such file or directory)", "-o"):
+        write_bytes(tmp_path / "no" / "a.fcs", b"x")
+    (tmp_path / "folder").mkdir()
+    with refused("is a directory or a device"):
+        write_bytes(tmp_path / "folder", b"x")
+    file = put(tmp_path / "file", b"old")
+    with refused("cannot be written"):
+        write_bytes(file / "a.fcs", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_what_is_no_plain_file_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(InputError, match="is a directory or a device, not a file"):
+            write_bytes(path, b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for data in (b"one", b"two"):
+        write_bytes(tmp_path / "link", data)
+        assert (tmp_path / "target").read_bytes() == data
+    assert (tmp_path / "link").is_symlink()
+    with refused("cannot be written"):
+        write_bytes(tmp_path / ("a" * 300), b"x")

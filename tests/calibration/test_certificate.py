@@ -1,0 +1,125 @@
+"""The certificate: what it states, and that it is plain JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.summaries.exact import ExactSummary
+from tests.contracts.tools import guarantee_examples, maybe_infeasible
+
+
+def two_sites(**about: Any) -> list[fc.Summary]:
+    return [
+        fc.summarize(np.arange(20) / 20, kind="exact", site="a", **about),
+        fc.summarize([0.5, 0.7, 0.9], kind="ranks", site="b", **about),
+    ]
+
+
+def test_everything_is_stated() -> None:
+    score = fc.RAPS(randomized=True, random_state=7)
+    sites = two_sites(score=score, model="m-1", temperature=1.5)
+    about = fc.calibrate(sites, alpha=0.2).certificate
+    stated = about.to_dict()
+    assert stated | {"promise": "", "assumption": "", "caveat": "", "conditions": ""} == {
+        "format": 1,
+        "status": "certified",
+        "promise": "",
+        "assumption": "",
+        "caveat": "",
+        "conditions": "",
+        "alpha": 0.2,
+        "guarantee": {"name": "mixture", "weights": "proportional"},
+        "threshold": 0.85,
+        "target": "4/5",
+        "rank": 20,
+        "rank_out_of": 25,
+        "clients": 2,
+        "scores": 23,
+        "slack": 0.0,
+        "coverage_at_least": 0.8,
+        "coverage_at_most": 0.84,
+        "score": {"name": "raps", "randomized": True, "random_state": 7, "penalty": 0.001, "free_ranks": 1},
+        "seed": 7,
+        "model": "m-1",
+        "temperature": 1.5,
+        "summaries": [
+            {"sites": ["a"], "sizes": [20], "kind": "exact", "sha256": sites[0].digest()},
+            {"sites": ["b"], "sizes": [3], "kind": "ranks", "sha256": sites[1].digest()},
+        ],
+        "versions": {"fedconformal": fc.__version__, "numpy": np.__version__, "python": platform.python_version()},
+    }
+    assert stated["assumption"] == fc.Mixture.assumption
+    assert "alpha fixed beforehand" in stated["conditions"]
+
+
+def test_it_says_the_promise_in_a_sentence() -> None:
+    about = fc.calibrate(two_sites(), alpha=0.2).certificate
+    assert about.sentence() == (
+        "The sets hold the true label with probability at least 0.8 for a test row from the mixture of the sites, "
+        "in proportion to n_k + 1, on average over calibration draws."
+    )
+    one = fc.calibrate(two_sites(), alpha=0.3, guarantee=fc.OneClient(client=1)).certificate
+    assert "at least 0.7 for a test row of site 'b'" in one.sentence()
+    given = fc.calibrate(two_sites(), alpha=0.3, guarantee=fc.Mixture(weights=(0.25, 0.75))).certificate
+    assert "with weights [0.25, 0.75]" in given.sentence()
+
+
+def test_what_is_not_known_is_null() -> None:
+    about = fc.calibrate(two_sites(), alpha=0.2).certificate
+    assert (about.score, about.seed, about.model, about.temperature) == (None, None, None, None)
+    plain = fc.calibrate(two_sites(score=fc.APS(random_state=3)), alpha=0.2).certificate
+    assert plain.seed is None  # nothing was drawn
+
+
+def test_the_target_is_stated_and_not_what_came_out() -> None:
+    tied = fc.summarize([0.5] * 99, kind="exact")
+    about = fc.calibrate([tied], alpha=0.3).certificate
+    assert (about.target, about.rank, about.coverage_at_least) == ("7/10", 70, 0.7)
+
+
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+@pytest.mark.parametrize("alpha", [0.2, 0.001, 1 / 3])
+def test_it_is_plain_json(guarantee: fc.Guarantee, alpha: float) -> None:
+    sites = [fc.summarize(np.arange(n), site=site, score=fc.RAPS()) for site, n in (("a", 9), ("b", 20), ("c", 30))]
+    with maybe_infeasible():
+        result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
+    stated = result.certificate.to_dict()
+    assert json.loads(json.dumps(stated, allow_nan=False)) == stated
+    assert stated["threshold"] == ("inf" if result.threshold == math.inf else result.threshold)
+    assert stated["coverage_at_least"] <= stated["coverage_at_most"]
+    assert stated["coverage_at_least"] >= 1 - alpha
+
+
+def test_a_rough_summary_is_only_estimated() -> None:
+    @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+    class Rough(ExactSummary):
+        name = "rough"
+        letter = "~"
+        certified = False
+
+        values: Floats
+
+    rough = Rough.of_scores(np.arange(1.0, 40.0), sites=("r",))
+    certified = fc.summarize(np.arange(20.0), kind="exact", site="a")
+    about = fc.calibrate([certified, rough], alpha=0.1).certificate
+    assert about.status == "estimated"
+    assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)  # nothing is promised
+    assert about.sentence().startswith("The sets are estimated to hold")
+    assert fc.calibrate([certified], alpha=0.1).certificate.status == "certified"
+
+
+def test_many_sites_are_all_recorded() -> None:
+    sites = [fc.summarize([k / 100], kind="exact", site=f"s{k}") for k in range(40)]
+    about = fc.calibrate([fc.pool(sites[:30]), *sites[30:]], alpha=0.6).certificate
+    assert (about.clients, about.scores, len(about.summaries)) == (40, 40, 11)
+    assert about.summaries[0].sites == tuple(f"s{k}" for k in range(30))
+    assert about.rank_out_of == 80

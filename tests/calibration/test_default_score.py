@@ -1,0 +1,204 @@
+"""The score that is used when none is named: one for every way in, and one whose sets say something."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.cli.app import run
+from fedconformal.federated.calibration import Question
+from fedconformal.scores import DEFAULT, Score
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "fedconformal"
+ALPHA = 0.1
+
+Rows = tuple[Floats, Integers]
+
+
+def two_classes() -> tuple[list[Rows], Rows]:
+    """Tell malignant from benign by three features; return four sites, dealt at random, and test rows."""
+    pytest.importorskip("sklearn", reason="the data are inside scikit-learn")
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = load_breast_cancer(return_X_y=True)
+    x = (x[:, :3] - x[:, :3].mean(axis=0)) / x[:, :3].std(axis=0)
+    fit, calibrate, test = np.array_split(np.random.default_rng(5).permutation(len(y)), 3)
+    model = LogisticRegression().fit(x[fit], y[fit])
+    assert np.mean(model.predict(x[calibrate]) != y[calibrate]) > ALPHA
+    sites = [(model.predict_proba(x[rows]), y[rows]) for rows in np.array_split(calibrate, 4)]
+    return sites, (model.predict_proba(x[test]), y[test])
+
+
+def test_two_classes_with_more_errors_than_alpha() -> None:
+    sites, test = two_classes()
+    found = fc.FederatedConformalClassifier(alpha=ALPHA).calibrate(sites).evaluate(*test)
+    assert found.mean_size < 1.2
+    assert found.coverage >= 1 - ALPHA
+    for score in (fc.APS(), fc.RAPS()):  # as docs/scores.md says; in float64, where every sum is one
+        summaries = [fc.summarize(score.evaluate(*site), "exact", score=score) for site in sites]
+        predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA))
+        assert predictor.evaluate(*test).mean_size == 2
+
+
+SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
+
+
+def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+    return fc.FederatedConformalClassifier().calibrate(SITES).predictor_.score
+
+
+def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+    return fc.leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
+
+
+def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+    return Question(model="m").score
+
+
+def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+    pytest.importorskip("flwr", reason="the question is in Flower's records")
+    from flwr.app import Array, ArrayRecord
+
+    from fedconformal.engines.flower.calibration import ask_for
+    from fedconformal.engines.flower.records import ASK
+
+    asked = ask_for(ArrayRecord({"w": Array(np.zeros(2))}), alpha=ALPHA)
+    return Question.from_dict(asked.config_records[ASK]).score
+
+
+def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+    pytest.importorskip("flwr", reason="the stages are Flower's")
+    pytest.importorskip("torch", reason="the stages train with torch")
+    from fedconformal.engines.flower.stages import RunConfig
+
+    return registry.find(RunConfig.of({}).score, Score)()
+
+
+def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+    text = (SOURCE / "engines" / "flower" / "template" / "pyproject.template").read_text("utf-8")
+    return registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)()
+
+
+def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
+    pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
+    from fedconformal.engines import nvflare
+
+    asked: list[Question] = []
+
+    def gather(question: Question, *_rest: Any) -> tuple[list[fc.Summary], list[Any]]:
+        asked.append(question)
+        return [], []
+
+    patch.setattr(nvflare, "_gather", gather)
+    with pytest.raises(fc.InputError, match="0 sites answered"):
+        nvflare.calibrate({"w": np.zeros(2)})
+    return asked[0].score
+
+
+def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+    np.save(folder / "probs.npy", SITES["a"][0])
+    np.save(folder / "labels.npy", SITES["a"][1])
+    made = folder / "a.fcs"
+    assert run(["-q", "summarize", str(folder / "probs.npy"), str(folder / "labels.npy"), "-o", str(made)]) == 0
+    return fc.Summary.from_bytes(made.read_bytes()).origin.score
+
+
+def by_report(folder: Path, patch: pytest.MonkeyPatch) -> Score:
+    rows = {"logits": 4 * np.eye(2)[[0, 1] * 9], "labels": np.array([0, 1] * 9), "clients": np.array([0, 0, 1] * 6)}
+    found: dict[str, Any] = {f"{part}_{name}": rows[name] for part in ("val", "test") for name in rows}
+    np.savez(folder / "logits.npz", **found)
+    shown: list[fc.Predictor] = []
+
+    def page(predictor: fc.Predictor, *_rest: Any, **_more: Any) -> str:
+        shown.append(predictor)
+        return ""
+
+    patch.setattr("fedconformal.cli.report.report_page", page)
+    assert run(["-q", "report", str(folder), "-o", str(folder / "page.html")]) == 0
+    return shown[0].score
+
+
+Door = Callable[[Path, pytest.MonkeyPatch], Score | None]
+DOORS: Sequence[Door] = (
+    by_classifier,
+    by_leaving_sites_out,
+    by_question,
+    by_flower,
+    by_a_flower_run,
+    by_the_flower_template,
+    by_nvflare,
+    by_summarize,
+    by_report,
+)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_every_way_in_has_the_same_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Door) -> None:
+    assert door(tmp_path, monkeypatch) == DEFAULT
+
+
+def test_nobody_else_names_a_score() -> None:
+    """A default of one's own would need one; evaluation says which score helps."""
+    scores = {"APS", "LAC", "RAPS"}
+    texts = [(path.relative_to(SOURCE).parts[0], path.read_text("utf-8")) for path in SOURCE.rglob("*.py")]
+    naming = {
+        part
+        for part, text in texts
+        if any(score in text for score in scores)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and scores & {alias.name for alias in node.names}
+    }
+    assert naming == {"__init__.py", "evaluation", "scores"}
+
+
+@pytest.fixture(scope="module")
+def evidence() -> ModuleType:
+    """The script that measured, which also writes the page."""
+    folder = ROOT / "benchmarks"
+    spec = importlib.util.spec_from_file_location("default_score", folder / "default_score.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setitem(sys.modules, spec.name, made)  # dataclasses look their module up
+        spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def results(evidence: ModuleType) -> Any:
+    return json.loads((evidence.RESULTS / f"{evidence.NAME}.json").read_bytes())["results"]
+
+
+def test_the_page_is_what_the_results_give(evidence: ModuleType) -> None:
+    advice = "run `python benchmarks/default_score.py --page`"
+    assert (ROOT / "docs" / "scores.md").read_text("utf-8") == evidence.page(), advice
+
+
+def test_the_default_is_what_the_results_choose(evidence: ModuleType, results: Any) -> None:
+    assert evidence.SCORES[evidence.choice(results)] == DEFAULT
+
+
+def test_the_words_of_the_page_fit_its_numbers(evidence: ModuleType, results: Any) -> None:
+    for alpha in evidence.ALPHAS:
+        for name in evidence.SCORES:
+            for what in ("class", "stratum"):
+                found = round(evidence.mean(results, alpha, name, what), 3)  # as it is on the page
+                assert round(evidence.mean(results, alpha, "LAC", what), 3) <= found
+                assert round(evidence.mean(results, alpha, name, f"lac_{what}"), 3) >= found

@@ -1,0 +1,74 @@
+"""A site that claims very many scores is named: in a warning, in the certificate, in the report."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.calibration.calibrate import heavy_sites
+from fedconformal.report import report_page
+
+
+def names(sizes: list[int], guarantee: fc.Guarantee | None = None) -> list[str]:
+    found = heavy_sites(guarantee or fc.Mixture(), [f"s{k}" for k in range(len(sizes))], sizes)
+    return [heavy.site for heavy in found]
+
+
+def test_who_is_heavy() -> None:
+    assert names([30] * 30 + [1_000_000]) == ["s30"]
+    assert names([100, 100, 199]) == []
+    assert names([100, 100, 201]) == ["s2"]  # more than half
+    assert names([10] * 40 + [100]) == []
+    assert names([10] * 40 + [101]) == ["s40"]  # more than ten times the median
+    assert names([60, 40]) == []
+    assert names([10, 100]) == []
+    assert names([10, 101]) == ["s1"]
+    assert names([5]) == []
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(weights="uniform"), fc.NewClient(), fc.EveryClient()], ids=str)
+def test_where_sites_do_not_weigh_by_their_claim_nobody_is(guarantee: fc.Guarantee) -> None:
+    assert names([10, 10, 10**6], guarantee) == []
+
+
+def made() -> list[fc.Summary]:
+    rng = np.random.default_rng(0)
+    honest = [fc.summarize(rng.uniform(size=30), site=f"s{k}", score=fc.LAC()) for k in range(30)]
+    return [*honest, fc.summarize(np.zeros(1_000_000), site="liar", score=fc.LAC())]
+
+
+def test_one_file_with_a_million_zeros_is_said() -> None:
+    sites = made()
+    with pytest.warns(fc.HeavySiteWarning, match="site 'liar' has 100% of all scores, by its own claim"):
+        result = fc.calibrate(sites)
+    assert result.threshold == 0.0  # so a word is needed
+    assert result.certificate.heavy_sites is not None
+    assert [heavy.site for heavy in result.certificate.heavy_sites] == ["liar"]
+    assert result.certificate.format == 2
+    predictor = fc.Predictor.of(result)
+    assert fc.verify(predictor, sites) == []
+    assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate
+
+
+def test_a_certificate_of_format_1_is_confirmed_without() -> None:
+    """The first release did not look at shares."""
+    import msgspec
+
+    sites = made()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predictor = fc.Predictor.of(fc.calibrate(sites))
+    old = msgspec.structs.replace(predictor.certificate, heavy_sites=None, format=1)
+    assert fc.verify(fc.Predictor(score=predictor.score, certificate=old, curve=predictor.curve), sites) == []
+    other = msgspec.structs.replace(predictor.certificate, heavy_sites=None, format=2, labels=3)
+    assert fc.verify(fc.Predictor(score=predictor.score, certificate=other, curve=predictor.curve), sites)
+
+
+def test_the_report_says_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predictor = fc.Predictor.of(fc.calibrate(made()))
+    assert "site &#x27;liar&#x27; has 100% of all scores, by its own claim" in report_page(predictor)

@@ -1,0 +1,109 @@
+"""float32 here and float64 there: the score is the same, so coverage is not lost."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.summaries.rows import summarize_rows
+from tests.contracts.tools import refused, score_examples
+
+
+def saturated(seed: int, rows: int = 4000) -> tuple[Floats, Integers]:
+    """Draw a network that is very sure of itself and right two times in three: many of its float32 outputs are 1."""
+    rng = np.random.default_rng(seed)
+    # Ahead by 20, the top probability is 1 in float32 and not in float64; by 45, in both.
+    ahead = rng.choice([4.0, 20.0, 45.0], rows, p=[0.1, 0.3, 0.6])
+    logits = rng.normal(size=(rows, 5)) + ahead[:, None] * np.eye(5)[rng.integers(0, 5, rows)]
+    wrong = rng.uniform(size=rows) < 0.3
+    labels = np.where(wrong, rng.integers(0, 5, rows), logits.argmax(axis=1))
+    return fc.softmax(logits), labels.astype(np.int64)
+
+
+PROBS, LABELS = saturated(0)
+TEST, TRUTH = saturated(1)
+DTYPES = (np.float32, np.float64)
+
+
+@pytest.mark.parametrize("alpha", [0.4, 0.3, 0.1])
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+@pytest.mark.parametrize("calibrated", DTYPES)
+@pytest.mark.parametrize("predicted", DTYPES)
+def test_recorded_precision_gives_the_same_sets(
+    score: fc.Score, alpha: float, calibrated: type, predicted: type
+) -> None:
+    site = summarize_rows(PROBS.astype(calibrated), LABELS, "exact", score=score, site="a")
+    predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
+    assert predictor.certificate.precision == "float32"
+    assert np.array_equal(site.points, np.sort(score.evaluate(PROBS.astype(np.float32), LABELS)))
+    expected = score.predict_set(TEST.astype(np.float32), predictor.threshold(), allow_empty=True)
+    sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
+    assert np.array_equal(sets, expected)
+    assert np.array_equal(predictor.predict_p(TEST.astype(predicted)) > alpha, sets)
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+@pytest.mark.parametrize("calibrated", DTYPES)
+def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: type) -> None:
+    """By hand, from float32 or float64, at a threshold of 0 or close: float64 rows are covered either way."""
+    scores = score.evaluate(PROBS.astype(calibrated), LABELS)
+    alpha = 0.4
+    predictor = fc.Predictor.of(fc.calibrate([fc.summarize(scores, "exact", site="a", score=score)], alpha=alpha))
+    assert predictor.certificate.format == 1
+    sets = predictor.predict_set(TEST, allow_empty=True)
+    same = score.predict_set(TEST.astype(calibrated), predictor.threshold(), allow_empty=True)
+    assert (sets >= same).all()
+    assert np.array_equal(predictor.predict_p(TEST) > alpha, sets)
+    assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
+
+
+@pytest.mark.parametrize("classes", [None, 3], ids=["version 1", "version 2"])
+def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes: int | None) -> None:
+    """0.7 is less in float32, so its score there is above the threshold that float64 gives."""
+    easy, hard = [[0.9, 0.05, 0.05]] * 20, [[0.2, 0.7, 0.1]] * 20
+    rounded = summarize_rows(easy, [0] * 20, "exact", score=fc.LAC(), site="a")
+    by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.VersionWarning)
+        predictor = fc.Predictor.of(fc.calibrate([rounded, by_hand], alpha=0.2))
+    assert predictor.threshold() == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
+    assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
+    assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()
+    assert predictor.certificate.precision is None
+
+
+def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
+    rows = np.array([[0.2, 0.7, 0.1]] * 20)
+    site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
+    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2))
+    assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
+    assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
+    scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
+    stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
+    for dtype in DTYPES:
+        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2))
+        assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
+
+
+def test_the_loss_that_this_is_about() -> None:
+    """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
+    scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
+    threshold = fc.calibrate([fc.summarize(scores, "exact", site="a")], alpha=0.4).threshold
+    assert threshold == 0.0
+    naive = fc.LAC().predict_set(TEST, threshold, allow_empty=True)
+    right = fc.LAC().predict_set(TEST.astype(np.float32), threshold, allow_empty=True)
+    covered = [sets[np.arange(len(TRUTH)), TRUTH].mean() for sets in (naive, right)]
+    assert covered[0] < 0.6 <= covered[1]
+
+
+def test_another_number_of_columns_is_refused() -> None:
+    site = summarize_rows(PROBS, LABELS, score=fc.LAC(), site="a")
+    predictor = fc.Predictor.of(fc.calibrate([site]))
+    with refused("probabilities: have 4 columns, the predictor was calibrated on 5 classes"):
+        predictor.predict_set(np.full((3, 4), 0.25))
+    with refused("have 6 columns"):
+        predictor.predict_p(np.eye(6))

@@ -1,0 +1,436 @@
+"""The predictor: its numbers, its file, and what happens when the file is changed."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration.curve import MAX_POINTS, PromiseCurve
+from fedconformal.errors import AlteredError
+from tests.contracts.tools import checks, refusal, refused, vectors
+from tests.golden import make
+
+JSON = dict[str, Any]
+Way = tuple[str | int, ...]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> fc.Predictor:
+    """Return the predictor of the golden file; the tests do not change it."""
+    return fc.load(make.HERE / "predictor.json")
+
+
+def document() -> JSON:
+    loaded = json.loads((make.HERE / "predictor.json").read_bytes())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def resealed(content: JSON) -> bytes:
+    """Write JSON with the digest made right again."""
+    content = {key: value for key, value in content.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**content, "sha256": digest}).encode()
+
+
+def leaves(value: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
+    """Walk down to every number, string and null."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*way, key))
+    else:
+        yield way, value
+
+
+def put(content: JSON, way: Way, value: Any) -> JSON:
+    """Return a copy with one value replaced."""
+    content = copy.deepcopy(content)
+    inner: Any = content
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    return content
+
+
+def other(value: Any) -> Any:
+    """Change one digit, or one letter."""
+    match value:
+        case None:
+            return 1
+        case bool():
+            return not value
+        case int():
+            return value + 1 if value % 10 < 9 else value - 1
+        case float():
+            return float(np.nextafter(value, np.inf))
+        case str():
+            return ("b" if value[:1] == "a" else "a") + value[1:]
+        case _:
+            raise TypeError(value)
+
+
+every_leaf = pytest.mark.parametrize(
+    "way", [way for way, _ in leaves(document())], ids=lambda way: ".".join(map(str, way))
+)
+
+
+def at(way: Way) -> Any:
+    return dict(leaves(document()))[way]
+
+
+# --- the golden file ---
+
+
+def test_the_golden_file_predicts_what_it_did(predictor: fc.Predictor) -> None:
+    assert predictor.to_bytes() == (make.HERE / "predictor.json").read_bytes()
+    assert (predictor.score, predictor.threshold(), predictor.certificate.alpha) == (fc.RAPS(penalty=0.125), 1.0, 0.2)
+    rows = [[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [0.0, 0.5, 0.5]]
+    assert predictor.predict_set(rows).astype(int).tolist() == [[1, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert predictor.predict_set(rows, alpha=0.5, allow_empty=True).astype(int).tolist() == [
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 1, 0],
+    ]
+    with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised.*promise 0\.909091 at most"):
+        assert predictor.predict_set(rows, alpha="0.01").all()
+    assert predictor.predict_p(rows) == pytest.approx(np.array([[22, 10, 2], [10, 2, 14], [2, 22, 2]]) / 22, abs=1e-15)
+
+
+WORDS = ("versions", "promise", "assumption", "caveat", "conditions")
+"""What a later release may say better."""
+
+
+def test_the_golden_file_is_written_the_same_but_for_versions_and_words(predictor: fc.Predictor) -> None:
+    made, kept = json.loads(make.predictor().to_bytes()), document()
+    for content in (made, kept):
+        del content["sha256"]
+        for name in WORDS:
+            del content["certificate"][name]
+    assert made == kept
+
+
+# --- numbers ---
+
+
+@given(st.lists(vectors(15), min_size=1, max_size=4), vectors(12))
+@checks(60)
+def test_p_values_of_the_proportional_mixture(sites: list[Floats], tested: Floats) -> None:
+    summaries = [fc.summarize(scores, kind="exact", site=f"s{k}") for k, scores in enumerate(sites)]
+    curve = fc.calibrate(summaries, alpha=0.9).curve
+    together, K = np.concatenate(sites), len(sites)
+    for score, p in zip(tested, curve.p_values(tested), strict=True):
+        exact = Fraction(int(np.count_nonzero(together >= score)) + K, len(together) + K)
+        assert exact <= Fraction(round(p * 10**15), 10**15) < exact + Fraction(1, 10**15)
+
+
+def test_an_alpha_of_any_form(predictor: fc.Predictor) -> None:
+    rows = [[0.5, 0.25, 0.25]]
+    wanted = predictor.predict_set(rows, alpha=0.2)
+    for alpha in ("0.2", Fraction(1, 5), np.float32(0.2), np.float64(0.2), np.array(0.2)):
+        assert np.array_equal(predictor.predict_set(rows, alpha=alpha), wanted)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -1, float("nan"), "x", [], [0.1, 2], np.array([])])
+def test_bad_alphas(predictor: fc.Predictor, alpha: Any) -> None:
+    with refused("alpha is "):
+        predictor.predict_set([[0.5, 0.25, 0.25]], alpha=alpha)
+
+
+def test_bad_rows(predictor: fc.Predictor) -> None:
+    with refused("row 1", "sums to"):
+        predictor.predict_set([[0.5, 0.5], [0.5, 0.6]])
+    with refused("row 0", "not finite"):
+        predictor.predict_p([[np.nan, 0.5]])
+
+
+def test_the_top_label_is_forced_in_unless_told_otherwise(predictor: fc.Predictor) -> None:
+    rows = [[0.34, 0.33, 0.33]]
+    assert predictor.predict_set(rows, alpha=0.999).tolist() == [[True, False, False]]
+    assert predictor.predict_set(rows, alpha=0.999, allow_empty=True).sum() in (0, 1)
+    assert predictor.evaluate(rows, [0], alpha=0.999).mean_size == 1.0
+
+
+def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
+    rows, labels = np.array(make.PROBS), np.array(make.LABELS)
+    found = predictor.evaluate(rows, labels, clients=list("aabbb"), alpha=0.4)
+    sets, certificate = predictor.predict_set(rows, alpha=0.4), predictor.certificate
+    assert found == fc.evaluate_sets(sets, labels, clients=list("aabbb"), certificate=certificate)
+    clustered = predictor.evaluate(rows, labels, clusters=list("aabbc"), alpha=0.4)
+    assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate)
+
+
+def test_a_score_is_needed_and_must_match() -> None:
+    nameless, named = fc.summarize([0.1] * 9), fc.summarize([0.1] * 9, score=fc.APS())
+    with refused("do not say which score", "pass score="):
+        fc.Predictor.of(fc.calibrate([nameless]))
+    with refused("APS(", "LAC()"):
+        fc.Predictor.of(fc.calibrate([named]), score=fc.LAC())
+    assert fc.Predictor.of(fc.calibrate([nameless]), score=fc.LAC()).score == fc.LAC()
+    assert fc.Predictor.of(fc.calibrate([named]), score=fc.APS()).score == fc.APS()
+
+
+def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
+    with pytest.warns(fc.InfeasibleWarning):
+        result = fc.calibrate([fc.summarize([0.5], score=fc.LAC())], alpha=0.1)
+    fc.Predictor.of(result).save(tmp_path / "p.json")
+    assert json.loads((tmp_path / "p.json").read_text("utf-8"))["certificate"]["threshold"] == "inf"
+    again = fc.load(tmp_path / "p.json")
+    with pytest.warns(fc.InfeasibleWarning, match="promise 0.5 at most"):
+        assert again.threshold() == np.inf
+    with pytest.warns(fc.InfeasibleWarning, match="every label is in every set"):
+        assert again.predict_set([[1.0, 0.0]], allow_empty=True).all()
+
+
+# --- changed files ---
+
+
+@every_leaf
+def test_one_digit_changed_anywhere_is_noticed(way: Way) -> None:
+    changed = put(document(), way, other(at(way)))
+    refusal(lambda: fc.Predictor.from_bytes(json.dumps(changed).encode()))
+    if way[0] not in ("kind", "sha256"):
+        with pytest.raises(AlteredError, match="altered"):
+            fc.Predictor.from_bytes(json.dumps(changed).encode())
+
+
+WRONG_TYPES: list[Any] = [None, True, -1, 2**70, 1e300, "x", "", [], {}, [[]], "NaN", "inf"]
+
+
+@every_leaf
+def test_wrong_types_are_refused_even_with_a_right_digest(way: Way) -> None:
+    """Whoever makes the digest right again meets the checks of the content: never another exception."""
+    for value in WRONG_TYPES:
+        data = resealed(put(document(), way, value))
+        try:
+            found = fc.Predictor.from_bytes(data)
+        except fc.InputError as error:
+            assert len(str(error).splitlines()) == 1  # noqa: PT017
+            continue
+        assert "Predictor(" in repr(found)
+        assert fc.Predictor.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+        found.predict_set([[0.5, 0.25, 0.25]])
+        problems = fc.verify(found, [])
+        assert problems or not found.certificate.summaries
+
+
+@every_leaf
+def test_a_missing_field_is_refused(way: Way) -> None:
+    if isinstance(way[-1], int):
+        return
+    content = document()
+    inner: Any = content
+    for key in way[:-1]:
+        inner = inner[key]
+    del inner[way[-1]]
+    for data in (json.dumps(content).encode(), resealed(content)):
+        try:
+            found = fc.Predictor.from_bytes(data)
+        except fc.InputError:
+            continue
+        assert way == ("sha256",) or way[1] in ("score", "versions", "format", "conditions"), way
+        assert "Predictor(" in repr(found)
+        assert way[:2] != ("certificate", "score") or fc.verify(found, _sites())
+
+
+@pytest.mark.parametrize("length", range(0, len(resealed(document())), 41))
+def test_truncated_json_is_refused(length: int) -> None:
+    refusal(lambda: fc.Predictor.from_bytes(resealed(document())[:length]))
+
+
+def replaced(way: str, value: Any) -> bytes:
+    return resealed(put(document(), tuple(way.split(".")), value))
+
+
+def written(word: str, text: str) -> bytes:
+    """Put raw text, such as a number that json.dumps would not write, in the place of a word."""
+    content = document()
+    content["certificate"]["slack"] = word
+    return json.dumps(content).replace(f'"{word}"', text).encode()
+
+
+def deep(levels: int, way: str = "certificate.guarantee") -> bytes:
+    content = put(document(), tuple(way.split(".")), "@")
+    return json.dumps(content).replace('"@"', '{"a":' * levels + "1" + "}" * levels).encode()
+
+
+RISING = list(range(1, MAX_POINTS + 2))
+
+
+@pytest.mark.parametrize(
+    ("data", "fragment"),
+    [
+        (b"", "not a fedconformal predictor"),
+        (b"{}", "not a fedconformal predictor"),
+        (b"[]", "not a fedconformal predictor"),
+        (b"null", "not a fedconformal predictor"),
+        (b"\xff\xfe\x00", "not a fedconformal predictor"),
+        (b'{"kind": "fedconformal predictor"}', ""),
+        (b"[" * 100_000, "not a fedconformal predictor"),
+        (b'{"a":' * 100_000, "not a fedconformal predictor"),
+        (make.HERE.joinpath("exact.fcs").read_bytes(), "not a fedconformal predictor"),
+        (resealed(document()) + b"x", "not a fedconformal predictor"),
+        (resealed({**document(), "more": 1}), "more"),
+        (resealed(put(document(), ("certificate", "more"), 1)), "more"),
+        (resealed(put(document(), ("curve", "more"), 1)), "more"),
+        (replaced("kind", "fedconformal summary"), "not a fedconformal predictor"),
+        (replaced("certificate.format", 2), "format"),
+        (replaced("certificate.status", "proven"), "status"),
+        (replaced("certificate.model", "half a \ud800 character"), "not a fedconformal predictor"),
+        (replaced("certificate.threshold", None), "threshold"),
+        (replaced("certificate.threshold", "infinity"), "threshold"),
+        (replaced("certificate.threshold", 0.75), "different thresholds"),
+        (replaced("certificate.threshold", "inf"), "different thresholds"),
+        (replaced("certificate.alpha", 0.5), "different thresholds"),
+        (replaced("certificate.alpha", 0), "alpha"),
+        (replaced("certificate.alpha", 1.0), "alpha"),
+        (replaced("certificate.alpha", "0.2"), "alpha"),
+        (replaced("score", {}), "no score is called"),
+        (replaced("score", {"name": "nope"}), "no score is called 'nope'"),
+        (replaced("score", {"name": ["raps"]}), "no score is called"),
+        (replaced("score", {"name": "raps"}), "parameters"),
+        (replaced("score", {"name": "lac", "self": 1}), "parameters"),
+        (replaced("score.penalty", 10**400), "penalty"),
+        (replaced("score.penalty", "0.125"), "penalty"),
+        (replaced("score.randomized", 1), "randomized"),
+        (replaced("score.free_ranks", 1.5), "free_ranks"),
+        (replaced("curve.thresholds", [0.5, 1.0, 0.75]), "rising"),
+        (replaced("curve.thresholds", [0.5, 0.5, 1.0]), "rising"),
+        (replaced("curve.thresholds", [0.5, 1.0]), "points"),
+        (replaced("curve.thresholds", [0.5, None, 1.0]), "thresholds"),
+        (replaced("curve.thresholds", ["0.5", 0.75, 1.0]), "thresholds"),
+        (replaced("curve.promised", [5, 4, 909090909090909]), "rising"),
+        (replaced("curve.promised", [1, 1, 909090909090909]), "rising"),
+        (replaced("curve.promised", [-1, 1, 909090909090909]), "promised"),
+        (replaced("curve.promised", [1, 2, 10**15]), "promised"),
+        (replaced("curve.promised", [1, 2, 2**64]), "promised"),
+        (replaced("curve.promised", [1, 2, 10**400]), "promised"),
+        (replaced("curve.promised", [1, 2, 9.0e14]), ""),
+        (replaced("curve.promised", [True, 2, 3]), "promised"),
+        (replaced("curve", {"thresholds": [], "promised": []}), "points"),
+        (replaced("curve", {"thresholds": RISING, "promised": RISING}), "points"),
+        (written("@", "NaN"), "not a fedconformal predictor"),
+        (written("@", "Infinity"), "not a fedconformal predictor"),
+        (written("@", "-Infinity"), "not a fedconformal predictor"),
+        (written("@", "1e400"), ""),
+        (written("@", "1" * 5000), "not a fedconformal predictor"),
+        (written("@", "1" * 400), ""),
+        (written("@", "0x10"), "not a fedconformal predictor"),
+        (written("@", '"\\ud800"'), ""),
+    ],
+)  # fmt: skip
+def test_hostile_json_is_refused(data: bytes, fragment: str) -> None:
+    assert fragment in refusal(lambda: fc.Predictor.from_bytes(data))
+
+
+@pytest.mark.parametrize("way", ["certificate.guarantee", "score", "certificate.versions", "certificate.slack"])
+def test_deep_nesting_is_refused(way: str) -> None:
+    for levels in [*range(100, 1100, 25), *range(940, 1000), 5000, 50_000]:
+        with pytest.raises(fc.InputError):
+            fc.Predictor.from_bytes(deep(levels, way))
+
+
+def test_hostile_guarantees_are_harmless() -> None:
+    for guarantee in (
+        {},
+        {"name": 5},
+        {"name": "mixture"},
+        {"name": "mixture", "weights": ["a"]},
+        {"name": "mixture", "weights": {}},
+        {"name": "mixture", "weights": [[0.5, 0.5]]},
+        {"name": "mixture", "weights": [10**400]},
+        {"name": "one-client", "client": None},
+        {"name": "one-client", "client": 10**30},
+        {"name": "every-client", "more": 1},
+        {"name": "nope"},
+    ):
+        data = replaced("certificate.guarantee", guarantee)
+        try:
+            found = fc.Predictor.from_bytes(data)
+        except fc.InputError:
+            continue
+        assert "Predictor(" in repr(found)
+        sites = _sites()
+        assert fc.verify(found, sites)
+
+
+def _sites() -> list[fc.Summary]:
+    score = fc.RAPS(penalty=0.125)
+    scores = score.evaluate(make.PROBS * 4, make.LABELS * 4)
+    return [
+        fc.summarize(scores[i : i + 10], alpha=0.2, score=score, site=name, model="m-1", temperature=1.5)
+        for i, name in ((0, "clinic-a"), (10, "Köln"))
+    ]
+
+
+def test_load_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    with refused(str(path), "cannot be read"):
+        fc.load(path)
+    path.write_bytes(b"{")
+    with refused(f"{path}: not a fedconformal predictor"):
+        fc.load(str(path))
+    path.write_bytes(json.dumps(put(document(), ("certificate", "rank"), 19)).encode())
+    with pytest.raises(AlteredError, match="altered") as caught:
+        fc.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+# --- the curve itself ---
+
+
+def bad_curves() -> dict[str, Callable[[], PromiseCurve]]:
+    some = np.array([0.1, 0.2])
+    return {
+        "empty": lambda: PromiseCurve(np.array([]), np.array([], dtype=np.int64)),
+        "unequal": lambda: PromiseCurve(some, np.array([1])),
+        "too long": lambda: PromiseCurve(np.arange(1025.0), np.arange(1025)),
+        "nan": lambda: PromiseCurve(np.array([0.1, np.nan]), np.array([1, 2])),
+        "inf": lambda: PromiseCurve(np.array([0.1, np.inf]), np.array([1, 2])),
+        "falling": lambda: PromiseCurve(some[::-1], np.array([1, 2])),
+        "flat": lambda: PromiseCurve(some, np.array([2, 2])),
+        "certain": lambda: PromiseCurve(some, np.array([2, 10**15])),
+        "negative": lambda: PromiseCurve(some, np.array([-1, 2])),
+    }
+
+
+@pytest.mark.parametrize("what", bad_curves())
+def test_bad_curves_are_refused(what: str) -> None:
+    with refused("promise curve"):
+        bad_curves()[what]()
+
+
+def test_a_curve_of_the_largest_numbers() -> None:
+    curve = PromiseCurve(np.array([-1.7e308, 0.0, 1.7e308]), np.array([1, 2, 3]))
+    assert curve.threshold(1 - Fraction(3, 10**15)) == 1.7e308
+
+
+@given(
+    st.lists(st.tuples(st.floats(-10, 10), st.integers(0, 10**15 - 1)), min_size=1, max_size=30),
+    st.integers(1, 10**15 - 1),
+)
+@checks(150)
+def test_p_values_and_thresholds_agree_on_any_curve(points: list[tuple[float, int]], units: int) -> None:
+    thresholds = np.unique([q for q, _ in points])
+    promised = np.unique([c for _, c in points])
+    length = min(len(thresholds), len(promised))
+    curve = PromiseCurve(thresholds[:length], promised[:length])
+    scores = np.concatenate([thresholds, np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
+    p = curve.p_values(scores)
+    for alpha in {Fraction(units, 10**15), *(1 - Fraction(int(c), 10**15) for c in promised if c)}:
+        limit = curve.threshold(alpha)
+        assert np.array_equal(p > float(alpha), scores <= limit)
+        assert curve.coverage(limit) >= 1 - alpha or limit == np.inf
+        below = thresholds[thresholds < limit]
+        assert all(curve.coverage(float(q)) < 1 - alpha for q in below)

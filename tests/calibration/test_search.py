@@ -1,0 +1,138 @@
+"""The search for thresholds, against one that tries every point from left to right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration import search as searching
+from fedconformal.calibration.curve import MAX_POINTS, in_units
+from fedconformal.summaries.stack import Stack
+from tests.contracts.tools import KINDS, checks, vectors
+
+GUARANTEES: list[fc.Guarantee] = [
+    fc.Mixture(),
+    fc.Mixture(weights="uniform"),
+    fc.Exchangeable(),
+    fc.PAC(failure=0.2),
+    fc.EveryClient(),
+    fc.OneClient(client=1),
+    fc.NewClient(),
+    fc.WorstCase(contamination=0.2),
+    fc.WorstCase(total_variation=0.1),
+]
+ALPHAS = [Fraction(i, 20) for i in range(1, 20)] + [Fraction(1, 1000)]
+every_guarantee = pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda guarantee: repr(guarantee)[:40])
+
+
+def counted(summary: fc.Summary, q: Floats) -> Any:
+    """Read the count at the last of the summary's own points; between them an estimate may say more."""
+    own = summary.points
+    return np.append(0, summary.bounds(own)[0])[np.searchsorted(own, q, side="right")]
+
+
+def tried_one_by_one(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> dict[float, Fraction]:
+    """Return what every point there is promises, from the counts that the summaries themselves give."""
+    sizes = [n for summary in summaries for n in summary.sizes]
+    points = np.unique(np.concatenate([summary.points for summary in summaries]))
+    counts = np.array([counted(summary, points) for summary in summaries])
+    return dict(zip(points.tolist(), guarantee.promised_many(counts, sizes), strict=True))
+
+
+def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:
+    promised = tried_one_by_one(summaries, guarantee)
+    search = searching.Search(summaries, guarantee, [n for summary in summaries for n in summary.sizes])
+    expected = [next((q for q, found in promised.items() if found >= 1 - alpha), math.inf) for alpha in ALPHAS]
+    assert search.smallest(ALPHAS) == expected
+    assert [search.smallest([alpha])[0] for alpha in ALPHAS[::4]] == expected[::4]
+    curve = search.curve(Fraction(1, 10))
+    assert curve.promised.tolist() == [in_units(promised[q]) for q in curve.thresholds.tolist()]
+    if len(promised) <= MAX_POINTS:
+        assert curve.promised.tolist() == sorted({in_units(found) for found in promised.values()})
+    else:
+        exact = [alpha for alpha in ALPHAS if alpha in searching.USUAL_ALPHAS]
+        assert [curve.threshold(alpha) for alpha in exact] == search.smallest(exact)
+
+
+@pytest.fixture(params=["as it is", "few at a time"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make samples and pivots so few that small searches take many rounds."""
+    if request.param == "few at a time":
+        monkeypatch.setattr(searching, "SAMPLE", 3)
+        monkeypatch.setattr(searching, "MOST_PIVOTS", 2)
+
+
+@every_guarantee
+@pytest.mark.usefixtures("few")
+@given(st.lists(vectors(30), min_size=2, max_size=5))
+@checks(40)
+def test_every_threshold_is_the_smallest(guarantee: fc.Guarantee, scores: list[Floats]) -> None:
+    check([fc.summarize(part, kind="exact") for part in scores], guarantee)
+
+
+@every_guarantee
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "mixed"])
+def test_every_kind_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    kinds = sorted(KINDS) if kind == "mixed" else [kind] * 6
+    scores = [rng.beta(3, 1, size=rng.integers(20, 400)).round(rng.integers(1, 4)) for _ in kinds]
+    check([fc.summarize(part, kind=kind, alpha=0.1) for part, kind in zip(scores, kinds, strict=True)], guarantee)
+
+
+@every_guarantee
+def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(4)
+    check([fc.summarize(rng.normal(size=n), kind="exact") for n in (1, 3000, 7000)], guarantee)
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.2), fc.EveryClient()], ids=repr)
+@pytest.mark.parametrize("kind", ["exact", "ranks", "ddsketch"])
+def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
+    """Also for exactly what each of its points promises, where one point further would do as well."""
+    scores = np.random.default_rng(7).beta(3, 1, size=300).round(3)
+    summary = fc.summarize(scores, kind=kind, alpha=0.1)
+    check([summary], guarantee)
+    promised = tried_one_by_one([summary], guarantee)
+    first = {found: q for q, found in sorted(promised.items(), reverse=True) if found}
+    search = searching.Search([summary], guarantee, summary.sizes)
+    assert search.smallest([1 - found for found in first]) == list(first.values())
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, -5e-324, np.finfo(np.float64).max, -np.finfo(np.float64).max])
+def test_very_many_equal_points_are_searched(value: float) -> None:
+    tied = np.full(2 * searching.SAMPLE, value)
+    for others in ([], [value], [-1.0], [1.0], [-1.0, 1.0]):
+        check([fc.summarize(np.append(tied, others), kind="exact"), fc.summarize([0.5])], fc.Mixture())
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.Exchangeable(), fc.PAC()])
+def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(5)
+    sites: list[Any] = [fc.summarize(rng.normal(size=300), alpha=0.1) for _ in range(4)]
+    check([fc.pool(sites[:2]), sites[2].extend(rng.normal(size=50)), sites[3]], guarantee)
+
+
+@given(st.lists(vectors(40), min_size=1, max_size=6), vectors(8))
+@checks(100)
+def test_a_stack_counts_as_its_summaries_do(scores: list[Floats], q: Floats) -> None:
+    summaries = [fc.summarize(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
+    stack = Stack(summaries)
+    counts = stack.counts(stack.everything.split(q))
+    assert counts.tolist() == [summary.bounds(q)[0].tolist() for summary in summaries]
+
+
+def test_sites_of_one_size_share_their_counts() -> None:
+    rng = np.random.default_rng(6)
+    for kind in ("exact", "ranks"):
+        sent = [fc.summarize(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
+        assert len({id(summary.reached) for summary in fc.Summary.from_many(sent)}) == 1

@@ -1,0 +1,293 @@
+"""The app that `flower init` writes: trained, calibrated and evaluated in this process."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+torch = pytest.importorskip("torch", reason="training needs torch")
+pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+
+import numpy as np  # noqa: E402
+from flwr.app import Context, Message, RecordDict  # noqa: E402
+
+import fedconformal as fc  # noqa: E402
+from fedconformal.engines.flower.app import App, make_app  # noqa: E402
+from fedconformal.engines.flower.learning import arrays_of, load_model  # noqa: E402
+from fedconformal.engines.flower.stages import STARTS, read_model, run_stages  # noqa: E402
+from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
+from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.flower import InProcessGrid  # noqa: E402
+from fedconformal.summaries.rows import summarize_rows  # noqa: E402
+from fedconformal.training import TCT, FedAvg, FedProx, Trainer, fit_temperature  # noqa: E402
+from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
+
+SITES = 4
+TRAINERS: dict[str, Trainer] = {
+    "fedavg": FedAvg(rounds=2, rate=0.05, workers=1, device="cpu"),
+    "fedprox": FedProx(rounds=2, rate=0.05, mu=0.5, workers=1, device="cpu"),
+    "tct": TCT(rounds=1, rate=0.05, linear_rounds=2, coordinates=500, steps=50, workers=1, device="cpu"),
+}
+
+
+def context(site: int) -> Context:
+    config: dict[str, Any] = {"partition-id": site, "num-partitions": SITES}
+    return Context(run_id=1, node_id=site, node_config=config, state=RecordDict(), run_config={})
+
+
+def config_of(method: str, output: Path, **more: Any) -> dict[str, Any]:
+    trainer = TRAINERS[method]
+    names = {"rounds", "rate", "mu", "linear_rounds", "coordinates", "steps"} & set(vars(trainer))
+    settings = {name.replace("_", "-"): getattr(trainer, name) for name in names}
+    return {"method": method, "score": "lac", "output": str(output), **settings, **more}
+
+
+def run(config: dict[str, Any], grid: InProcessGrid | None = None) -> dict[str, Any]:
+    found = run_stages(grid or InProcessGrid(client_app, SITES), config, build_model())
+    assert json.loads((Path(config["output"]) / "result.json").read_text()) == found
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, dict[str, Any]]]:
+    """Run a method from its first stage to the last, once for all tests."""
+
+    @cache
+    def ran(method: str) -> tuple[Path, dict[str, Any]]:
+        folder = tmp_path_factory.mktemp(method)
+        return folder, run(config_of(method, folder))
+
+    return ran
+
+
+Whole = Callable[[str], tuple[Path, dict[str, Any]]]
+
+
+@pytest.mark.parametrize("method", TRAINERS)
+def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
+    folder, found = whole(method)
+    trained = TRAINERS[method].fit(build_model(), [load_rows(context(k), "train") for k in range(SITES)])
+    arrays, temperature = read_model(folder / "model.npz")
+    expected = arrays_of(trained)
+    assert list(arrays) == list(expected)
+    assert all(np.array_equal(arrays[name].numpy(), expected[name].numpy()) for name in arrays)
+
+    def logits(part: str) -> list[tuple[Any, Any]]:
+        rows = [load_rows(context(k), part) for k in range(SITES)]
+        with torch.no_grad():
+            return [(trained(one.inputs()).numpy(), one.y.numpy()) for one in rows]
+
+    apart = logits("temperature")
+    assert temperature == pytest.approx(fit_temperature([z for z, _ in apart], [y for _, y in apart]).value, rel=1e-6)
+    score = fc.LAC()
+    probs = [(fc.softmax(z, temperature=temperature), y) for z, y in logits("calibrate")]
+    summaries = [summarize_rows(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
+    assert found["threshold"] == fc.calibrate(summaries, alpha=0.1).threshold
+    predictor = fc.load(folder / "predictor.json")
+    assert fc.verify(predictor, fc.Summary.from_many(path.read_bytes() for path in (folder / "sites").iterdir())) == []
+    site = found["evaluation"]["by_site"]["site-1"]
+    test, labels = logits("test")[1]
+    evaluation = predictor.evaluate(fc.softmax(test, temperature=temperature), labels).overall
+    assert (site["rows"], site["coverage"]) == (len(labels), evaluation.coverage)
+    assert site["mean_size"] == pytest.approx(evaluation.mean_size)
+
+
+def test_every_stage_says_who_took_part_and_what_crossed_the_wire(whole: Whole) -> None:
+    _, found = whole("tct")
+    stages = {stage["stage"]: stage for stage in found["participants"]}
+    assert list(stages) == ["train", "linear", "temperature", "calibrate", "evaluate", "broadcast"]
+    for stage in stages.values():
+        assert set(stage["took_part"]) == {f"site-{k}" for k in range(SITES)}
+        assert stage["refused"] == []
+        assert stage["bytes"]["per_site_received"] * SITES == pytest.approx(stage["bytes"]["received"], abs=SITES)
+    assert stages["linear"]["exchanges"] == 4
+    weights = sum(weight.numel() for weight in build_model().parameters())
+    assert 4 * weights < stages["train"]["bytes"]["per_site_sent"] < 4 * weights + 2000
+    assert stages["calibrate"]["bytes"]["per_site_received"] < 2000
+
+
+def test_the_same_again_and_whoever_answers_first(whole: Whole, tmp_path: Path) -> None:
+    _, first = whole("fedavg")
+    again = run(config_of("fedavg", tmp_path / "b"), Backwards(client_app, SITES))
+    other = run(config_of("fedavg", tmp_path / "c", seed=1))
+    assert first["certificate"] == again["certificate"]
+    assert first["model"] == again["model"] != other["model"]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "tct"])
+@pytest.mark.parametrize("stage", ["temperature", "calibrate", "evaluate", "broadcast"])
+def test_a_run_goes_on_from_any_stage(method: str, stage: str, whole: Whole, tmp_path: Path) -> None:
+    folder, found = whole(method)
+    more = {"from-stage": stage, "saved-model": str(folder / "model.npz")}
+    again = run(config_of(method, tmp_path, **more))
+    assert again["certificate"] == found["certificate"]
+    assert again["participants"][0]["stage"] == stage
+
+
+def test_sums_give_the_threshold_of_exact_summaries(whole: Whole, tmp_path: Path) -> None:
+    folder, _ = whole("fedavg")
+    more = {"from-stage": "calibrate", "saved-model": str(folder / "model.npz")}
+    exact = run(config_of("fedavg", tmp_path / "exact", kind="exact", **more))
+    sums = run(config_of("fedavg", tmp_path / "sums", privacy="sums", **more))
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "exact" / "sites").iterdir()} == {0}  # its owner's only
+    assert sums["threshold"] == exact["threshold"]
+    assert sums["evaluation"] == exact["evaluation"]
+    assert sums["certificate"]["privacy"]["mode"] == "sums"
+    assert list((tmp_path / "sums" / "sites").iterdir()) == []
+    stage = sums["participants"][0]
+    assert (stage["stage"], stage["exchanges"]) == ("calibrate", 18)
+    weights = sum(weight.numel() for weight in build_model().parameters())
+    assert stage["bytes"]["per_site_sent"] < 4 * weights + 10_000  # the model goes out once
+    assert sums["bound"] == exact["bound"]
+    assert sums["bound"]["bits_if_exact"] == SITES * sums["certificate"]["scores"]
+
+
+def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:
+    run(config_of("fedavg", tmp_path / "first", rounds=1))
+    more = {"from-stage": "linear", "saved-model": str(tmp_path / "first" / "model.npz")}
+    assert run(config_of("tct", tmp_path / "second", **more))["model"] == whole("tct")[1]["model"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"from-stage": "tea"}, "from-stage is 'tea'; there are train"),
+        ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
+        ({"method": "central"}, "method is central, which needs all rows in one place"),
+        ({"rounds": 0}, "rounds is 0"),
+        ({"privacy": "dp"}, "privacy is 'dp'; on Flower there are none and sums"),
+        ({"privacy": "sums", "guarantee": "every-client"}, "every-client needs every site's own counts"),
+        ({"min-sites": 5, "wait": 0.1}, "4 nodes are connected after 0.1 s, at least 5 are needed"),
+    ],
+)
+def test_bad_settings(more: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        run(config_of("fedavg", tmp_path) | more)
+    assert message in str(error.value)
+
+
+def test_a_saved_model_that_is_not_this_one(tmp_path: Path) -> None:
+    run(config_of("fedavg", tmp_path))
+    arrays, _ = read_model(tmp_path / "model.npz")
+    with pytest.raises(InputError, match="weights: are"):
+        load_model(torch.nn.Linear(2, 3), arrays)
+    np.savez(tmp_path / "other.npz", x=np.zeros(2))
+    with pytest.raises(InputError, match=r"is not the model\.npz of a run"):
+        read_model(tmp_path / "other.npz")
+    other = run(config_of("fedavg", tmp_path / "other", seed=1))
+    (tmp_path / "other" / "predictor.json").write_bytes((tmp_path / "predictor.json").read_bytes())
+    with pytest.raises(InputError, match="was made with another model"):
+        run(config_of("fedavg", tmp_path, **{"from-stage": "evaluate", "saved-model": other["output"] + "/model.npz"}))
+
+
+def lost_at(kind: str) -> Any:
+    """A client app with a site that fails in one stage."""
+
+    def fail(reply: Message) -> None:
+        if reply.metadata.message_type == kind:
+            raise OSError("gone")
+
+    return Faulty(client_app, {1: fail})
+
+
+@pytest.mark.parametrize("kind", ["train", "train.linear", "query.temperature", "evaluate"])
+def test_a_site_lost_in_another_stage_is_in_the_report_and_the_promise_covers_it(kind: str, tmp_path: Path) -> None:
+    found = run(config_of("tct", tmp_path), InProcessGrid(lost_at(kind), SITES))
+    assert "left_out" not in found["certificate"]
+    assert found["certificate"]["clients"] == SITES
+    refused = [one for stage in found["participants"] for one in stage["refused"]]
+    assert {one["reason"] for one in refused} == {"failed: OSError: gone"}
+
+
+def test_a_site_lost_in_calibration_is_named(tmp_path: Path) -> None:
+    found = run(config_of("fedavg", tmp_path), InProcessGrid(lost_at("query.calibrate"), SITES))
+    assert found["certificate"]["left_out"] == [{"site": "site-1", "reason": "failed: OSError: gone"}]
+    assert found["certificate"]["clients"] == SITES - 1
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"slope": [float("nan")] * len(STARTS)}, "a sum is not finite"),
+        ({"curvature": [-1.0] * len(STARTS)}, "a curvature negative"),
+        ({"loss": [1.0]}, "at every point"),
+        ({"loss": 1.0}, "at every point"),
+        ({"num_examples": -1e9}, "num-examples is"),
+    ],
+)
+def test_faulty_sums_for_the_temperature_are_left_out(values: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    def fault(reply: Message) -> None:
+        if reply.metadata.message_type == "query.temperature":
+            changed(reply.content, "metrics", **values)
+
+    app: Any = Faulty(client_app, {1: fault})
+    found = run(config_of("fedavg", tmp_path), InProcessGrid(app, SITES))
+    (stage,) = (one for one in found["participants"] if one["stage"] == "temperature")
+    assert reason in stage["refused"][0]["reason"]
+    assert 0.05 < found["temperature"] < 20
+
+
+def test_a_coverage_above_one_is_refused(tmp_path: Path) -> None:
+    def boast(reply: Message) -> None:
+        if reply.metadata.message_type == "evaluate":
+            changed(reply.content, "metrics", covered=1_000_000)
+
+    app: Any = Faulty(client_app, {1: boast})
+    found = run(config_of("fedavg", tmp_path), InProcessGrid(app, SITES))
+    assert set(found["evaluation"]["by_site"]) == {"site-0", "site-2", "site-3"}
+
+
+def test_sites_keep_the_predictor_and_may_have_rows_of_their_own(tmp_path: Path) -> None:
+    nodes: list[dict[str, Any]] = []
+    for k in range(SITES):
+        folder = tmp_path / f"site-{k}"
+        folder.mkdir()
+        parts = {part: load_rows(context(k), part) for part in ("train", "temperature", "calibrate", "test")}
+        arrays = {f"{part}_{name}": getattr(rows, name).numpy() for part, rows in parts.items() for name in "xy"}
+        np.savez(folder / "rows.npz", **arrays)
+        nodes.append({"data": str(folder), "predictor": str(folder / "predictor.json")})
+    found = run(config_of("fedavg", tmp_path / "own"), InProcessGrid(client_app, nodes))
+    assert found["certificate"] == run(config_of("fedavg", tmp_path / "dealt"))["certificate"]
+    for k in range(SITES):
+        kept = fc.load(tmp_path / f"site-{k}" / "predictor.json")
+        assert kept.certificate.to_dict() == found["certificate"]
+
+
+def test_rows_of_its_own_that_lack_a_part_are_said_to(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", train_x=np.zeros((2, 1, 8, 8), np.uint8), train_y=np.arange(2))
+    alone = context(0)
+    alone.node_config["data"] = str(tmp_path)
+    assert load_rows(alone, "train").n == 2
+    with pytest.raises(InputError, match="holds no calibrate_x; it needs x and y of train, temperature,"):
+        load_rows(alone, "calibrate")
+
+
+def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
+    files = make_app(tmp_path / "My App")
+    assert {path.name for path in files} == {
+        "README.md",
+        "__init__.py",
+        "client_app.py",
+        "pyproject.toml",
+        "server_app.py",
+        "task.py",
+    }
+    app = App.read(tmp_path / "My App", {"rounds": 1})
+    assert (app.client, app.server) == ("my_app.client_app:app", "my_app.server_app:app")
+    assert app.config["rounds"] == 1
+    client, server = app.load()
+    grid = InProcessGrid(client, 3)
+    config = app.config | {"output": str(tmp_path / "out")}
+    server(grid=grid, context=Context(1, 1, {}, RecordDict(), config))
+    assert (tmp_path / "out" / "predictor.json").exists()
+    with pytest.raises(InputError, match="is there already"):
+        make_app(tmp_path / "My App")
+    with pytest.raises(InputError, match=r"rouns is not in \[tool.flwr.app.config\]"):
+        App.read(tmp_path / "My App", {"rouns": 1})
+    with pytest.raises(InputError, match="begins with a letter"):
+        make_app(tmp_path / "7")

@@ -1,0 +1,190 @@
+"""One real deployment on loopback, with TLS and node keys, and what can go wrong with it."""
+
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+pytest.importorskip("torch", reason="training needs torch")
+pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+
+import fedconformal as fc
+from fedconformal.engines.flower.app import App, make_app
+from fedconformal.engines.flower.certs import make_certs
+from fedconformal.engines.flower.engines import deploy
+from fedconformal.engines.flower.trial import Trial
+from fedconformal.errors import InputError
+from fedconformal.flower import run_in_process
+from tests.engines.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
+
+SITES = 3
+SLOW = """
+
+def slow(context: Context) -> None:
+    import time
+    from pathlib import Path
+
+    marked = Path(str(context.node_config.get("data", "nowhere"))) / "slow"
+    if marked.exists():
+        marked.rename(marked.with_name("begun"))
+        time.sleep(600)
+"""
+
+
+def make_slow(package: Path) -> None:
+    """Let a site that is told so take its time when it is asked to calibrate."""
+    task, client = package / "task.py", package / "client_app.py"
+    task.write_text(task.read_text() + SLOW)
+    text = client.read_text().replace("import build_model, load_rows", "import build_model, load_rows, slow")
+    client.write_text(text.replace("    return calibrate_reply", "    slow(context)\n    return calibrate_reply"))
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    folder = tmp_path_factory.mktemp("trial")
+    make_app(folder / "app")
+    use_tct(folder / "app")
+    make_slow(folder / "app" / "app")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDCONFORMAL_TEST", str(folder))
+        with Trial(folder, SITES) as running:
+            yield running
+        assert left_running(str(folder)) == []
+
+
+def app_of(trial: Trial, output: str, **more: Any) -> App:
+    settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 200.0}
+    return App.read(trial.folder / "app", settings | {"output": str(trial.folder / output)} | more)
+
+
+def result_of(app: App) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(app.config["output"]) / "result.json").read_text())
+    return found
+
+
+class Background:
+    """A run that goes on while the test does something to it."""
+
+    def __init__(self, trial: Trial, app: App) -> None:
+        self.app = app
+        self.errors: list[InputError] = []
+        self._thread = threading.Thread(target=self._go, args=(trial,))
+        self._thread.start()
+
+    def _go(self, trial: Trial) -> None:
+        try:
+            deploy(self.app, trial.address, trial.ca)
+        except InputError as error:
+            self.errors.append(error)
+
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        self._thread.join(PATIENCE)
+        assert not self.goes_on
+
+
+def calibrating(trial: Trial, output: str, **more: Any) -> Background:
+    """Start a run, and wait until site 1 is asleep in the middle of calibrating."""
+    (trial.data(1) / "slow").touch()
+    run = Background(trial, app_of(trial, output, **more))
+    begun = trial.data(1) / "begun"
+    wait_until(lambda: begun.exists() or not run.goes_on)
+    assert run.goes_on, run.errors
+    begun.unlink()
+    return run
+
+
+@pytest.fixture(scope="module")
+def broken(trial: Trial) -> Background:
+    """A run of TCT whose SuperLink is killed while it calibrates; then all is started again."""
+    run = calibrating(trial, "broken")
+    trial.stop("link")
+    run.wait()
+    trial.start_link()
+    for site in range(SITES):  # one is still asleep in what nobody waits for any more
+        trial.stop(f"node-{site}")
+        trial.start_node(site)
+    return run
+
+
+@pytest.fixture(scope="module")
+def again(trial: Trial, broken: Background) -> dict[str, Any]:
+    """The same run, from the stage in which it broke and the model that it left."""
+    saved = str(Path(broken.app.config["output"]) / "model.npz")
+    app = app_of(trial, "again", **{"from-stage": "calibrate", "saved-model": saved, "min-sites": SITES})
+    deploy(app, trial.address, trial.ca)
+    return result_of(app)
+
+
+@pytest.fixture(scope="module")
+def killed(trial: Trial, again: dict[str, Any]) -> Background:  # after all else
+    """A run of FedAvg in which a node is killed while it calibrates; it takes Flower most of a minute to notice."""
+    run = calibrating(trial, "killed", method="fedavg")
+    trial.stop("node-1")
+    return run
+
+
+def test_a_run_whose_link_is_killed_gives_no_certificate(broken: Background) -> None:
+    (error,) = broken.errors
+    assert "the run ended without a result" in str(error)
+    assert not (Path(broken.app.config["output"]) / "predictor.json").exists()
+
+
+def test_calibrated_again_it_has_the_same_threshold_to_the_last_bit(trial: Trial, again: dict[str, Any]) -> None:
+    app = app_of(trial, "here")
+    client, server = app.load()
+    run_in_process(server, client, SITES, run_config=app.config)
+    here = result_of(app)
+    assert again["certificate"] == here["certificate"]
+    assert [stage["stage"] for stage in here["participants"]][:2] == ["train", "linear"]
+    assert again["participants"] == here["participants"][2:]
+
+
+def test_every_site_has_its_own_rows_and_keeps_the_predictor(trial: Trial, again: dict[str, Any]) -> None:
+    for site in range(SITES):
+        assert stat.S_IMODE(trial.data(site).stat().st_mode) == 0o700
+        assert fc.load(trial.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
+
+
+@pytest.mark.usefixtures("killed")  # which goes on meanwhile
+def test_strangers_are_refused(trial: Trial, tmp_path: Path) -> None:
+    make_certs(tmp_path / "other", 1)
+    ca, other_ca = ["--root-certificates", str(trial.ca)], ["--root-certificates", str(tmp_path / "other" / "ca.crt")]
+    own = ["--auth-supernode-private-key", str(trial.keys / "node-0")]
+    strangers = {
+        "unregistered": [*ca, "--auth-supernode-private-key", str(tmp_path / "other" / "node-0")],
+        "no key": ca,
+        "wrong authority": [*other_ca, *own],
+        "plaintext": ["--insecure", "--max-retries", "1"],
+    }
+    processes = {name: trial.start_node(0, name=name, credentials=options) for name, options in strangers.items()}
+    try:
+        codes = {name: process.wait(PATIENCE) for name, process in processes.items()}
+    finally:
+        for name in processes:
+            trial.stop(name)
+    assert all(codes.values()), codes
+    with pytest.raises(InputError, match="the run ended without a result"):
+        deploy(app_of(trial, "stranger"), trial.address, None)
+    with pytest.raises(InputError, match="the run ended without a result"):
+        deploy(app_of(trial, "stranger"), trial.address, tmp_path / "other" / "ca.crt")
+    assert not list((trial.folder).glob("stranger/*.json"))
+
+
+def test_a_node_killed_while_it_calibrates_is_named(killed: Background) -> None:
+    killed.wait()
+    assert killed.errors == []
+    certificate = result_of(killed.app)["certificate"]
+    (left_out,) = certificate["left_out"]
+    assert left_out["site"] == "site-1"
+    assert left_out["reason"].startswith(("failed:", "gave no answer"))
+    assert certificate["clients"] == SITES - 1
+    assert [one["sites"] for one in certificate["summaries"]] == [["site-0"], ["site-2"]]

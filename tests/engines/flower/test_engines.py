@@ -1,0 +1,226 @@
+"""The same app on Flower's simulation engine, and what is left running: nothing."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+
+from fedconformal.engines.flower.app import App, make_app
+from fedconformal.engines.flower.engines import end, free_port, program, running, wait_for_port
+from fedconformal.errors import InputError
+from tests.cli.command import Command
+
+PATIENCE = 300
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new app, and a directory that every program we start has for its temporary files."""
+    pytest.importorskip("torch", reason="training needs torch")
+    pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    make_app(tmp_path / "app")
+    return tmp_path / "app"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what has to come true, but not for ever."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def left_running(mark: str) -> list[str]:
+    """Return the programs that were started with this mark in their environment, other than this one."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                if f"FEDCONFORMAL_TEST={mark}".encode() in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text())
+            except OSError:  # it is gone, or not ours
+                continue
+    return found
+
+
+def use_tct(app: Path) -> None:
+    """Train with TCT, which has a stage of FedAvg and one of its own, both as short as can be."""
+    path = app / "pyproject.toml"
+    settings = 'method = "tct"\nlinear-rounds = 2\ncoordinates = 200\nsteps = 5\n#'
+    path.write_text(path.read_text().replace('method = "fedavg"', settings))
+
+
+def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    use_tct(app)
+    options = ("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--json")
+    here = command.ok(*options, "-o", tmp_path / "here").json
+    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation").json
+    assert there["certificate"] == here["certificate"]
+    assert there["temperature"] == here["temperature"]
+    assert there["participants"] == here["participants"]
+    assert [stage["stage"] for stage in there["participants"]][:2] == ["train", "linear"]
+    assert left_running(str(tmp_path)) == []
+
+
+def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    once = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run").out
+    assert "The paper quotes O(K/e) bits in all" in once
+    model = tmp_path / "run" / "model.npz"
+    options = ("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--privacy", "sums")
+    here = command.ok(*options, "-o", tmp_path / "here")
+    assert "from sums only, in 8 rounds" in here.out
+    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation", "--json").json
+    assert there["threshold"] == json.loads((tmp_path / "here" / "result.json").read_text())["threshold"]
+    assert there["certificate"]["privacy"]["dropped"] == []
+    assert left_running(str(tmp_path)) == []
+
+
+def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None:
+    done = command.ok("flower", "init", tmp_path / "my-app")
+    assert done.out.endswith("$ fedconformal flower run\n")
+    assert (tmp_path / "my-app" / "my_app" / "client_app.py").is_file()
+    own = [line for path in (tmp_path / "my-app" / "my_app").glob("*.py") for line in path.read_text().splitlines()]
+    assert sum(bool(line.strip()) for line in own) <= 60
+    command.ok("flower", "certs", tmp_path / "keys", "--nodes", "2", "--host", "link.example")
+    names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
+    assert {path.name for path in (tmp_path / "keys").iterdir()} == names
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
+    again = command("flower", "certs", tmp_path / "keys")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "is there already" in again.err
+
+
+def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:
+    done = command("flower", "run", app, "--nodes", "2", "--set", "min-sites=3", "--json")
+    assert done.code == 2
+    assert "--nodes is 2, and the app's min-sites 3" in done.err
+    assert done.out == ""
+
+
+def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) -> None:
+    app = tmp_path / "says-nothing"  # a name that no other test has imported
+    make_app(app)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "result.json").write_text('{"threshold": 0.5}')
+    server = next(app.glob("*/server_app.py"))
+    server.write_text("from flwr.serverapp import ServerApp\n\napp = ServerApp()\n\n@app.main()\ndef main(*_): ...\n")
+    done = command("flower", "run", app, "-o", tmp_path / "out", "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "the run wrote no result.json" in done.err
+
+
+def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
+    for options, message in (
+        (("--engine", "deployment"), "--engine deployment and --superlink HOST:PORT go together"),
+        (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
+        (("--set", "min-sites=few"), "min-sites is few, expected something like 2"),
+        (("--from-stage", "calibrate"), "from-stage calibrate needs a model"),
+        (("--engine", "deployment", "--superlink", "127.0.0.1:1", "--root-certificates", "x.crt"), "x.crt: is no file"),
+    ):
+        done = command("flower", "run", app, *options)
+        assert done.code == 2
+        assert message in done.err
+    done = command("flower", "run", tmp_path)
+    assert "holds no pyproject.toml; go to the app" in done.err
+
+
+def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path: Path) -> None:
+    done = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
+    assert "Sets hold the truth with probability at least 0.9" in done.out
+    assert "bytes from a site" in done.out
+    model = tmp_path / "run" / "model.npz"
+    again = command.ok("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--json")
+    assert again.json["participants"][0]["stage"] == "calibrate"
+    summaries = sorted((tmp_path / "run" / "sites").iterdir())
+    command.ok("verify", tmp_path / "run" / "predictor.json", *summaries)
+
+
+CHILD = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+
+
+ORPHAN = CHILD.replace("\ntime.sleep(600)", "")
+
+
+@pytest.mark.parametrize(("code", "count"), [(CHILD, 2), (ORPHAN, 1)], ids=["child", "orphan"])
+def test_ending_a_program_ends_what_it_started(
+    code: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    with running([sys.executable, "-c", code], tmp_path, tmp_path / "log") as process:
+        if code == ORPHAN:
+            process.wait(PATIENCE)
+        wait_until(lambda: len(left_running(str(tmp_path))) == count)
+    assert left_running(str(tmp_path)) == []
+
+
+TOLD_TO_END = """
+import sys, time
+from pathlib import Path
+from fedconformal.flower.engines import exit_on_signals, running
+home = Path(sys.argv[1])
+with exit_on_signals(), running([sys.executable, "-c", sys.argv[2]], home, home / "log"):
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_ends_what_was_started(
+    kind: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", TOLD_TO_END, str(tmp_path), CHILD])
+    wait_until(lambda: len(left_running(str(tmp_path))) == 3)
+    process.send_signal(kind)
+    assert process.wait(PATIENCE) == 128 + kind
+    assert left_running(str(tmp_path)) == []
+
+
+def test_a_program_that_does_not_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no more room')"]
+    expected = pytest.raises(InputError, match="did not start: no more room")
+    with running(command, tmp_path, tmp_path / "log") as process, expected:
+        wait_for_port(free_port(), process, tmp_path / "log")
+    with pytest.raises(InputError, match="flower-nothing is not installed"):
+        program("flower-nothing")
+
+
+def test_ending_what_has_ended() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    end(process)
+
+
+def test_an_app_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    with pytest.raises(InputError, match="with clientapp and serverapp"):
+        App.read(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[project")
+    with pytest.raises(InputError, match="is not TOML"):
+        App.read(tmp_path)
+    parts = "clientapp = 'nowhere:app'\nserverapp = 'nowhere:app'"
+    (tmp_path / "pyproject.toml").write_text(f"[tool.flwr.app.components]\n{parts}\n[tool.flwr.app.config]\na.b = 1\n")
+    app = App.read(tmp_path)
+    assert app.config == {"a.b": 1}
+    with pytest.raises(InputError, match="nowhere:app: cannot be imported"):
+        app.load()

@@ -1,0 +1,359 @@
+"""A site that goes wrong is refused with a reason, the run goes on, and the certificate names the site."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+
+import msgspec
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+import fedconformal as fc
+from fedconformal.errors import InputError
+from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
+from fedconformal.summaries import wire
+from fedconformal.summaries.exact import ExactMessage, ExactSummary
+from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
+SITES = 6
+BAD = 2
+
+
+def fail(reply: Message) -> None:
+    raise RuntimeError("out of memory")
+
+
+def data_of(reply: Message) -> bytes:
+    data = reply.content.config_records["summary"]["data"]
+    assert isinstance(data, bytes)
+    return data
+
+
+def truncate(reply: Message) -> None:
+    changed(reply.content, "summary", data=data_of(reply)[:-9])
+
+
+def rewritten(**about: Any) -> Callable[[Message], None]:
+    """Send a summary that is well formed, but of something else."""
+
+    def fault(reply: Message) -> None:
+        was = fc.Summary.from_bytes(data_of(reply))
+        origin = dataclasses.replace(was.origin, **{k: v for k, v in about.items() if k != "site"})
+        site = about.get("site", was.sites[0])
+        made = fc.summarize(
+            np.linspace(0, 1, was.n), score=origin.score, model=origin.model, temperature=origin.temperature, site=site
+        )
+        changed(reply.content, "summary", data=made.to_bytes())
+
+    return fault
+
+
+def another_kind(reply: Message) -> None:
+    was = fc.Summary.from_bytes(data_of(reply))
+    made = fc.summarize(np.linspace(0, 1, was.n), "exact", site=was.sites[0], **vars(was.origin))
+    changed(reply.content, "summary", data=made.to_bytes())
+
+
+def exact(*values: float) -> Callable[[Message], None]:
+    """Send exact scores as no honest site would write them, with the right checksum."""
+
+    def fault(reply: Message) -> None:
+        data = data_of(reply)
+        ((message,), (about,)) = wire.unpack(wire.bodies([data], data[:5]), ExactMessage, data[3])
+        scores = np.frombuffer(message.values, "<f8").copy()
+        scores[-len(values) :] = values
+        altered = msgspec.structs.replace(message, values=scores.tobytes())
+        changed(reply.content, "summary", data=wire.pack(ExactSummary.letter, altered, about))
+
+    return fault
+
+
+def metrics(**values: Any) -> Callable[[Message], None]:
+    return lambda reply: changed(reply.content, "metrics", **values)
+
+
+def summary(**values: Any) -> Callable[[Message], None]:
+    return lambda reply: changed(reply.content, "summary", **values)
+
+
+def records(**more: Any) -> Callable[[Message], None]:
+    def fault(reply: Message) -> None:
+        for key, record in more.items():
+            reply.content[key] = record
+
+    return fault
+
+
+CALIBRATION_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
+    "raises": (fail, "failed: RuntimeError: out of memory"),
+    "truncated": (truncate, "truncated or altered"),
+    "wrong count": (
+        metrics(num_examples=39),
+        "40 scores and says that it has 39",
+    ),
+    "negative count": (
+        metrics(num_examples=-1e9),
+        "num-examples is -1000000000",
+    ),
+    "huge count": (metrics(num_examples=1e12), "num-examples is 1000000000000"),
+    "no count": (lambda reply: reply.content.metric_records["metrics"].clear(), "metrics: are"),
+    "another metric": (metrics(loss=0.5), "metrics: are"),
+    "another score": (rewritten(score=fc.LAC()), "sent scores of something else: score"),
+    "another parameter": (rewritten(score=fc.RAPS(penalty=0.5)), "sent scores of something else: score"),
+    "another temperature": (rewritten(temperature=3.0), "sent scores of something else: temperature"),
+    "another model": (rewritten(model="0" * 64), "sent scores of something else: model"),
+    "another site": (rewritten(site="site-4"), "is site-2 and sent a summary of site 'site-4'"),
+    "another kind": (another_kind, "sent a summary of the kind exact, asked for was ranks"),
+    "fifty megabytes": (
+        summary(data=b"FCS1" + bytes(50_000_000)),
+        "50000004 bytes",
+    ),
+    "not bytes": (summary(data="FCS1"), "no summary in the format fcs1, as bytes"),
+    "another format": (summary(format="fcs9"), "no summary in the format fcs1"),
+    "one more record": (records(arrays=ArrayRecord()), "holds the records"),
+    "no name": (records(site=ConfigRecord({"partition-id": 2})), "does not say properly whose answer it is"),
+    "a name to fool readers": (records(site=ConfigRecord({"partition-id": 2, "name": "a\nb"})), "the site's name is"),
+    "not told whom it left out": (summary(left_out=[1]), "whom it left out"),
+}
+
+
+@pytest.mark.parametrize("name", CALIBRATION_FAULTS)
+def test_a_faulty_summary_is_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    fault, reason = CALIBRATION_FAULTS[name]
+    federation = Federation(grid(SITES, {BAD: fault}))
+    with caplog.at_level(logging.WARNING):
+        result = calibrate(federation, MODEL, score=fc.RAPS())
+    honest = InProcessGrid(calibrating_app(), [{"partition-id": k} for k in range(SITES) if k != BAD])
+    expected = calibrate(Federation(honest), MODEL, score=fc.RAPS()).certificate
+    certificate = result.certificate
+    assert certificate.threshold == expected.threshold
+    assert (certificate.clients, certificate.scores) == (SITES - 1, 40 * (SITES - 1))
+    (left_out,) = certificate.left_out or []
+    assert left_out.site in {"site-2", "node-4"}
+    assert reason in left_out.reason
+    (stage,) = federation.to_list()
+    assert stage["refused"] == [{"site": left_out.site, "reason": left_out.reason}]
+    assert set(stage["took_part"]) == {f"site-{k}" for k in range(SITES) if k != BAD}
+    assert reason in caplog.text
+    assert fc.verify(result.predictor, result.summaries, sealed=True) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"), [((0.5, 0.4), "ascending"), ((np.inf,), "finite"), ((np.nan,), "finite")]
+)
+def test_scores_that_are_not_sorted_or_not_finite(values: tuple[float, ...], reason: str) -> None:
+    result = calibrate(Federation(grid(SITES, {BAD: exact(*values)})), MODEL, kind="exact")
+    (left_out,) = result.certificate.left_out or []
+    assert reason in left_out.reason
+    assert result.certificate.clients == SITES - 1
+
+
+def test_the_cap_is_where_it_is_said_to_be() -> None:
+    for length, refused in ((MAX_BYTES, "checksum"), (MAX_BYTES + 1, f"more than {MAX_BYTES}")):
+        data = b"FCS1R" + bytes(length - 5)
+        fault = {BAD: summary(data=data)}
+        (left_out,) = calibrate(Federation(grid(SITES, fault)), MODEL).certificate.left_out or []
+        assert refused in left_out.reason
+
+
+class Twice(InProcessGrid):
+    """A grid on which every message from one node arrives twice."""
+
+    def deliver_all(self, replies: list[Message]) -> list[Message]:
+        return [*replies, *(reply for reply in replies if reply.metadata.src_node_id == 2 + BAD)]
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        return self.deliver_all(list(super().pull_messages(message_ids)))
+
+
+def test_a_site_that_answers_twice_counts_once() -> None:
+    federation = Federation(Twice(calibrating_app(), SITES))
+    certificate = calibrate(federation, MODEL).certificate
+    assert (certificate.clients, certificate.left_out) == (SITES, None)
+    assert federation.to_list()[0]["refused"] == [
+        {"site": "site-2", "reason": "answered twice; its first answer counts"}
+    ]
+
+
+def test_two_nodes_that_are_the_same_site_count_once() -> None:
+    nodes = [{"partition-id": k} for k in (0, 1, 1, 2)]
+    certificate = calibrate(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL).certificate
+    assert certificate.clients == 3
+    (left_out,) = certificate.left_out or []
+    assert left_out.site == "node-4"
+    assert left_out.reason == "site-1 has answered from another node"
+
+
+def pool_with(*others: str) -> Callable[[Message], None]:
+    """Send a pool that speaks for others as well."""
+
+    def fault(reply: Message) -> None:
+        was = fc.Summary.from_bytes(data_of(reply))
+        about: dict[str, Any] = vars(was.origin)
+        made = fc.pool([was, *(fc.summarize(np.zeros(40), site=site, **about) for site in others)])
+        changed(reply.content, "summary", data=made.to_bytes())
+        changed(reply.content, "metrics", num_examples=made.n)
+
+    return fault
+
+
+def test_nobody_is_pushed_out_by_a_pool() -> None:
+    federation = Federation(grid(SITES, {0: pool_with("site-1", "site-2")}))
+    certificate = calibrate(federation, MODEL).certificate
+    assert [record.sites for record in certificate.summaries] == [(f"site-{k}",) for k in range(1, SITES)]
+    (left_out,) = certificate.left_out or []
+    assert (left_out.site, left_out.reason) == ("site-0", "sent a summary of site-1, which answers for itself")
+    assert "site-0" not in federation.to_list()[0]["took_part"]
+    with pytest.raises(InputError, match="5 sites answered properly, at least 6 are needed"):
+        calibrate(Federation(grid(SITES, {0: pool_with("site-1")}), min_sites=6), MODEL)
+
+
+def test_two_pools_of_the_same_site_count_once() -> None:
+    federation = Federation(grid(SITES, {0: pool_with("elsewhere"), 4: pool_with("elsewhere")}))
+    certificate = calibrate(federation, MODEL).certificate
+    (left_out,) = certificate.left_out or []
+    assert (left_out.site, left_out.reason) == ("site-4", "sent a summary of elsewhere, which has been sent before")
+    assert certificate.clients == SITES
+
+
+class Losing(InProcessGrid):
+    """A grid that loses the answers of one node, or a node itself."""
+
+    gone = False
+
+    def get_node_ids(self) -> Any:
+        return [node for node in super().get_node_ids() if not (self.gone and node == 2 + BAD)]
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        return [reply for reply in super().pull_messages(message_ids) if reply.metadata.src_node_id != 2 + BAD]
+
+
+def test_a_site_that_does_not_answer_and_then_is_gone() -> None:
+    lossy = Losing(calibrating_app(), SITES)
+    federation = Federation(lossy, timeout=0.2)
+    (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
+    assert (left_out.site, left_out.reason) == ("node-4", "gave no answer within 0.2 s")
+    lossy.gone = True
+    (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
+    assert left_out.reason == "is not connected any more"
+
+
+def test_an_answer_to_nothing_is_refused() -> None:
+    def unasked(reply: Message) -> None:
+        reply.metadata.__dict__["_reply_to_message_id"] = "message-77"
+
+    certificate = calibrate(Federation(grid(SITES, {BAD: unasked})), MODEL).certificate
+    assert certificate.clients == SITES - 1
+    (left_out,) = certificate.left_out or []
+    assert left_out.site == "node-4"
+
+
+def test_no_certificate_when_too_few_are_left() -> None:
+    with pytest.raises(InputError, match=r"2 sites answered properly, at least 3 are needed .*out of memory"):
+        calibrate(Federation(grid(4, {0: fail, 3: fail}), min_sites=3), MODEL)
+
+
+# Training
+
+
+def training_app() -> ClientApp:
+    """Every site answers with its own number in all weights, and counts for as many rows, plus one."""
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Any) -> Message:
+        k = int(context.node_config["partition-id"])
+        arrays = ArrayRecord(
+            {
+                "w": Array(np.full((2, 3), k, np.float32)),
+                "steps": Array(np.array([99])),
+            }
+        )
+        found = MetricRecord({"num-examples": k + 1, "train-loss": float(k)})
+        return Message(RecordDict({"arrays": arrays, "metrics": found}), reply_to=msg)
+
+    return app
+
+
+START = ArrayRecord({"w": Array(np.zeros((2, 3), np.float32)), "steps": Array(np.array([7]))})
+
+
+def weights(array: Any) -> Callable[[Message], None]:
+    def fault(reply: Message) -> None:
+        reply.content.array_records["arrays"]["w"] = Array(array)
+
+    return fault
+
+
+def header(text: bytes) -> Callable[[Message], None]:
+    """Send an array whose header is this."""
+
+    def fault(reply: Message) -> None:
+        data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+        reply.content.array_records["arrays"]["w"] = Array(
+            dtype="float32", shape=(2, 3), stype="numpy.ndarray", data=data
+        )
+
+    return fault
+
+
+def bomb(reply: Message) -> None:
+    """Say that there are many terabytes to come."""
+    was = reply.content.array_records["arrays"]["w"]
+    data = was.data.replace(b"(2, 3), ", b"(9999999999999, 3), ").replace(b" " * 11 + b"\n", b"\n")
+    reply.content.array_records["arrays"]["w"] = Array(dtype="float32", shape=(2, 3), stype=was.stype, data=data)
+
+
+def more_arrays(reply: Message) -> None:
+    reply.content.array_records["arrays"]["more"] = Array(np.zeros(1))
+
+
+TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
+    "raises": (fail, "failed: RuntimeError: out of memory"),
+    "NaN": (weights(np.full((2, 3), np.nan, np.float32)), "w holds a value that is not finite"),
+    "infinite": (weights(np.full((2, 3), np.inf, np.float32)), "w holds a value that is not finite"),
+    "wrong shape": (weights(np.zeros((3, 2), np.float32)), "w is float32 (3, 2), expected float32 (2, 3)"),
+    "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
+    "a header that is too deep": (header(b"{'descr':" + b"-" * 5000 + b"1}"), "w cannot be read"),
+    "a header of a long sum": (header(b"1+" * 4000 + b"1"), "w cannot be read"),
+    "a header that never ends": (header(b"[" * 9000), "w cannot be read"),
+    "too large to be true": (bomb, "w is shorter or longer than it says"),
+    "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
+    "an extra key": (more_arrays, "weights: are"),
+    "extra metric": (metrics(accuracy=1.0), "metrics: are"),
+    "NaN metric": (metrics(train_loss=float("nan")), "train-loss is nan"),
+    "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),
+    "huge": (metrics(num_examples=1e12), "num-examples is 1000000000000"),
+    "a fraction": (metrics(num_examples=0.5), "num-examples is 0.5"),
+    "an extra record": (records(more=MetricRecord({"a": 1})), "holds the records"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING_FAULTS)
+def test_faulty_weights_are_left_out_of_the_mean(name: str) -> None:
+    fault, reason = TRAINING_FAULTS[name]
+    faulty = grid(4, {BAD: fault}, training_app())
+    federation = Federation(faulty)
+    result = CheckedFedAvg(federation, metrics=("train-loss",)).start(faulty, START, num_rounds=2)
+    expected = np.float32((0 * 1 + 1 * 2 + 3 * 4) / (1 + 2 + 4))
+    assert np.array_equal(result.arrays["w"].numpy(), np.full((2, 3), expected))
+    assert result.arrays["steps"].numpy().tolist() == [7]
+    assert result.train_metrics_clientapp[2]["train-loss"] == pytest.approx(14 / 7)
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] == 2
+    assert [(one["site"], reason in one["reason"]) for one in stage["refused"]] == [("node-4", True)]
+    assert set(stage["took_part"].values()) == {2}
+
+
+def test_no_weights_at_all_end_the_run() -> None:
+    faulty = grid(2, {0: fail, 1: fail}, training_app())
+    with pytest.raises(InputError, match="train: 0 sites answered properly"):
+        CheckedFedAvg(Federation(faulty)).start(faulty, START, num_rounds=1)

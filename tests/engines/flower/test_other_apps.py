@@ -1,0 +1,199 @@
+"""Apps of somebody else's: they say less than ours, do more to what they are sent, and fail in other ways."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower.app import make_app
+from fedconformal.engines.flower.calibration import MAX_LEFT_OUT
+from fedconformal.engines.flower.certs import make_certs
+from fedconformal.engines.flower.records import SUMMARY, site_of
+from fedconformal.errors import InputError
+from fedconformal.federated.calibration import last_line
+from fedconformal.flower import (
+    CheckedFedAvg,
+    Federation,
+    InProcessGrid,
+    calibrate,
+    calibrate_reply,
+    gather,
+    pooled_reply,
+)
+from tests.engines.flower.tools import MODEL, calibrating_app, grid, site_logits
+
+START = ArrayRecord({"w": Array(np.zeros(3, np.float32))})
+
+
+def plain_app() -> ClientApp:
+    """What Flower's own templates make, with the one handler that docs/flower.md adds."""
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        me = int(context.node_config["partition-id"])
+        arrays = ArrayRecord({"w": Array(np.full(3, me, np.float32))})
+        metrics = MetricRecord({"train_loss": 0.5, "num-examples": 10})
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=msg)
+
+    @app.query("calibrate")
+    def answer(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
+
+    return app
+
+
+def test_a_plain_app_is_trained_and_calibrated_as_the_docs_say() -> None:
+    here = InProcessGrid(plain_app(), 4)
+    federation = Federation(here, min_sites=3, timeout=600)
+    result = CheckedFedAvg(federation).start(here, initial_arrays=START, num_rounds=2)
+    assert result.arrays["w"].numpy().tolist() == [1.5] * 3
+    assert result.train_metrics_clientapp[2]["train_loss"] == 0.5
+    calibrated = calibrate(federation, result.arrays, alpha=0.1)
+    assert calibrated.certificate.clients == 4
+    assert calibrated.certificate.left_out is None
+
+
+def test_a_mean_that_is_too_large_ends_the_run() -> None:
+    start = ArrayRecord({"w": Array(np.zeros(3))})
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        arrays = ArrayRecord({"w": Array(np.full(3, 1e308))})
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})}), reply_to=msg)
+
+    here = InProcessGrid(app, 3)
+    with pytest.raises(InputError, match="the mean of w is too large for float64"):
+        CheckedFedAvg(Federation(here)).start(here, initial_arrays=start, num_rounds=1)
+
+
+class Quits:
+    """What a client may do instead of answering."""
+
+    def __call__(self) -> Any:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "instead", [lambda: None, lambda: "done", RecordDict, Quits()], ids=["None", "str", "dict", "exit"]
+)
+def test_a_client_that_returns_no_message_is_refused(instead: Callable[[], Any]) -> None:
+    inner = calibrating_app()
+
+    def app(message: Message, context: Context) -> Any:
+        return instead() if site_of(context).partition == 1 else inner(message, context)
+
+    result = calibrate(Federation(InProcessGrid(app, 4)), MODEL)  # type: ignore[arg-type]
+    assert result.certificate.clients == 3
+    assert result.certificate.left_out is not None
+    assert [one.site for one in result.certificate.left_out] == ["node-3"]
+
+
+def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
+    app, seen = ClientApp(), []
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        seen.append(msg.content.array_records["arrays"]["w"].numpy().tolist())
+        msg.content.array_records["arrays"]["w"] = Array(np.ones(3, np.float32) * 7)
+        msg.content.pop("config")
+        arrays = ArrayRecord({"w": Array(np.ones(3, np.float32))})
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=msg)
+
+    here = InProcessGrid(app, 3)
+    CheckedFedAvg(Federation(here)).start(here, initial_arrays=START, num_rounds=1)
+    assert seen == [[0.0, 0.0, 0.0]] * 3
+
+
+def aggregator(tell: Callable[[list[LeftOut]], Any]) -> ClientApp:
+    """Every node stands for two sites, of which the second is down; `tell` changes what it says of that."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def forward(msg: Message, context: Context) -> Message:
+        me = site_of(context).partition
+        nodes = [{"partition-id": 2 * me + k} for k in range(2)]
+
+        def down(reply: Message) -> None:
+            raise ValueError("out of order")
+
+        inner = InProcessGrid(grid(0, {2 * me + 1: down})._client_app, nodes)
+        answers, left_out = gather(Federation(inner, min_sites=1), msg.content)
+        reply = pooled_reply(msg, context, [answer.value[0] for answer in answers], left_out)
+        reply.content.config_records[SUMMARY].__dict__["_data"]["left-out"] = tell(
+            [f"{one.site}\n{one.reason}" for one in left_out]  # type: ignore[misc]
+        )
+        return reply
+
+    return app
+
+
+def test_an_aggregator_may_be_left_with_one_site() -> None:
+    result = calibrate(Federation(InProcessGrid(aggregator(lambda told: told), 3)), MODEL)
+    assert [record.sites for record in result.certificate.summaries] == [("site-0",), ("site-2",), ("site-4",)]
+    assert result.certificate.left_out is not None
+    assert [one.site for one in result.certificate.left_out] == ["site-0/node-3", "site-1/node-3", "site-2/node-3"]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("site-9", "does not say properly whom it left out"),
+        ([1, 2], "does not say properly whom it left out"),
+        (["x\ny"] * (MAX_LEFT_OUT + 1), "more than 10000"),
+    ],
+)
+def test_what_an_aggregator_says_of_others_is_checked(told: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InputError, match="0 sites answered properly"):
+        calibrate(Federation(InProcessGrid(aggregator(lambda _: told), 3)), MODEL)
+    assert reason in caplog.text
+
+
+def test_nobody_is_covered_and_left_out() -> None:
+    result = calibrate(Federation(InProcessGrid(aggregator(lambda _: ["site-2\nis mine"]), 3)), MODEL)
+    assert result.certificate.left_out is None
+
+
+def test_a_site_cannot_speak_to_the_terminal() -> None:
+    assert last_line("Traceback\nRuntimeError: \x1b[31mred\x07") == "RuntimeError: \\x1b[31mred\\x07"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"timeout": "soon"}, "timeout is soon, expected something like 600.0"),
+        ({"temperature": "maybe"}, "temperature is maybe, expected something like True"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"score": "best"}, "no score is called 'best'"),
+        ({"guarantee": "all"}, "no guarantee is called 'all'"),
+        ({"kind": "small"}, "no summary is called 'small'"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
+    pytest.importorskip("torch", reason="training needs torch")
+    from fedconformal.engines.flower.stages import RunConfig
+
+    with pytest.raises(InputError) as error:
+        RunConfig.of(config)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["json", "numpy", "fedconformal"])
+def test_no_app_hides_behind_a_module(name: str, tmp_path: Any) -> None:
+    with pytest.raises(InputError, match=f"a module called {name} already"):
+        make_app(tmp_path / name)
+
+
+@pytest.mark.parametrize("host", ["", "bad host", "zürich.example"])
+def test_a_certificate_is_for_a_host(host: str, tmp_path: Any) -> None:
+    with pytest.raises(InputError, match="expected a name or an address"):
+        make_certs(tmp_path / "keys", 1, [host])
+    assert not (tmp_path / "keys").exists()

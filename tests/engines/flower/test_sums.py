@@ -1,0 +1,368 @@
+"""Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+pytest.importorskip("cryptography", reason="sums need cryptography")
+pytest.importorskip("Crypto", reason="sums need pycryptodome")
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
+
+import fedconformal as fc
+from fedconformal.engines.flower.records import site_of
+from fedconformal.engines.flower.sums_site import KEPT
+from fedconformal.errors import InputError
+from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, later_step, sums_reply
+from fedconformal.privacy.sums.radix import BYTES
+from fedconformal.scores import DEFAULT
+from tests.engines.flower.tools import MODEL, calibrating_app, grid
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
+SITES = 6
+BAD, WORSE = 2, 4
+
+Fault = Callable[[Message], Any]
+
+
+@pytest.mark.parametrize("score", [fc.LAC(), fc.APS(randomized=True, random_state=3)], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.NewClient(), fc.PAC(failure=0.1)], ids=repr)
+def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: fc.Guarantee) -> None:
+    asked: dict[str, Any] = {"alpha": 0.3, "score": score, "temperature": 1.5, "guarantee": guarantee}
+    federation = Federation(grid(SITES))
+    found = calibrate_by_sums(federation, MODEL, **asked).certificate
+    plain = calibrate(Federation(grid(SITES)), MODEL, kind="exact", **asked).certificate
+    assert found.threshold == plain.threshold
+    for field in ("coverage_at_least", "coverage_at_most", "rank", "target", "status", "model", "temperature", "score"):
+        assert getattr(found, field) == getattr(plain, field)
+    assert found.left_out is None
+    assert found.privacy is not None
+    assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", len(BYTES), [])
+    assert [record.kind for record in found.summaries] == ["sums"] * SITES
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] == 2 + 2 * len(BYTES)
+    assert set(stage["took_part"].values()) == {stage["exchanges"]}
+    assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+
+
+def app_with(scores: list[Any]) -> ClientApp:
+    """An app of somebody else's that has scores of its own."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def calibrate(msg: Message, context: Context) -> Message:
+        if later_step(msg):
+            return sums_reply(msg, context)
+        asked = msg.content.config_records["ask"]
+        site = site_of(context)
+        about: Any = {"model": asked["model"], "temperature": asked["temperature"], "score": DEFAULT}
+        return sums_reply(msg, context, fc.summarize(scores[site.partition], "exact", site=site.name, **about))
+
+    return app
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[0.5] * 9, [0.5] * 9, [0.5, 0.25, 0.75]],
+        [[-3.0, -2.0, -1e300], [-0.0, 0.0, -5e-324], [1e-308, -1.0, 7.0]],
+        [np.array([0.1, 0.2, 0.3], np.float32), np.array([0.1, 0.1], np.float32), [0.1, 1e308]],
+    ],
+    ids=["ties", "negatives", "float32"],
+)
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.7])
+def test_ties_and_negatives(scores: list[Any], alpha: float) -> None:
+    found = calibrate_by_sums(Federation(InProcessGrid(app_with(scores), 3)), MODEL, alpha=alpha)
+    plain = fc.calibrate([fc.summarize(one, "exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha)
+    assert found.certificate.limit == plain.threshold
+
+
+def test_a_guarantee_that_needs_more_is_refused_before_anybody_is_asked() -> None:
+    federation = Federation(grid(SITES))
+    for guarantee in (fc.EveryClient(), fc.OneClient(client="site-0"), fc.ByClass(fc.Mixture())):
+        with pytest.raises(InputError, match="needs every site's own counts, and sums hide them"):
+            calibrate_by_sums(federation, MODEL, guarantee=guarantee)
+    assert federation.stages == []
+
+
+def test_too_few_sites_or_scores() -> None:
+    with pytest.raises(InputError, match="there are 2 sites, and sums of fewer than 3 hide too little"):
+        calibrate_by_sums(Federation(grid(2)), MODEL)
+    with pytest.raises(InputError, match="the sites have 120 scores, at least 121 are needed"):
+        calibrate_by_sums(Federation(grid(3)), MODEL, min_scores=121)
+
+
+def data_of(reply: Message) -> bytes:
+    data = reply.content.config_records["sums"]["data"]
+    assert isinstance(data, bytes)
+    return data
+
+
+def set_data(reply: Message, data: Any) -> None:
+    reply.content.config_records["sums"]["data"] = data
+
+
+class From:
+    """A fault that begins with the n-th message of a kind, and stays."""
+
+    def __init__(self, letter: str, number: int, fault: Fault) -> None:
+        self._left, self._letter, self._fault, self._begun = number, letter, fault, False
+
+    def __call__(self, reply: Message) -> None:
+        if data_of(reply)[4:5] == self._letter.encode():
+            self._begun |= self._left == 0
+            self._left -= 1
+        if self._begun:
+            self._fault(reply)
+
+
+def gone(reply: Message) -> None:
+    raise OSError("gone")
+
+
+def everybody() -> Any:
+    return calibrate(Federation(grid(SITES)), MODEL, kind="exact").certificate
+
+
+def others(*out: int) -> Any:
+    nodes = [{"partition-id": k} for k in range(SITES) if k not in out]
+    return calibrate(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL, kind="exact").certificate
+
+
+@pytest.mark.parametrize(("letter", "number"), [("J", 0), ("D", 0), ("A", 0)])
+def test_a_site_lost_before_the_first_sum_is_left_out(letter: str, number: int) -> None:
+    federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
+    certificate = calibrate_by_sums(federation, MODEL).certificate
+    (left_out,) = certificate.left_out or []
+    assert left_out.site in {"site-2", "node-4"}
+    assert left_out.reason == "failed: OSError: gone"
+    expected = others(BAD)
+    assert (certificate.threshold, certificate.clients) == (expected.threshold, SITES - 1)
+    assert certificate.privacy is not None
+    assert certificate.privacy["dropped"] == []
+
+
+@pytest.mark.parametrize("number", range(1, len(BYTES)))
+def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(number: int) -> None:
+    certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From("A", number, gone)})), MODEL).certificate
+    check_dropped(certificate, {"site-2": f"before its answer in round {number}"})
+
+
+@pytest.mark.parametrize("number", range(len(BYTES)))
+def test_a_site_lost_after_its_answer_is_recovered(number: int) -> None:
+    federation = Federation(grid(SITES, {BAD: From("V", number, gone)}))
+    certificate = calibrate_by_sums(federation, MODEL).certificate
+    check_dropped(certificate, {"site-2": f"after its answer in round {number}"})
+    if number == len(BYTES) - 1:  # it counts in all rounds
+        assert certificate.threshold == everybody().threshold
+
+
+@pytest.mark.parametrize("number", range(1, len(BYTES)))
+def test_two_sites_lost_in_one_round_in_both_ways(number: int) -> None:
+    faults = {BAD: From("A", number, gone), WORSE: From("V", number, gone)}
+    certificate = calibrate_by_sums(Federation(grid(SITES, faults)), MODEL).certificate
+    before, after = f"before its answer in round {number}", f"after its answer in round {number}"
+    check_dropped(certificate, {"site-2": before, "site-4": after})
+
+
+def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None:
+    plain = everybody()
+    assert certificate.limit >= plain.limit
+    assert (certificate.clients, certificate.scores, certificate.rank) == (SITES, plain.scores, plain.rank)
+    assert certificate.left_out is None
+    assert certificate.coverage_at_most == 1.0
+    assert certificate.privacy is not None
+    dropped = certificate.privacy["dropped"]
+    assert {one["site"]: one["when"] for one in dropped} == expected
+    assert {one["reason"] for one in dropped} == {"failed: OSError: gone"}
+    assert "the promise still includes that site" in certificate.caveat
+
+
+class Leaving(InProcessGrid):
+    """A grid from which one node goes after some exchanges."""
+
+    left = 7
+
+    def get_node_ids(self) -> Any:
+        self.left -= 1
+        return [node for node in super().get_node_ids() if self.left >= 0 or node != 2 + BAD]
+
+
+def test_a_node_that_is_not_connected_any_more() -> None:
+    certificate = calibrate_by_sums(Federation(Leaving(calibrating_app(), SITES)), MODEL).certificate
+    assert certificate.privacy is not None
+    (dropped,) = certificate.privacy["dropped"]
+    assert (dropped["site"], dropped["reason"]) == ("site-2", "is not connected any more")
+    assert certificate.limit >= everybody().limit
+
+
+def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
+    faults = {k: From("A", 3, gone) for k in (0, 1, 2)}
+    with pytest.raises(InputError, match="only 3 of 6 sites answered; their sum stays hidden"):
+        calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
+    faults = {k: From("V", 3, gone) for k in (0, 1, 2)}
+    with pytest.raises(InputError, match="only 3 of 6 sites are left; their sum stays hidden"):
+        calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
+    faults = {k: From("D", 0, gone) for k in (0, 1, 2)}
+    with pytest.raises(InputError, match=r"calibrate: 3 sites are left, at least 4 are needed .*gone"):
+        calibrate_by_sums(Federation(grid(SITES, faults), min_sites=4), MODEL)
+
+
+class Replay:
+    """Send the same message of a kind again and again."""
+
+    def __init__(self, letter: str) -> None:
+        self._letter, self._first = letter.encode(), b""
+
+    def __call__(self, reply: Message) -> None:
+        if data_of(reply)[4:5] == self._letter:
+            self._first = self._first or data_of(reply)
+            set_data(reply, self._first)
+
+
+def altered(reply: Message) -> None:
+    data = bytearray(data_of(reply))
+    data[10] ^= 1
+    set_data(reply, bytes(data))
+
+
+def another_format(reply: Message) -> None:
+    reply.content.config_records["sums"]["format"] = "fcm9"
+
+
+def more_records(reply: Message) -> None:
+    reply.content["more"] = ConfigRecord({})
+
+
+def as_somebody_else(reply: Message) -> None:
+    reply.content["site"] = ConfigRecord({"partition-id": BAD, "name": "somebody"})
+
+
+HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
+    "replayed answer": (lambda: Replay("A"), "an answer is of another session or round, expected round 1"),
+    "replayed reveal": (lambda: Replay("V"), "a reveal is of another session or round, expected round 1"),
+    "altered answer": (lambda: From("A", 1, altered), "was altered, or is not from whom it says"),
+    "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
+    "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
+    "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
+    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM1V" + data_of(reply)[5:])), "expected"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message of a sums session as bytes"),
+    "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "4194304 at most"),
+    "another format": (lambda: From("A", 1, another_format), "in the format fcm1"),
+    "one more record": (lambda: From("A", 1, more_records), "holds the records"),
+    "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_site_is_refused_and_the_certificate_is_right(name: str) -> None:
+    made, reason = HOSTILE[name]
+    federation = Federation(grid(SITES, {BAD: made()}))
+    certificate = calibrate_by_sums(federation, MODEL).certificate
+    assert certificate.limit >= everybody().limit
+    assert certificate.privacy is not None
+    (dropped,) = certificate.privacy["dropped"]
+    assert dropped["site"] == "site-2"
+    assert reason in dropped["reason"]
+    assert "round 1" in dropped["when"]
+    (stage,) = federation.to_list()
+    assert stage["refused"] == [{"site": "site-2", "reason": dropped["reason"]}]
+
+
+class Copy:
+    """Join with the message of another site."""
+
+    seen = b""
+
+    def watch(self, reply: Message) -> None:
+        if data_of(reply)[4:5] == b"J":
+            self.seen = data_of(reply)
+
+    def use(self, reply: Message) -> None:
+        if data_of(reply)[4:5] == b"J":
+            set_data(reply, self.seen)
+
+
+def test_a_site_that_joins_as_another_is_refused() -> None:
+    copy = Copy()
+    certificate = calibrate_by_sums(Federation(grid(SITES, {1: copy.watch, BAD: copy.use})), MODEL).certificate
+    (left_out,) = certificate.left_out or []
+    assert "is site-2 and sent a message of site-1" in left_out.reason
+    assert certificate.threshold == others(BAD).threshold
+
+
+def test_scores_of_something_else_are_refused() -> None:
+    def other(msg: Message, context: Context) -> Message:
+        if not later_step(msg) and site_of(context).partition == BAD:
+            summary = fc.summarize([0.5], "exact", site="site-2", model="0" * 64, score=DEFAULT, temperature=1.0)
+            return sums_reply(msg, context, summary)
+        return app(msg, context)
+
+    app = calibrating_app()
+    certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
+    found = certificate.left_out or []
+    assert [one.reason.startswith("has scores of something else: model") for one in found] == [True]
+    assert certificate.threshold == others(BAD).threshold
+
+
+def test_counts_that_cannot_be_give_no_certificate() -> None:
+    """A member of the session that signs properly, and counts wrongly."""
+    import msgspec
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from fedconformal.privacy.sums.files import SiteState, decode_state
+    from fedconformal.privacy.sums.messages import Answer, pack
+
+    app = calibrating_app()
+
+    def lying(msg: Message, context: Context) -> Message:
+        reply = app(msg, context)
+        if site_of(context).partition == BAD and data_of(reply)[4:5] == b"A":
+            message = msgspec.msgpack.decode(data_of(reply)[69:], type=Answer)
+            state: SiteState = decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]
+            changed = msgspec.structs.replace(message, counts=bytes(len(message.counts)))
+            set_data(reply, pack(changed, Ed25519PrivateKey.from_private_bytes(state.signing)))
+        return reply
+
+    with pytest.raises(InputError, match="the sum of round 0 is impossible: a site sent something else"):
+        calibrate_by_sums(Federation(InProcessGrid(lying, SITES)), MODEL)  # type: ignore[arg-type]
+
+
+def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
+    """Sites answer every round once and in order, over Flower too."""
+    seen: list[Message] = []
+    app = calibrating_app()
+
+    def watched(msg: Message, context: Context) -> Message:
+        if site_of(context).partition == 0:
+            seen.append(msg)
+        return app(msg, context)
+
+    nodes = InProcessGrid(watched, SITES)  # type: ignore[arg-type]
+    calibrate_by_sums(Federation(nodes), MODEL)
+    assert len(seen) == 2 + 2 * len(BYTES)
+    context = nodes._contexts[2]
+    for message in seen[1:]:
+        with pytest.raises(InputError):
+            app(message, context)
+    fresh = InProcessGrid(app, 1)._contexts[2]
+    with pytest.raises(InputError, match="has not joined a sums session"):
+        app(seen[-1], fresh)
+
+
+def test_the_model_goes_out_once_and_scores_never_leave() -> None:
+    contents: list[Any] = []
+
+    def watched(msg: Message, context: Context) -> Message:
+        reply = app(msg, context)
+        contents.append((msg.content, reply.content))
+        return reply
+
+    app = calibrating_app()
+    calibrate_by_sums(Federation(InProcessGrid(watched, 3)), MODEL)  # type: ignore[arg-type]
+    assert sum("arrays" in asked for asked, _ in contents) == 3
+    assert {tuple(sorted(sent)) for _, sent in contents} == {("site", "sums")}

@@ -1,0 +1,68 @@
+"""A small Flower app without torch, and a client app that goes wrong where it is told to."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.engines.flower.records import site_of
+from fedconformal.flower import InProcessGrid, calibrate_reply
+
+CLASSES = 4
+MODEL = ArrayRecord({"weights": Array(np.eye(CLASSES, dtype=np.float32))})
+
+Fault = Callable[[Message], Any]
+
+
+def site_logits(site: int, rows: int = 40) -> tuple[Floats, Integers]:
+    """Logits and labels of one site."""
+    rng = np.random.default_rng(site)
+    labels = rng.integers(0, CLASSES, rows)
+    return rng.normal(size=(rows, CLASSES)) + 2 * np.eye(CLASSES)[labels], labels
+
+
+def calibrating_app() -> ClientApp:
+    """Return an app of somebody else's that has learned to calibrate."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def calibrate(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *site_logits(site_of(context).partition))
+
+    return app
+
+
+class Faulty:
+    """A client app whose replies are changed at some sites, told by partition."""
+
+    def __init__(self, app: Any, faults: Mapping[int, Fault]) -> None:
+        self._app = app
+        self._faults = faults
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        reply: Message = self._app(message, context)
+        fault = self._faults.get(site_of(context).partition)
+        if fault is not None:
+            fault(reply)
+        return reply
+
+
+class Backwards(InProcessGrid):
+    """A grid on which the last site answers first."""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return list(super().pull_messages(message_ids))[::-1]
+
+
+def grid(sites: int, faults: Mapping[int, Fault] | None = None, app: Any = None) -> InProcessGrid:
+    """Return a grid of sites, some of them faulty."""
+    return InProcessGrid(Faulty(app or calibrating_app(), faults or {}), sites)  # type: ignore[arg-type]
+
+
+def changed(content: RecordDict, record: str, **values: Any) -> None:
+    """Change some values of a record in a reply."""
+    for key, value in values.items():
+        content[record][key.replace("_", "-")] = value

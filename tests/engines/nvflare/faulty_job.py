@@ -1,0 +1,104 @@
+"""A job with a site that goes wrong in another way at each call; what the server made of it goes to a file.
+
+It runs in processes of its own, on NVFlare's simulator.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nvflare.collab import CollabRecipe, collab
+from nvflare.recipe import SimEnv
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.engines.nvflare import calibrate, calibrate_reply
+from fedconformal.errors import InputError
+from fedconformal.federated.calibration import MAX_BYTES
+
+SITES = ["site-0", "site-1", "site-2"]
+BAD = "site-2"
+WEIGHTS = {"w": np.eye(4, dtype=np.float32)}
+LATE = 5.0
+
+
+def site_logits(site: str, rows: int = 40) -> tuple[Floats, Integers]:
+    """Logits and labels of one site."""
+    rng = np.random.default_rng(SITES.index(site))
+    labels = rng.integers(0, 4, rows)
+    return rng.normal(size=(rows, 4)) + 2 * np.eye(4)[labels], labels
+
+
+def fail(reply: dict[str, Any]) -> Any:
+    raise ValueError("the disk is full")
+
+
+def late(reply: dict[str, Any]) -> Any:
+    time.sleep(LATE + 2)
+    return reply
+
+
+def another_site(reply: dict[str, Any]) -> dict[str, Any]:
+    was = fc.Summary.from_bytes(reply["data"])
+    made = fc.summarize(np.linspace(0, 1, was.n), site="site-0", **vars(was.origin))
+    return reply | {"data": made.to_bytes()}
+
+
+def another_model(reply: dict[str, Any]) -> dict[str, Any]:
+    was = fc.Summary.from_bytes(reply["data"])
+    made = fc.summarize(np.linspace(0, 1, was.n), site=BAD, **vars(was.origin) | {"model": "0" * 64})
+    return reply | {"data": made.to_bytes()}
+
+
+FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "none": (dict, ""),
+    "raises": (fail, "failed: ValueError: the disk is full"),
+    "truncated": (lambda reply: reply | {"data": reply["data"][:-9]}, "truncated or altered"),
+    "wrong count": (lambda reply: reply | {"num-examples": 39}, "40 scores and says that it has 39 rows"),
+    "too large": (lambda reply: reply | {"data": bytes(MAX_BYTES + 1)}, f"more than {MAX_BYTES}"),
+    "another site": (another_site, "is site-2 and sent a summary of site 'site-0'"),
+    "another model": (another_model, "sent scores of something else: model"),
+    "another format": (lambda reply: reply | {"format": "fcs9"}, "sent no summary in the format fcs1"),
+    "one key more": (lambda reply: reply | {"loss": 0.5}, "expected what calibrate_reply gives"),
+    "bytes alone": (lambda reply: reply["data"], "expected what calibrate_reply gives"),
+    "nothing": (dict.clear, "sent None, expected what calibrate_reply gives"),
+    "late": (late, f"gave no answer within {LATE:g} s"),
+}
+
+
+class Site:
+    """One site of three goes through the faults, call by call."""
+
+    def __init__(self) -> None:
+        self._faults = iter(FAULTS.values())
+
+    @collab.publish
+    def calibrate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
+        reply = calibrate_reply(question, weights, *site_logits(collab.site_name))
+        fault, _ = next(self._faults, FAULTS["none"])
+        return fault(reply) if collab.site_name == BAD else reply
+
+
+class Server:
+    """Calibrates once for each fault, and once with more sites wanted than there are good ones."""
+
+    @collab.main
+    def run(self) -> None:
+        found: dict[str, Any] = {}
+        for name in FAULTS:
+            result = calibrate(WEIGHTS, min_sites=1, timeout=LATE if name == "late" else 60.0)
+            found[name] = result.certificate.to_dict()
+        try:
+            calibrate(WEIGHTS, min_sites=4, timeout=60.0)
+        except InputError as error:
+            found["too few"] = str(error)
+        folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
+        (folder / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    recipe = CollabRecipe("faulty", server=Server(), client=Site(), sync_task_timeout=300)
+    recipe.run(SimEnv(clients=SITES))

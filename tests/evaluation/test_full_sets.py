@@ -1,0 +1,245 @@
+"""Sets that hold every label: counted, with the reason and what would help."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.evaluation import full_sets, why_full
+from tests.contracts.tools import checks, maybe_infeasible, rows_of_probabilities, score_examples
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+
+
+def two_classes(rows: int = 400, seed: int = 0, errors: float = 0.2) -> tuple[Floats, Integers]:
+    """Draw rows of a two-class model that is wrong in a share `errors` of them."""
+    rng = np.random.default_rng(seed)
+    sure = rng.uniform(0.55, 0.99, rows)
+    probs = np.stack([sure, 1 - sure], axis=1)
+    return probs, (rng.random(rows) < errors).astype(np.int64)
+
+
+def predictor_of(
+    score: fc.Score, probs: Any, labels: Any, *, alpha: float = 0.1, guarantee: Any = None
+) -> fc.Predictor:
+    """Calibrate at two sites."""
+    by_class = isinstance(guarantee, fc.ByClass)
+    summaries = [
+        fc.summarize(
+            score.evaluate(probs[k::2], labels[k::2]),
+            "exact",
+            score=score,
+            site=f"site-{k}",
+            labels=labels[k::2] if by_class else None,
+            by_class=by_class,
+        )
+        for k in range(2)
+    ]
+    with maybe_infeasible():
+        return fc.Predictor.of(fc.calibrate(summaries, alpha=alpha, guarantee=guarantee))
+
+
+def test_sets_are_counted() -> None:
+    assert full_sets([[True, True, True], [True, True, False], [True, True, True]]) == 2
+    assert full_sets(np.zeros((3, 2), dtype=bool)) == 0
+    assert full_sets(np.ones((3, 1), dtype=bool)) == 0  # one label is all there is
+    assert fc.evaluate_sets(np.ones((3, 1), dtype=bool), [0, 0, 0]).full_sets == 0
+    assert fc.evaluate_sets(np.ones((3, 2), dtype=bool), [0, 0, 0]).full_sets == 3
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=repr)
+@given(rows_of_probabilities(most_classes=12))
+@checks(60)
+def test_no_label_scores_more_than_the_largest(score: fc.Score, probs: Any) -> None:
+    most = score.largest(probs.shape[1])
+    off = np.abs(probs.sum(axis=1, dtype=np.float64) - 1).max() + probs.shape[1] * 2.0**-40
+    assert score.evaluate_all(probs).max() <= (most if isinstance(score, fc.LAC) else most + off)
+    assert score.predict_set(probs, most + off, allow_empty=True).all()
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=repr)
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_some_label_scores_the_largest(score: fc.Score, classes: int) -> None:
+    certain = np.eye(classes)[:1]  # its last label has no probability, and all ranks before it
+    assert score.evaluate_all(certain).max() == score.largest(classes)
+
+
+def test_a_score_of_ones_own_has_no_largest() -> None:
+    class Mine(fc.LAC):
+        def largest(self, classes: int) -> float:
+            return fc.Score.largest(self, classes)
+
+    assert Mine().largest(2) == math.inf
+
+
+@pytest.mark.parametrize("score", [fc.RAPS(), fc.APS(), fc.RAPS(penalty=0.5)])
+def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
+    probs, labels = two_classes()
+    predictor = predictor_of(score, probs, labels)
+    limit = float(predictor.certificate.limit)
+    assert limit < math.inf
+    assert full_sets(predictor.predict_set(probs)) == len(probs)
+    why = why_full(predictor.certificate, classes=2)
+    assert why is not None
+    assert why.startswith(f"no label can score more than the threshold {limit:.6g} ({score.name}, 2 labels), so every")
+    assert "the score lac gives smaller sets" in why
+    lac = predictor_of(fc.LAC(), probs, labels)
+    assert lac.evaluate(probs, labels).mean_size < 2
+    assert why_full(lac.certificate, classes=2) is None
+
+
+def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet(np.ones(7), 600).astype(np.float32)
+    labels = np.where(rng.random(600) < 0.4, probs.argmin(axis=1), probs.argmax(axis=1))
+    predictor = predictor_of(fc.APS(), probs, labels)
+    share = full_sets(predictor.predict_set(probs)) / 600
+    assert 0.5 < share < 1  # sums of float32 differ in their last bits
+    why = why_full(predictor.certificate, classes=7, share=share)
+    assert why is not None
+    assert "(aps, 7 labels)" in why
+
+
+def test_how_close_to_the_largest_score_is_close_enough() -> None:
+    aps, lac = (predictor_of(score, *two_classes()).certificate for score in (fc.APS(), fc.LAC()))
+    rounded, single = 1 - 2.0**-40, 1 - 1e-7  # off by the rounding of float64 and of float32
+    assert "(aps, 2 labels)" in (why_full(aps, rounded, classes=2) or "")
+    assert why_full(lac, rounded, classes=2) is None  # a label with a probability of 2^-41 is left out
+    assert why_full(aps, single, classes=2) is None
+    assert why_full(aps, single, classes=2, share=0.4) is None
+    assert "(aps, 2 labels)" in (why_full(aps, single, classes=2, share=0.5) or "")
+    assert "(aps" not in (why_full(aps, 0.999, classes=2, share=0.5) or "")
+
+
+def test_a_model_that_rules_the_truth_out() -> None:
+    labels = np.arange(200) % 2
+    probs = np.eye(2)[np.where(np.arange(200) % 5, labels, 1 - labels)]
+    why = why_full(predictor_of(fc.LAC(), probs, labels).certificate, classes=2)
+    assert why is not None
+    assert "the model gives the true label no probability at all" in why
+
+
+def test_a_threshold_below_the_largest_is_no_reason_by_itself() -> None:
+    probs, labels = two_classes(errors=0.05)
+    certificate = predictor_of(fc.RAPS(), probs, labels).certificate
+    assert why_full(certificate, classes=2) is None
+    assert why_full(certificate, classes=2, share=0.4) is None
+    said = why_full(certificate, classes=2, share=0.625)
+    assert said is not None
+    assert said.startswith("the model does not tell the labels of these rows apart well enough for alpha=0.1; ")
+    assert "larger alpha" in said
+
+
+def test_one_label_is_never_full() -> None:
+    probs = np.ones((30, 1))
+    certificate = predictor_of(fc.APS(), probs, np.zeros(30, dtype=int)).certificate
+    assert certificate.threshold == 1.0
+    assert why_full(certificate, classes=1) is None
+    assert why_full(certificate, math.inf, classes=1) is None
+
+
+def test_too_few_scores_say_how_many_are_needed() -> None:
+    probs, labels = two_classes(10)
+    certificate = predictor_of(fc.LAC(), probs, labels).certificate
+    assert certificate.threshold == "inf"
+    assert why_full(certificate) == (
+        "alpha=0.1 cannot be promised from these scores, so every label is in every set; "
+        "calibration scores needed: 8 more in all, at any site"
+    )
+    other = why_full(certificate, alpha=0.05)
+    assert other is not None
+    assert "alpha=0.05" in other
+    assert "28 more in all" in other
+
+
+def test_a_lost_site_is_named() -> None:
+    probs, labels = two_classes(10)
+    certificate = predictor_of(fc.LAC(), probs, labels).certificate
+    lost = [LeftOut(site=f"clinic-{k}", reason="gave no answer within 5 s") for k in range(7)]
+    why = why_full(msgspec.structs.replace(certificate, left_out=lost))
+    assert why is not None
+    assert why.endswith(
+        "; the scores of these sites are missing: clinic-0 (gave no answer within 5 s), "
+        + "".join(f"clinic-{k} (gave no answer within 5 s), " for k in (1, 2, 3))
+        + "clinic-4 (gave no answer within 5 s) and 2 more"
+    )
+    finite = predictor_of(fc.LAC(), *two_classes()).certificate
+    assert why_full(msgspec.structs.replace(finite, left_out=lost), classes=2) is None
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "words"),
+    [
+        (fc.PAC(), "more in all, at any site"),
+        (fc.EveryClient(), "more at site 'site-0'"),
+        (fc.NewClient(), "sites needed: 7 more"),
+        (fc.OneClient(client="site-1"), "more at site 'site-1'"),
+        (fc.Robust(liars=1), "calibration scores needed"),
+        (fc.WorstCase(contamination=0.5), "calibration scores needed"),
+    ],
+)
+def test_every_guarantee_says_what_is_missing(guarantee: fc.Guarantee, words: str) -> None:
+    certificate = predictor_of(fc.LAC(), *two_classes(10), guarantee=guarantee).certificate
+    assert certificate.threshold == "inf"
+    assert words in (why_full(certificate) or "")
+
+
+def test_noise_may_be_the_reason() -> None:
+    probs, labels = two_classes()
+    certificate = msgspec.structs.replace(
+        predictor_of(fc.LAC(), probs, labels).certificate, threshold="inf", privacy={"epsilon": 0.1}
+    )
+    assert "a larger epsilon" in (why_full(certificate) or "")
+    unclear = msgspec.structs.replace(certificate, privacy=None)
+    assert "summaries of the kind exact, would help" in (why_full(unclear) or "")
+
+
+def three_classes(rows: int = 300) -> tuple[Floats, Integers]:
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet([4, 3, 2], rows)
+    return probs, np.array([rng.choice(3, p=p) for p in probs])
+
+
+def test_classes_are_named() -> None:
+    probs, labels = three_classes()
+    keep = (labels != 2) | (np.arange(len(labels)) < 12)
+    predictor = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass())
+    held = int(np.count_nonzero(labels[keep] == 2))
+    assert why_full(predictor.certificate, classes=3) == (
+        "alpha=0.1 cannot be promised to class 2, which is in every set; "
+        f"class 2: calibration scores needed: {18 - held} more in all, at any site (18 of each class)"
+    )
+    assert "to the classes 2, 3, 4, which are in every set" in (why_full(predictor.certificate, classes=5) or "")
+    enough = predictor_of(fc.LAC(), probs, labels, guarantee=fc.ByClass())
+    assert why_full(enough.certificate, classes=3) is None
+    assert "class 3 has 0 calibration scores, and more are needed" in (why_full(enough.certificate, classes=4) or "")
+    every = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(fc.EveryClient()))
+    assert f"class 2 has {held} calibration scores, and more" in (why_full(every.certificate, classes=3) or "")
+
+
+@pytest.mark.parametrize("guarantee", [fc.PAC(), fc.Exchangeable(), fc.NewClient(), fc.Mixture(weights="uniform")])
+def test_classes_are_named_whatever_is_promised(guarantee: fc.Guarantee) -> None:
+    probs, labels = three_classes(200)
+    keep = (labels != 2) | (np.arange(len(labels)) < 12)
+    certificate = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(guarantee)).certificate
+    assert "class 2" in (why_full(certificate, classes=3) or "") or "classes 0, 1, 2" in (
+        why_full(certificate, classes=3) or ""
+    )
+
+
+def test_a_class_at_the_largest_score_is_named() -> None:
+    probs, labels = two_classes()  # the second class is never the likelier one
+    predictor = predictor_of(fc.RAPS(), probs, labels, guarantee=fc.ByClass())
+    why = why_full(predictor.certificate, classes=2)
+    assert predictor.predict_set(probs)[:, 1].all()
+    assert why is not None
+    assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
+    assert "the score lac" in why

@@ -1,0 +1,53 @@
+"""The one exchange of a calibration over a network: what a site may say of its scores, and what stops nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.federated.calibration import FORMAT, Question, Reader, conclude, spoken_for
+from tests.contracts.tools import refused
+
+QUESTION = Question(model="m", alpha=0.2, kind="exact")
+RNG = np.random.default_rng(0)
+
+
+def answer(site: str, classes: int = 3) -> fc.Summary:
+    return QUESTION.answer(RNG.normal(size=(30, classes)), RNG.integers(0, classes, 30), site=site)
+
+
+def read(summary: fc.Summary) -> fc.Summary:
+    return Reader(QUESTION).read(summary.to_bytes(), FORMAT, rows=summary.n, site=summary.sites[0])
+
+
+def test_answers_say_how_many_classes_there_are_and_how_they_were_scored() -> None:
+    found = read(answer("a"))
+    assert (found.origin.classes, found.origin.precision) == (3, "float32")
+    certificate = conclude([found, read(answer("b"))], [], alpha=0.2).certificate
+    assert (certificate.labels, certificate.precision, certificate.format) == (3, "float32", 2)
+
+
+def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:
+    found = [(site, answer(site, classes)) for site, classes in (("a", 3), ("b", 4), ("c", 3), ("d", 3))]
+    assert spoken_for(found) == [None, "has 4 classes, most others have 3", None, None]
+    assert spoken_for([("a", found[0][1])]) == [None]
+
+
+@pytest.mark.parametrize(
+    "about", [{"calibration": "other", "alpha": 0.2}, {"expires": "2020-01-01"}, {"estimated": True}], ids=str
+)
+def test_a_site_cannot_end_or_weaken_the_calibration_by_what_it_says(about: dict[str, Any]) -> None:
+    said = {"score": QUESTION.score, "model": "m", "temperature": 1.0, **about}
+    with refused("sent a summary for a calibration of its own, or one that is marked as estimated"):
+        read(fc.summarize([0.5] * 30, "exact", site="a", **said))
+
+
+def test_a_site_of_the_first_release_is_accepted() -> None:
+    old = fc.summarize([0.5] * 30, "exact", site="a", score=QUESTION.score, model="m", temperature=1.0)
+    assert old.to_bytes()[:4] == b"FCS1"
+    with pytest.warns(fc.VersionWarning, match="'a'"):
+        found = conclude([read(old), read(answer("b"))], [], alpha=0.2)
+    assert found.certificate.version_1_sites == ["a"]

@@ -1,0 +1,177 @@
+"""Both stages together: the optimum of the pooled problem, resumed runs, workers, memory and bad input."""
+
+import logging
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from fedconformal import models  # noqa: E402
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.federated import tct, workers  # noqa: E402
+from fedconformal.federated.base import RoundState  # noqa: E402
+from fedconformal.federated.fedavg import FedAvg  # noqa: E402
+from fedconformal.federated.local import weights_of  # noqa: E402
+from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
+
+QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
+
+
+def clients(sizes: tuple[int, ...] = (20, 30, 25)) -> list[tuple[Tensor, Tensor]]:
+    """One class a client, and the class decides where the rows lie."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for label, n in enumerate(sizes):
+        centre = torch.zeros(6)
+        centre[label] = 3.0
+        made.append((torch.randn(n, 6, generator=generator) + centre, torch.full((n,), label)))
+    return made
+
+
+def network(classes: int = 3) -> nn.Module:
+    return models.build("mlp", shape=(6,), classes=classes)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    left, right = a.state_dict(), b.state_dict()
+    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def accuracy(model: nn.Module) -> float:
+    x, y = (torch.cat(parts) for parts in zip(*clients((200, 200, 200)), strict=True))
+    return float((model(x).argmax(dim=1) == y).float().mean())
+
+
+def test_it_learns_from_one_class_a_client() -> None:
+    model = network()
+    before = weights_of(model)
+    trained = TCT(rounds=2, linear_rounds=5, coordinates=500, steps=50, workers=1).fit(model, clients())
+    assert isinstance(trained, LinearisedModel)
+    assert accuracy(trained) > 0.9
+    assert torch.equal(weights_of(model), before)
+    assert not trained.training
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
+def test_it_goes_to_the_optimum_of_the_mean_of_the_clients_losses(loss: Any) -> None:
+    states: list[RoundState] = []
+    # More steps and rounds than anybody would take: what is left of the gradient has to vanish.
+    settings = QUICK | {"rounds": 0, "linear_rounds": 60, "coordinates": 8, "steps": 30, "step": 2.0, "loss": loss}
+    TCT(**settings).fit(network(), clients(), on_round=states.append)
+    sizes = [float(state.tensors["control"].norm()) for state in states]
+    assert sizes[-1] < 0.05 * sizes[0]
+    losses = [state.metrics["loss"] for state in states]
+    assert losses[-1] < losses[0]
+
+
+def test_spaces_agree() -> None:
+    many = clients((150, 150, 150))  # with 60 coordinates these have n > 2p, with 200 not
+    settings = QUICK | {"rounds": 0, "steps": 60}
+    by_sample = TCT(**settings | {"coordinates": 200}).fit(network(), many)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedconformal.federated.matrices._products", lambda *_: 0)
+        by_weight = TCT(**settings | {"coordinates": 200}).fit(network(), many)
+    a, b = by_sample.state_dict()["theta"], by_weight.state_dict()["theta"]
+    assert float((a - b).abs().max()) < 1e-4 * float(a.abs().max())
+
+
+def test_on_disk_in_half_precision_is_nearly_the_same() -> None:
+    in_memory, on_disk = (TCT(**QUICK, memory=memory).fit(network(), clients()) for memory in (1.0, 1e-9))
+    x = clients()[0][0]
+    assert torch.allclose(in_memory(x), on_disk(x), atol=2e-2)
+    assert not torch.equal(in_memory(x), on_disk(x))
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
+    states: list[RoundState] = []
+    trainer = TCT(**QUICK)
+    whole = trainer.fit(network(), clients(), on_round=states.append)
+    assert [(state.round, state.stage) for state in states] == [(1, "fedavg"), (2, "tct"), (3, "tct"), (4, "tct")]
+    assert trainer.total_rounds == 4
+    again: list[RoundState] = []
+    assert same(trainer.fit(network(), clients(), resume=states[after - 1], on_round=again.append), whole)
+    assert [state.round for state in again] == list(range(after + 1, 5))
+
+
+@pytest.mark.parametrize("number", [2, None])
+def test_workers_from_the_start_or_the_middle_give_the_same(
+    number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
+    monkeypatch.setattr(workers, "available_workers", lambda asked, _clients: asked or 2)
+    monkeypatch.setattr(tct, "available_workers", workers.available_workers)
+    one, more = (TCT(**QUICK | {"workers": n}).fit(network(), clients()) for n in (1, number))
+    assert same(one, more)
+
+
+def test_no_first_round_takes_the_weights_as_they_are() -> None:
+    first = FedAvg(rounds=1, workers=1).fit(network(), clients())
+    both = TCT(**QUICK).fit(network(), clients())
+    assert same(TCT(**QUICK | {"rounds": 0}).fit(first, clients()), both)
+
+
+def test_a_step_that_is_too_long_is_lowered(caplog: pytest.LogCaptureFixture) -> None:
+    states: list[RoundState] = []
+    with caplog.at_level(logging.WARNING):
+        trained = TCT(**QUICK, step=1e6).fit(network(), clients(), on_round=states.append)
+    assert "the step 1e+06 is not stable" in caplog.text
+    assert states[-1].metrics["step"] < 1e3
+    assert accuracy(trained) > 0.8
+
+
+def test_progress_ends_at_the_total() -> None:
+    told: list[tuple[int, int, str]] = []
+    TCT(**QUICK).fit(network(), clients(), progress=lambda *now: told.append(now))
+    assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
+    assert told[-1][2] == "tct, second stage: round 3 of 3"
+
+
+def test_weights_can_be_loaded_into_a_fresh_module() -> None:
+    trained = TCT(**QUICK).fit(network(), clients())
+    fresh = TCT(**QUICK, seed=4).fit(network(), clients())
+    x = clients()[1][0]
+    assert not torch.allclose(fresh(x), trained(x))
+    fresh.load_state_dict(trained.state_dict())
+    assert torch.equal(fresh(x), trained(x))
+
+
+def test_a_network_that_is_not_finite() -> None:
+    broken = network()
+    nn.init.constant_(next(broken.parameters()), torch.nan)
+    with pytest.raises(InputError, match="client-0: the network's gradients are not finite"):
+        TCT(**QUICK | {"rounds": 0}).fit(broken, clients())
+
+
+def test_a_class_the_model_does_not_know() -> None:
+    with pytest.raises(InputError, match="client-2: has the class 2, but the model gives 2 logits"):
+        TCT(**QUICK | {"rounds": 0}).fit(network(classes=2), clients())
+
+
+def test_a_state_of_something_else() -> None:
+    states: list[RoundState] = []
+    TCT(**QUICK).fit(network(), clients(), on_round=states.append)
+    with pytest.raises(InputError, match="resume: the state is not from this model"):
+        TCT(**QUICK | {"coordinates": 70}).fit(network(), clients(), resume=states[-1])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"rounds": -1}, "rounds is -1"),
+        ({"rounds": 0, "batch": 0}, "batch is 0"),
+        ({"linear_rounds": 0}, "linear_rounds is 0"),
+        ({"coordinates": 0}, "coordinates is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"scratch": "/nowhere/at/all"}, "scratch is /nowhere/at/all, which is no folder"),
+        ({"step": 0.0}, "step is 0.0"),
+        ({"memory": float("nan")}, "memory is nan"),
+        ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
+    ],
+)
+def test_bad_settings(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TCT(**QUICK | setting)

@@ -1,0 +1,139 @@
+"""Any number of workers gives the same results in the same order, and whatever goes wrong, nothing is left behind."""
+
+import multiprocessing
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.federated import workers as module  # noqa: E402
+from fedconformal.federated.workers import ClientError, Crew  # noqa: E402
+from fedconformal.training import ClientData, FedAvg  # noqa: E402
+from tests.federated.tasks import Dies, Doubles, FailsAt, TakesMemory  # noqa: E402
+
+NAMES = [f"site-{k}" for k in range(6)]
+
+
+def crew(task: module.Task, workers: int | None) -> Crew:
+    return Crew(task, NAMES, vector=3, out=3, workers=workers, costs=[1, 5, 2, 9, 3, 4])
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+def test_results_come_in_the_order_of_the_clients(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 0.01)
+    monkeypatch.setattr(module, "available_workers", lambda asked, _clients: asked or 2)
+    slow_first = {0: 0.1, 3: 0.05}
+    with crew(Doubles(), workers) as team:
+        for turn in (1.0, 2.0):
+            vector = torch.full((3,), turn)
+            found = [(done.client, done.info, done.out.tolist()) for done in team.round(vector, slow_first)]
+            assert found == [(k, (k, 1), [2 * turn + k] * 3) for k in range(6)]
+    assert not multiprocessing.active_children()
+
+
+def test_few_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOT_BYTES", 0)
+    with crew(Doubles(), 2) as team:
+        assert [done.out[0].item() for done in team.round(torch.zeros(3), {0: 0.2})] == list(range(6))
+        assert team._slots.shape == (4, 3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_exception_names_the_client_and_ends_the_run(workers: int) -> None:
+    clients = [ClientData(name=n, x=torch.full((2, 2), k), y=torch.tensor([0, 1])) for k, n in enumerate("abc")]
+    with pytest.raises(ClientError, match=r"^b: ArithmeticError: this row is cursed"):
+        FedAvg(rounds=2, workers=workers).fit(FailsAt(1.0), clients)
+    assert not multiprocessing.active_children()
+
+
+def test_a_worker_that_dies_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        pytest.raises(ClientError, match=r"^site-4: its worker process ended with exit code 9"),
+        crew(Dies(), 2) as team,
+    ):
+        list(team.round(torch.zeros(3), 4))
+    assert not multiprocessing.active_children()
+
+
+def test_a_model_that_cannot_be_sent() -> None:
+    class Local(FailsAt):
+        pass
+
+    client = ClientData(name="a", x=torch.zeros(2, 2), y=torch.tensor([0, 1]))
+    with pytest.raises(InputError, match=r"define the model in a module, or set workers=1"):
+        FedAvg(workers=2).fit(Local(9.0), [client, client])
+
+
+def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "from fedconformal.training import FedAvg\n"
+        "x, y = torch.zeros(2, 2), torch.tensor([0, 1])\n"
+        "FedAvg(workers=2).fit(torch.nn.Linear(2, 2), [(x, y), (x, y)])\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "InputError: a worker process could not start; call fit under" in done.stderr
+
+
+INTERRUPTED = """
+import torch, multiprocessing, signal
+from fedconformal.training.workers import Crew
+from tests.federated.tasks import Doubles
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
+    with Crew(Doubles(), ["a", "b", "c", "d"], vector=1, out=1, workers=2) as team:
+        for done in team.round(torch.zeros(1), {2: 60.0, 3: 60.0}):
+            if done.client == 1:
+                print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED.replace("60.0", "60.0" if sent == signal.SIGINT else "1.0"))
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    started = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    assert started.stdout is not None
+    children = [int(pid) for pid in started.stdout.readline().split()]
+    assert len(children) == 2
+    if sent == signal.SIGINT:
+        os.killpg(started.pid, sent)  # as a terminal does: to everybody
+    else:
+        started.kill()
+    _, said = started.communicate(timeout=60)
+    if sent == signal.SIGINT:
+        assert said.count("KeyboardInterrupt") == 1  # the workers say nothing
+    for _ in range(300):
+        if not any(Path(f"/proc/{pid}").exists() for pid in children):
+            break
+        time.sleep(0.1)
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep memory")
+def test_a_worker_keeps_what_it_frees() -> None:
+    """A step that takes some MB and frees them finds them again, instead of having them cleared page by page."""
+    with crew(TakesMemory(), 2) as team:
+        faults = [done.info for done in team.round(torch.zeros(3))]
+    assert max(faults) < TakesMemory.pages * TakesMemory.steps // 4
