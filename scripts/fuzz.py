@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.summaries.base import kinds
+from fedconformal.summaries.summary import kinds
 from fedconformal.summaries.wire import PREFIX
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"

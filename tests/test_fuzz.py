@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.base import kinds
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.summary import kinds
 from scripts import fuzz
 
 

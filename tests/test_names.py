@@ -13,7 +13,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import as_clients, named_clients
 from fedconformal._base.names import as_name
-from fedconformal.data.partitions.base import Sites
+from fedconformal.data.partitions.partition import Sites
 from fedconformal.federated.calibration import FORMAT, Question, Reader, spoken_for
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally

@@ -6,13 +6,13 @@ from fedconformal._base.extras import needing
 
 with needing("train"):
     from fedconformal.calibration.temperature import Temperature, fit_temperature
-    from fedconformal.federated.base import RoundState, Trainer
     from fedconformal.federated.central import Central
     from fedconformal.federated.clients import ClientData, as_clients
     from fedconformal.federated.fedavg import FedAvg
     from fedconformal.federated.fedprox import FedProx
     from fedconformal.federated.preprocess import Preprocess, normalise
     from fedconformal.federated.tct import TCT, LinearisedModel
+    from fedconformal.federated.trainer import RoundState, Trainer
 
 __all__ = [
     "TCT",

@@ -17,7 +17,7 @@ from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
-from fedconformal.summaries.base import Summary
+from fedconformal.summaries.summary import Summary
 
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""

@@ -12,10 +12,10 @@ from torch import Tensor, nn  # noqa: E402
 from fedconformal import models  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated import tct, workers  # noqa: E402
-from fedconformal.federated.base import RoundState  # noqa: E402
 from fedconformal.federated.fedavg import FedAvg  # noqa: E402
 from fedconformal.federated.local import weights_of  # noqa: E402
 from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
+from fedconformal.federated.trainer import RoundState  # noqa: E402
 
 QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
 

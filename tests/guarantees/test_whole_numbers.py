@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal.guarantees.base import whole_type
+from fedconformal.guarantees.guarantee import whole_type
 from fedconformal.guarantees.quantile_of_quantiles import mean_miss
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
 from tests.contracts.tools import GUARANTEES, SITES, checks, guarantee_examples

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from fedconformal import models  # noqa: E402
 from fedconformal._base.registry import members  # noqa: E402
-from fedconformal.models.base import Network  # noqa: E402
+from fedconformal.models.network import Network  # noqa: E402
 
 IMAGES = [(1, 28, 28), (3, 28, 28), (1, 32, 32), (3, 32, 32)]
 CHECKPOINT = Path("checkpoints", "cifar100_fedavg_resnet14_round100.pth")

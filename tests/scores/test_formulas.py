@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.scores.base import any_true
+from fedconformal.scores.score import any_true
 from tests.contracts.tools import checks, refused, rows_of_probabilities
 
 Probs = NDArray[np.floating[Any]]

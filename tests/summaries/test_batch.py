@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries import base, wire
+from fedconformal.summaries import summary, wire
 from fedconformal.summaries.ranks import RankMessage, scheduled_ranks
 from tests.contracts.tools import KINDS, probes, refused
 from tests.golden import make
@@ -37,29 +37,29 @@ def many(count: int = 60) -> list[bytes]:
 
 def check_same(sent: list[bytes]) -> None:
     together = fc.Summary.from_many(sent)
-    assert [summary.to_bytes() for summary in together] == sent
-    for summary, data in zip(together, sent, strict=True):
+    assert [one.to_bytes() for one in together] == sent
+    for one, data in zip(together, sent, strict=True):
         alone = fc.Summary.from_bytes(data)
-        assert type(summary) is type(alone)
-        assert (summary.sizes, summary.sites, summary.origin) == (alone.sizes, alone.sites, alone.origin)
-        assert (summary.gap, repr(summary), summary.digest()) == (alone.gap, repr(alone), alone.digest())
+        assert type(one) is type(alone)
+        assert (one.sizes, one.sites, one.origin) == (alone.sizes, alone.sites, alone.origin)
+        assert (one.gap, repr(one), one.digest()) == (alone.gap, repr(alone), alone.digest())
         q = probes(alone.points)
-        assert np.array_equal(np.stack(summary.bounds(q)), np.stack(alone.bounds(q)))
-        assert summary.points.tobytes() == alone.points.tobytes()
-        vars(summary).pop("_encoded")
-        assert summary.to_bytes() == data  # made anew from the parts
+        assert np.array_equal(np.stack(one.bounds(q)), np.stack(alone.bounds(q)))
+        assert one.points.tobytes() == alone.points.tobytes()
+        vars(one).pop("_encoded")
+        assert one.to_bytes() == data  # made anew from the parts
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1024])
 def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    monkeypatch.setattr(base, "BATCH", batch)
+    monkeypatch.setattr(summary, "BATCH", batch)
     check_same(many())
     check_same(GOLDEN)
     assert fc.Summary.from_many([]) == []
 
 
 def test_long_messages_are_decoded_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "BATCH_BYTES", 100)
+    monkeypatch.setattr(summary, "BATCH_BYTES", 100)
     check_same(many(20))
 
 
@@ -96,7 +96,7 @@ def test_the_garbage_collector_is_left_as_it_was() -> None:
 
 def test_threads_leave_the_garbage_collector_as_it_was() -> None:
     before = gc.get_threshold()
-    first, second = base.rare_collection(10), base.rare_collection(20)
+    first, second = summary.rare_collection(10), summary.rare_collection(20)
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[0] > before[0]

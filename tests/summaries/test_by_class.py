@@ -12,7 +12,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.summaries import ClassSummary
-from fedconformal.summaries.base import kinds
+from fedconformal.summaries.summary import kinds
 from tests.contracts.tools import KINDS, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")

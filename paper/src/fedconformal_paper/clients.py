@@ -8,7 +8,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Integers
 from fedconformal._base.registry import members
-from fedconformal.data.sets.base import Groups, Source, in_groups_of
+from fedconformal.data.sets.source import Groups, Source, in_groups_of
 from fedconformal.errors import InputError
 
 Partition = Literal["classes", "iid", "one"]

@@ -17,7 +17,7 @@ T = TypeVar("T")
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
     """Return the named subclasses of `base`: those in the modules beside it, and those that users define.
 
-    >>> from fedconformal.scores.base import Score
+    >>> from fedconformal.scores.score import Score
     >>> sorted(members(Score))
     ['aps', 'lac', 'raps']
     """

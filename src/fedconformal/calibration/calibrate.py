@@ -30,8 +30,8 @@ from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError,
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.summaries import ClassSummary
-from fedconformal.summaries.base import Summary, check_together
 from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
+from fedconformal.summaries.summary import Summary, check_together
 
 FAR = 10
 """A site with more scores than so many times the median outweighs the others; one with more than half does too."""

@@ -23,7 +23,7 @@ from fedconformal.guarantees import (
     OneClient,
     WorstCase,
 )
-from fedconformal.guarantees.base import as_decimal
+from fedconformal.guarantees.guarantee import as_decimal
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 
 DEFAULT_SET = WorstCase(contamination=0.1)

@@ -20,8 +20,8 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
 from fedconformal.privacy.ledger import Rows, rows_of, spending
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
-from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.summary import Summary
 
 
 class PrivacyMode(StrEnum):

@@ -27,8 +27,8 @@ from fedconformal._base.files import in_lines, naming, read_array, read_bytes, r
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
-from fedconformal.summaries.base import Summary, check_together
 from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.summary import Summary, check_together
 
 BLOCK = 2**22
 FILES = 1000

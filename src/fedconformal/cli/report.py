@@ -30,7 +30,7 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.cli.sets import named_sites
 from fedconformal.cli.summarize import summarize_run
-from fedconformal.data.sets.base import Source as Dataset
+from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.report import Rows, report_page

@@ -13,7 +13,7 @@ from fedconformal.cli.console import say
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, QuantileOfQuantiles
 from fedconformal.privacy.screening import screen
-from fedconformal.summaries.base import Summary
+from fedconformal.summaries.summary import Summary
 
 Robust = Annotated[int | None, typer.Option(metavar="F", help="Hold whatever at most F of the sites send.")]
 SitesAlike = Annotated[bool, typer.Option("--sites-alike", help="robust: the honest sites are known to be alike.")]

@@ -18,7 +18,7 @@ from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import Json, check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy import signatures
-from fedconformal.summaries.base import Summary
+from fedconformal.summaries.summary import Summary
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedconformal._base.registry import find, members
 from fedconformal.data import partitions
-from fedconformal.data.base import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.data.partitions import Partition, Sites
 from fedconformal.data.sets import Source
 

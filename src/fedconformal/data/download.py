@@ -18,7 +18,7 @@ from typing import Any
 
 from fedconformal._version import __version__
 from fedconformal.data import store
-from fedconformal.data.base import Progress
+from fedconformal.data.dataset import Progress
 from fedconformal.errors import InputError
 
 CHUNK = 2**18

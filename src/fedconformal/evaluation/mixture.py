@@ -15,8 +15,8 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
-from fedconformal.guarantees.base import find_client
 from fedconformal.guarantees.by_class import described, name_of
+from fedconformal.guarantees.guarantee import find_client
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate

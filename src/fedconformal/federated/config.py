@@ -20,8 +20,8 @@ from fedconformal._base.registry import find, members
 from fedconformal.data import Dataset
 from fedconformal.data.partitions import Partition
 from fedconformal.errors import InputError
-from fedconformal.federated.base import Trainer
 from fedconformal.federated.preprocess import Augmentation
+from fedconformal.federated.trainer import Trainer
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.federated.base import Course, RoundState, Trainer, find_device
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
+from fedconformal.federated.trainer import Course, RoundState, Trainer, find_device
 from fedconformal.federated.workers import Crew, one_thread
 
 logger = logging.getLogger(__name__)

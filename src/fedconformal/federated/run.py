@@ -33,12 +33,12 @@ from fedconformal._version import __version__
 from fedconformal.calibration.temperature import fit_temperature
 from fedconformal.data import Dataset, Sites
 from fedconformal.errors import InputError
-from fedconformal.federated.base import RoundState, find_device
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.config import Config, suited_model
 from fedconformal.federated.logits import Answers, answer, halves, npz, write_logits
 from fedconformal.federated.metrics import Metrics
 from fedconformal.federated.preprocess import Preprocess, normalise
+from fedconformal.federated.trainer import RoundState, find_device
 
 Progress = Callable[[int, int, str], None]
 

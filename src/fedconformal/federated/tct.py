@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.federated.base import Course, RoundState, Trainer, find_device
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.linear_stage import CURVATURE, LinearTask, Loss, Moments, merge, scale_of
 from fedconformal.federated.local import weights_of, with_weights
 from fedconformal.federated.matrices import Room
+from fedconformal.federated.trainer import Course, RoundState, Trainer, find_device
 from fedconformal.federated.workers import Crew, available_workers
 
 logger = logging.getLogger(__name__)

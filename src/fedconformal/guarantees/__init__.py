@@ -1,9 +1,9 @@
 """What is promised, and to whom."""
 
-from fedconformal.guarantees.base import Guarantee
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
+from fedconformal.guarantees.guarantee import Guarantee
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient

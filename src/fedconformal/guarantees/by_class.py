@@ -16,7 +16,7 @@ from typing import Any
 
 from fedconformal._base import registry
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.guarantee import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, column_sums, more_in_total
+from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, column_sums, more_in_total
 
 
 @dataclass(frozen=True, kw_only=True)

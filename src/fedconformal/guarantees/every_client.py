@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.base import Counts, Guarantee
+from fedconformal.guarantees.guarantee import Counts, Guarantee
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, more_in_total
 
 
 @dataclass(frozen=True, kw_only=True)

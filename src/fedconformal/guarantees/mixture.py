@@ -17,7 +17,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import (
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import (
     Counts,
     Guarantee,
     as_decimal,
@@ -27,7 +28,6 @@ from fedconformal.guarantees.base import (
     column_sums,
     more_in_total,
 )
-from fedconformal.guarantees.class_share import ClassShare
 
 WEIGHT_TOLERANCE = 1e-6
 

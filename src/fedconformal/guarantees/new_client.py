@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.base import Counts, Guarantee, whole_type
 from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import Counts, Guarantee, whole_type
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, ceil_rank, find_client, more_in_total
+from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client, more_in_total
 
 
 @dataclass(frozen=True, kw_only=True)

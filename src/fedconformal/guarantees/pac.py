@@ -20,7 +20,7 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, column_sums
+from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, column_sums
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""

@@ -29,8 +29,8 @@ import numpy as np
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
 from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
 from fedconformal.guarantees.robust import as_liars, bind_liars
 
 PANELS = 512

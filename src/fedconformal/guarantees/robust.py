@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
 from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.guarantee import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet

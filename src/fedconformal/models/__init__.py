@@ -1,10 +1,10 @@
 """The networks of the paper, and two small ones for tables; any other torch module can be trained as well."""
 
-from fedconformal.models.base import Network, build, load_weights
 from fedconformal.models.efficientnet import EfficientNetB1
 from fedconformal.models.lenet import LeNet
 from fedconformal.models.logistic import Logistic
 from fedconformal.models.mlp import MLP
+from fedconformal.models.network import Network, build, load_weights
 from fedconformal.models.resnet import ResNet14
 
 __all__ = ["MLP", "EfficientNetB1", "LeNet", "Logistic", "Network", "ResNet14", "build", "load_weights"]

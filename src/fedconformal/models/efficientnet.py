@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedconformal.models.base import ImageNetwork
+from fedconformal.models.network import ImageNetwork
 
 DROPOUT = 0.2
 DROP_PATH = 0.2

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedconformal.models.base import ImageNetwork
+from fedconformal.models.network import ImageNetwork
 
 FULL_SIDE = 32
 """The network was made for images of this size; smaller ones get a border, up to two pixels wide."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from fedconformal.models.base import Network
+from fedconformal.models.network import Network
 
 
 class Logistic(Network):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedconformal.models.base import ImageNetwork
+from fedconformal.models.network import ImageNetwork
 
 
 class Block(nn.Module):

@@ -30,10 +30,10 @@ from fedconformal.calibration.calibrate import Calibration, site_names, usable
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
-from fedconformal.guarantees.base import Counts, as_decimal
+from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
-from fedconformal.summaries.base import Summary
 from fedconformal.summaries.origin import all_joined
+from fedconformal.summaries.summary import Summary
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities that are tried."""

@@ -22,8 +22,8 @@ import numpy as np
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees.base import as_decimal
-from fedconformal.summaries.base import Summary
+from fedconformal.guarantees.guarantee import as_decimal
+from fedconformal.summaries.summary import Summary
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 

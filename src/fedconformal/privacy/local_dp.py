@@ -29,7 +29,7 @@ from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
 from fedconformal.privacy.released import Claim, released, warn_of_too_few
 from fedconformal.summaries import Origin
-from fedconformal.summaries.base import described_score, score_from
+from fedconformal.summaries.summary import described_score, score_from
 from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)

@@ -21,7 +21,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.base import Counts
+from fedconformal.guarantees.guarantee import Counts
 from fedconformal.privacy.dp import FAILURES
 from fedconformal.privacy.noise import MOVED
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.summaries.base import Summary, check_together
+from fedconformal.summaries.summary import Summary, check_together
 
 POINTS = 512
 """Distributions are compared at so many scores."""

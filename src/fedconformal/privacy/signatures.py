@@ -21,7 +21,7 @@ from fedconformal._base.extras import needing
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
-from fedconformal.summaries.base import Summary
+from fedconformal.summaries.summary import Summary
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

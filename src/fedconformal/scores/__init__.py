@@ -1,9 +1,9 @@
 """How badly a label fits: low scores conform."""
 
 from fedconformal.scores.aps import APS
-from fedconformal.scores.base import Score
 from fedconformal.scores.lac import LAC
 from fedconformal.scores.raps import RAPS
+from fedconformal.scores.score import Score
 
 __all__ = ["APS", "DEFAULT", "LAC", "RAPS", "Score"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, row_sums
 from fedconformal.errors import InputError
-from fedconformal.scores.base import Rule, Score, of_own_label
+from fedconformal.scores.score import Rule, Score, of_own_label
 
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities
 from fedconformal._base.chunks import QUICK
-from fedconformal.scores.base import Rule, Score, of_own_label
+from fedconformal.scores.score import Rule, Score, of_own_label
 
 
 @dataclass(frozen=True, kw_only=True)

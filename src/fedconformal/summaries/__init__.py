@@ -12,9 +12,9 @@ from fedconformal._base.arrays import as_scores
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
-from fedconformal.summaries.base import Summary, pool
 from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.origin import Origin, as_classes
+from fedconformal.summaries.summary import Summary, pool
 
 __all__ = ["ClassSummary", "Origin", "Summary", "pool", "summarize"]
 

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores, rising
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended, pool
 from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.summary import Summary, extended, pool
 
 MAX_CLASSES = 2**20
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_scores, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended
+from fedconformal.summaries.summary import Summary, extended
 
 ACCURACY = 0.01
 GROWTH = 101 / 99

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended, one_site_each
 from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.summary import Summary, extended, one_site_each
 
 FIRST_NUMBERS = np.arange(1, 4097)
 """The counts of small sites, which they share."""

@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended, one_site_each
 from fedconformal.summaries.exact import ascending
 from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.summary import Summary, extended, one_site_each
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, as_matrix
 from fedconformal.scores import Score
-from fedconformal.summaries.base import Summary
+from fedconformal.summaries.summary import Summary
 
 PRECISION = "float32"
 

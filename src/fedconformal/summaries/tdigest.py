@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.base import Summary, extended
 from fedconformal.summaries.ddsketch import check_counts, check_extremes
 from fedconformal.summaries.exact import ascending
+from fedconformal.summaries.summary import Summary, extended
 
 CENTROIDS = 100
 POOLED = 5000

@@ -13,7 +13,7 @@ import numpy as np
 from fedconformal._base.arrays import Integers
 from fedconformal._base.files import read_npz
 from fedconformal._base.registry import find
-from fedconformal.data.sets.base import Source
+from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 from fedconformal.report.bars import Bar, Bars
 from fedconformal.report.plot import Plot, figure

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedconformal.data.base import Dataset
-from fedconformal.data.partitions.base import Partition, Sites, deal_by_class
+from fedconformal.data.dataset import Dataset
+from fedconformal.data.partitions.partition import Partition, Sites, deal_by_class
 from fedconformal.errors import InputError
 
 

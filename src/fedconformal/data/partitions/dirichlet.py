@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedconformal.data.base import SPLITS, Dataset
-from fedconformal.data.partitions.base import Partition, Sites, check_clients, deal_by_class, sizes_by_class
+from fedconformal.data.dataset import SPLITS, Dataset
+from fedconformal.data.partitions.partition import Partition, Sites, check_clients, deal_by_class, sizes_by_class
 from fedconformal.errors import InputError
 
 LEAST = 2

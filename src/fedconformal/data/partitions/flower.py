@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.data.base import SPLITS, Dataset
-from fedconformal.data.partitions.base import Partition, Sites, numbered
+from fedconformal.data.dataset import SPLITS, Dataset
+from fedconformal.data.partitions.partition import Partition, Sites, numbered
 from fedconformal.errors import InputError
 
 ROW = "fedconformal_row"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedconformal.data.base import SPLITS, Dataset
-from fedconformal.data.partitions.base import Partition, Sites, check_clients, numbered
+from fedconformal.data.dataset import SPLITS, Dataset
+from fedconformal.data.partitions.partition import Partition, Sites, check_clients, numbered
 
 
 @dataclass(frozen=True, kw_only=True)

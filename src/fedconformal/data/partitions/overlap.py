@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedconformal.data.base import Dataset
-from fedconformal.data.partitions.base import Partition, Sites
+from fedconformal.data.dataset import Dataset
 from fedconformal.data.partitions.classes import Classes
+from fedconformal.data.partitions.partition import Partition, Sites
 from fedconformal.errors import InputError
 
 STEP = 2

@@ -1,5 +1,5 @@
 """The data sets, one file for each publisher."""
 
-from fedconformal.data.sets.base import Source
+from fedconformal.data.sets.source import Source
 
 __all__ = ["Source"]

@@ -18,11 +18,11 @@ import numpy as np
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import unreadable
 from fedconformal.data import store
-from fedconformal.data.base import Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import Dataset, Progress, Rows, Split
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.cifar100 import CLASSES, GROUPS
 from fedconformal.data.sets.images import halves, read_images
+from fedconformal.data.sets.source import Source, in_groups_of
 from fedconformal.errors import InputError
 
 SIDE = 32

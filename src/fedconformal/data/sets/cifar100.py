@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedconformal.data.sets.base import Groups
+from fedconformal.data.sets.source import Groups
 
 _NAMES = """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can

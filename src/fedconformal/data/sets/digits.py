@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedconformal.data.base import Dataset, Progress, Rows, cut
-from fedconformal.data.sets.base import Source, in_groups_of
+from fedconformal.data.dataset import Dataset, Progress, Rows, cut
+from fedconformal.data.sets.source import Source, in_groups_of
 from fedconformal.errors import InputError
 
 LEVELS = 16

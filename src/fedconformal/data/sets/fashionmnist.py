@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, unreadable
 from fedconformal.data import store
-from fedconformal.data.base import Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import Dataset, Progress, Rows, Split
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.images import as_images, halves, read_images
+from fedconformal.data.sets.source import Source, in_groups_of
 from fedconformal.errors import InputError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")

@@ -18,9 +18,9 @@ import numpy as np
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.data import store
-from fedconformal.data.base import Dataset, Progress, Rows, cut
-from fedconformal.data.sets.base import Groups, Source, in_groups_of
+from fedconformal.data.dataset import Dataset, Progress, Rows, cut
 from fedconformal.data.sets.photographs import read_photographs
+from fedconformal.data.sets.source import Groups, Source, in_groups_of
 from fedconformal.errors import InputError
 
 PAGE = "https://github.com/mattgroh/fitzpatrick17k"

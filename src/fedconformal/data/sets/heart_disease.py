@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.data import store
-from fedconformal.data.base import Dataset, Progress, Rows, cut
+from fedconformal.data.dataset import Dataset, Progress, Rows, cut
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Source
+from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 
 ADDRESS = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, read_npz
-from fedconformal.data.base import SPLITS, Rows, Split
+from fedconformal.data.dataset import SPLITS, Rows, Split
 from fedconformal.errors import InputError
 
 MOST_BYTES = 2**32

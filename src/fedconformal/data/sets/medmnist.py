@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedconformal.data.base import Dataset, Progress
+from fedconformal.data.dataset import Dataset, Progress
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.base import Source, in_groups_of
 from fedconformal.data.sets.images import read_images
+from fedconformal.data.sets.source import Source, in_groups_of
 from fedconformal.errors import InputError
 
 ADDRESS = "https://zenodo.org/records/10519652/files"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal.data.base import Progress
+from fedconformal.data.dataset import Progress
 from fedconformal.errors import InputError
 
 SIDE = 128

@@ -48,10 +48,10 @@ from fedconformal.engines.flower.strategy import CheckedFedAvg
 from fedconformal.engines.flower.sums import calibrate_by_sums
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
-from fedconformal.federated.base import Trainer
 from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.logits import npz
 from fedconformal.federated.tct import TCT
+from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.privacy.sums.weights import summable

@@ -33,8 +33,8 @@ from fedconformal.privacy.sums.reading import (
     read_shares,
     seated,
 )
-from fedconformal.summaries.base import Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.summary import Summary
 
 
 class SiteState(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -15,7 +15,7 @@ from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Re
 from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.session import Session
 from fedconformal.summaries import Origin
-from fedconformal.summaries.base import score_from
+from fedconformal.summaries.summary import score_from
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -38,7 +38,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
 from fedconformal.privacy.sums.session import Session, entered, guarantee_of
 from fedconformal.summaries import Origin
-from fedconformal.summaries.base import described_score
+from fedconformal.summaries.summary import described_score
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

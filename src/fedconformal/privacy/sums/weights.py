@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, ByClass, Exchangeable, Guarantee, Mixture, NewClient
-from fedconformal.guarantees.base import Counts
+from fedconformal.guarantees.guarantee import Counts
 
 MOST = 2**62
 """Sums stay below this."""

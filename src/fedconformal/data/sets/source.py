@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from fedconformal.data.base import Dataset, Progress
+from fedconformal.data.dataset import Dataset, Progress
 
 Groups = tuple[tuple[int, ...], ...]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal._base.names import as_name, name_key
-from fedconformal.data.base import SPLITS, Dataset, Rows, Split
+from fedconformal.data.dataset import SPLITS, Dataset, Rows, Split
 from fedconformal.errors import InputError
 
 logger = logging.getLogger(__name__)
