@@ -50,15 +50,15 @@ RARE = 0.01
 """A size class that holds a smaller share of the sets says little about coverage; a smaller difference says nothing."""
 
 Array = NDArray[Any]
-Rows = tuple[Array, Array]
+Labelled = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class Split:
     """What the sites calibrate with, and what tests the sets: probabilities and labels."""
 
-    sites: list[Rows]
-    test: Rows
+    sites: list[Labelled]
+    test: Labelled
 
 
 def single(probs: Any) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "speed.md"
 
-Rows = Iterator[tuple[str, str, str]]
+Lines = Iterator[tuple[str, str, str]]
 
 HEAD = """# Speed
 
@@ -25,7 +25,7 @@ misses what was wanted, it stands here all the same.
 """
 
 
-def scores(found: Any) -> Rows:
+def scores(found: Any) -> Lines:
     """Calibrate and predict beside a lower bound and the peers."""
     for row in found["times"]:
         what = f"{row['score'].upper()}, {row['classes']} classes"
@@ -52,7 +52,7 @@ def scores(found: Any) -> Rows:
         )
 
 
-def sites(found: Any) -> Rows:
+def sites(found: Any) -> Lines:
     """From the messages of K sites to a threshold."""
     for row in found["rows"]:
         bar = row["sites"] == 100_000
@@ -62,7 +62,7 @@ def sites(found: Any) -> Rows:
         yield f"{row['sites']:,} sites: memory", f"{row['memory_mb']['ours']:.0f} MB", "at most 500 MB" if bar else ""
 
 
-def stream(found: Any) -> Rows:
+def stream(found: Any) -> Lines:
     """Scores that come in chunks."""
     count = found["chunks"] * found["rows"]
     for way, most in (("stream", 2.5), ("extend", 1.5)):
@@ -70,7 +70,7 @@ def stream(found: Any) -> Rows:
         yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
 
 
-def training(found: Any) -> Rows:
+def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
         "A FedAvg round of 10 LeNet clients, images a second against the plain loop",
@@ -81,7 +81,7 @@ def training(found: Any) -> Rows:
         yield f"The same rows cut into {clients} clients: seconds against 10", times(ratio), "near 1"
 
 
-def tct_features(found: Any) -> Rows:
+def tct_features(found: Any) -> Lines:
     """Per-row gradients."""
     for row in found["rows"]:
         yield (
@@ -91,7 +91,7 @@ def tct_features(found: Any) -> Rows:
         )
 
 
-def tct_linear(found: Any) -> Rows:
+def tct_linear(found: Any) -> Lines:
     """Local descent in sample space."""
     for row in found["rows"]:
         yield (
@@ -101,21 +101,21 @@ def tct_linear(found: Any) -> Rows:
         )
 
 
-def paper(found: Any) -> Rows:
+def paper(found: Any) -> Lines:
     """The table over all logits."""
     seconds = found["seconds"]
     whole, least = seconds["full-results"], seconds["read, sort every label's score once per trial"]
     yield "The full-results table, against reading the files and one sort a trial", times(whole / least), at_most(2)
 
 
-def imports(found: Any) -> Rows:
+def imports(found: Any) -> Lines:
     """What it takes to begin, and what crosses the wire."""
     yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
     size = found["rank_summary_bytes"]["with alpha, score and site"]
     yield "A certified rank summary with m = 100", f"{size} bytes", "at most 850 bytes"
 
 
-def flower(found: Any) -> Rows:
+def flower(found: Any) -> Lines:
     """The in-process engine."""
     for arrays in ("one array", "four arrays"):
         plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
@@ -126,7 +126,7 @@ def flower(found: Any) -> Rows:
         yield f"{int(count):,} sites calibrated: memory", f"{peak:.0f} MB", "linear"
 
 
-def privacy(found: Any) -> Rows:
+def privacy(found: Any) -> Lines:
     """Sums only, and differential privacy."""
     for row in found["sums"]:
         bar = row["sites"] == 1000 and row["masks"] == "yes" and row["rounds"] == 16
@@ -137,7 +137,7 @@ def privacy(found: Any) -> Rows:
     yield "A private release at N = 1,000,000, against np.sort", times(ratio), at_most(5)
 
 
-SECTIONS: dict[str, tuple[str, Callable[[Any], Rows]]] = {
+SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
     "stream": ("Streams", stream),
