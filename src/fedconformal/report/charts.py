@@ -10,6 +10,7 @@ from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
 from fedconformal.report.bars import ROW, Bar, Bars, name_space
+from fedconformal.report.html import shortened
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
 from fedconformal.report.slider import Slider
 
@@ -29,7 +30,7 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
     low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in groups))
     low = max(0.0, math.floor(low * 20) / 20)
 
-    left = name_space([_short(group.name) for group in groups])
+    left = name_space([shortened(group.name, LONGEST) for group in groups])
 
     def x(share: float) -> float:
         return left + (share - low) / (1 - low) * (WIDTH - left - RIGHT)
@@ -49,14 +50,10 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
             line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         parts.append(
             f"<g><title>{escape(label)}</title>"
-            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(_short(group.name))}</text>'
+            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
             f'{line}<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def size_chart(evaluation: Evaluation) -> str:

@@ -1,4 +1,4 @@
-"""The rows that a report is about: what the model says of them, and whatever else is known."""
+"""The test rows of a report: the model's probabilities, the true labels, and images if there are any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class LabelledRows:
     """Test rows: probabilities and labels; `plain` are the probabilities before temperature, `images` one a row."""
 
     probs: Probabilities
