@@ -8,6 +8,7 @@ Yang et al., "MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D bi
 from __future__ import annotations
 
 import zipfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,38 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, read_npz
-from fedconformal.data.dataset import SPLITS, Rows, Split
+from fedconformal.data import store
+from fedconformal.data.dataset import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 
 MOST_BYTES = 2**32
 """Once unpacked; no set here comes near it."""
+
+
+class ImageSource(Source):
+    """Images with official training and test files, or in an .npz file of the data set's name."""
+
+    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+        """Read the .npz file if there is one, and the official files otherwise."""
+        path = store.find(f"{self.name}.npz")
+        parts = (
+            read_images(path, classes=len(self.classes))
+            if path
+            else self.official(download=download, progress=progress)
+        )
+        if "val" not in parts:
+            parts["val"], parts["test"] = self.calibration(parts["test"])
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+
+    @abstractmethod
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the official training and test rows."""
+
+    @staticmethod
+    def calibration(test: Rows) -> tuple[Rows, Rows]:
+        """Part the official test rows into rows that calibrate and rows that test; by default random halves."""
+        return halves(test)
 
 
 def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
