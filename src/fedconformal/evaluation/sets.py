@@ -1,4 +1,4 @@
-"""Coverage and size of prediction sets: over all rows, by client, by class, by set size."""
+"""Coverage and size of prediction sets: over all rows, by site, by class, by set size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     full_sets: int
     """How many sets hold every label."""
     interval_assumes: str
-    """What the intervals hold under."""
+    """What the intervals assume."""
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
 
@@ -82,7 +82,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the cells of a group are called, after its name."""
+        """The titles of a group's cells, after its name."""
         clusters = () if self.overall.clusters is None else ("clusters",)
         return "rows", *clusters, "coverage", "95% interval", "mean size"
 
@@ -99,7 +99,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
     def __repr__(self) -> str:
-        """Tell the two numbers that matter."""
+        """Show the two numbers that matter."""
         return f"Evaluation(coverage={self.coverage:.4f}, mean_size={self.mean_size:.3f}, rows={self.overall.rows})"
 
 
@@ -139,7 +139,7 @@ def evaluate_sets(
         else np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
     )
     sizes = np.count_nonzero(member, axis=1)
-    counted = _Rows(member[np.arange(rows), truth], sizes, ids)
+    counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
         overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
@@ -153,8 +153,8 @@ def evaluate_sets(
     )
 
 
-class _Rows:
-    """What is known of each row: whether its set holds the truth, the set's size, the cluster."""
+class _Outcomes:
+    """The outcome of each row: whether its set holds the truth, the set's size, the row's cluster."""
 
     def __init__(self, covered: Booleans, sizes: Integers, clusters: Integers | None) -> None:
         self.covered = covered

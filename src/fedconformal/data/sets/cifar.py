@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100: 32 x 32 photographs, from the publisher's binary files.
 
-The publisher's Python files are pickles, which can run code when they are opened, so they are never touched.
+The publisher's Python files are pickles, which can run code when they are opened, so they are never opened.
 Krizhevsky, "Learning multiple layers of features from tiny images", 2009; no licence stated, research use.
 """
 
@@ -93,7 +93,7 @@ class CIFAR100(_CIFAR):
 
 
 def read_members(path: Path, names: set[str]) -> dict[str, bytes]:
-    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can lead astray."""
+    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can do harm."""
     found: dict[str, bytes] = {}
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:

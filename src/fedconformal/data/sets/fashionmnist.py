@@ -19,7 +19,7 @@ from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, unreadable
 from fedconformal.data.dataset import Progress, Rows, Split
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.images import ImageSource, as_images
+from fedconformal.data.sets.images import ImageSource, channels_first
 from fedconformal.data.sets.source import in_groups_of
 from fedconformal.errors import InputError
 
@@ -50,7 +50,7 @@ class FashionMNIST(ImageSource):
     def rows(self, images: Path, labels: Path) -> Rows:
         """Read two of the official files."""
         with naming(images):
-            x = as_images(read_idx(images), "images")
+            x = channels_first(read_idx(images), "images")
         with naming(labels):
             return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(self.classes)))
 

@@ -1,4 +1,4 @@
-"""Images in an .npz file, as MedMNIST lays them out, checked before anything is made of them.
+"""Images in an .npz file, in the layout of MedMNIST, checked before anything is made of them.
 
 Arrays `train_images` (n, height, width) or (n, height, width, channels) of bytes and `train_labels`, likewise
 `val_*` and `test_*`. Any other array with one text a row, such as `train_source`, becomes a column.
@@ -52,7 +52,7 @@ class ImageSource(Source):
 
 
 def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
-    """Read the splits that a file has; training and test rows it must have."""
+    """Read the splits that a file has; it must have training and test rows."""
     with naming(path):
         _check_size(path)
         arrays = read_npz(path)
@@ -64,10 +64,10 @@ def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
     return found
 
 
-def as_images(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
+def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
     """Bring (n, height, width) or (n, height, width, channels) into (n, channels, height, width).
 
-    >>> as_images(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
+    >>> channels_first(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
     (5, 3, 28, 28)
     """
     if array.ndim == 3:
@@ -85,7 +85,7 @@ def halves(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:
-    images = as_images(arrays[f"{split}_images"], f"{split}_images")
+    images = channels_first(arrays[f"{split}_images"], f"{split}_images")
     if f"{split}_labels" not in arrays:
         raise InputError(f"has {split}_images but no {split}_labels")
     labels = as_labels(arrays[f"{split}_labels"], rows=len(images), classes=classes, name=f"{split}_labels")
