@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from fedconformal._base.arrays import ALPHA_UNIT
@@ -109,10 +109,12 @@ def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
     return plot.svg()
 
 
-def reliability_chart(after: Reliability, before: Reliability | None) -> str:
-    """Draw accuracy against confidence, before and after the temperature if both are known."""
+def reliability_plot(
+    found: Mapping[str, Reliability], *, title: str = "Accuracy against confidence", ideal: str = "as sure as right"
+) -> Plot:
+    """Draw accuracy against confidence, a line for each name, and the diagonal on which both agree."""
     plot = Plot(
-        title="Accuracy against confidence",
+        title=title,
         x=(0.0, 1.0),
         y=(0.0, 1.0),
         x_label="confidence in the top label",
@@ -120,11 +122,10 @@ def reliability_chart(after: Reliability, before: Reliability | None) -> str:
         x_text=percent,
         y_text=percent,
     )
-    plot.diagonal("as sure as right")
-    named = {"the model": after} if before is None else {"after temperature": after, "before": before}
-    for name, found in named.items():
-        plot.line([(one.confidence, one.accuracy) for one in found.bins], name, markers=True)
-    return plot.svg()
+    plot.diagonal(ideal)
+    for name, measured in found.items():
+        plot.line([(one.confidence, one.accuracy) for one in measured.bins], name, markers=True)
+    return plot
 
 
 def selective_chart(found: Selective) -> str:

@@ -32,7 +32,7 @@ from fedconformal.report.charts import (
     alpha_chart,
     coverage_chart,
     promise_chart,
-    reliability_chart,
+    reliability_plot,
     selective_chart,
     size_chart,
 )
@@ -170,12 +170,13 @@ def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
     if rows is None or not len(rows.labels):
         return
     after = reliability(rows.probs, rows.labels)
-    before = None if rows.plain is None else reliability(rows.plain, rows.labels)
-    errors = f"expected error {after.ece:.3f}, largest {after.mce:.3f}"
-    if before is not None:
+    drawn, errors = {"the model": after}, f"expected error {after.ece:.3f}, largest {after.mce:.3f}"
+    if rows.plain is not None:
+        before = reliability(rows.plain, rows.labels)
+        drawn = {"after temperature": after, "before": before}
         errors += f"; before temperature {before.ece:.3f} and {before.mce:.3f}"
     text = soft(f"Is the model as often right as it is sure? Calibration: {errors}.")
-    yield card("Reliability", text + reliability_chart(after, before))
+    yield card("Reliability", text + reliability_plot(drawn).svg())
     found = selective_classification(predictor.predict_set(rows.probs), rows.probs, rows.labels)
     text = soft(
         "Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise "
