@@ -156,7 +156,7 @@ def outcome(score: fc.Score, threshold: Any, probs: Array, labels: Array) -> dic
 
 
 def lac_of_size(probs: Array, labels: int) -> Array:
-    """Put the most probable labels of all rows into their sets, so many in all; the top label is always in."""
+    """Put the most probable labels of all rows into their sets, `labels` in all; the top label is always in."""
     rank = -probs
     rank[np.arange(len(probs)), probs.argmax(axis=1)] = -np.inf
     return rank <= np.partition(rank, labels - 1, axis=None)[labels - 1]

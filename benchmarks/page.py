@@ -19,9 +19,9 @@ Lines = Iterator[tuple[str, str, str]]
 
 HEAD = """# Speed
 
-Written by `python benchmarks/page.py` from `benchmarks/results`; `make bench` measures anew. Ratios are of two
-things timed in turn in one run on the same machine, so that its speed cancels out; memory is in MB. Where a figure
-misses what was wanted, it stands here all the same.
+`python benchmarks/page.py` writes this page from `benchmarks/results`; `make bench` measures again. A ratio compares two
+things that are timed in turn, in one run on one machine, so the speed of the machine cancels out. Memory is in MB. A
+number that misses its goal is shown as well.
 """
 
 
@@ -109,7 +109,7 @@ def paper(found: Any) -> Lines:
 
 
 def imports(found: Any) -> Lines:
-    """What it takes to begin, and what crosses the wire."""
+    """The time of an import, and the bytes of a summary."""
     yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
     size = found["rank_summary_bytes"]["with alpha, score and site"]
     yield "A certified rank summary with m = 100", f"{size} bytes", "at most 850 bytes"
