@@ -12,14 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md")
-FOLDERS = {
-    "src": "*.*",
-    "paper/src": "*.*",
-    "docs": "*.md",
-    "examples": "*.py",
-    "benchmarks": "*.py",
-    "scripts": "*.py",
-}
+FOLDERS = {"src": "*.*", "paper/src": "*.*", "docs": "*.md"} | dict.fromkeys(
+    ("examples", "benchmarks", "scripts"), "*.py"
+)
 ENDINGS = {".py", ".md", ".json", ".js", ".css", ".template"}
 
 PLACE = "above|anywhere|at|before|below|beside|between|beyond|closer|far|in|on|outside|where"
