@@ -73,12 +73,12 @@ def stream(found: Any) -> Lines:
 def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
-        "A FedAvg round of 10 LeNet clients, images a second against the plain loop",
+        "A FedAvg round of 10 LeNet sites, images a second against the plain loop",
         times(found["plain_loop"]["ratio"]),
         at_least(1.6),
     )
     for clients, ratio in found["clients"]["against_10"].items():
-        yield f"The same rows cut into {clients} clients: seconds against 10", times(ratio), "near 1"
+        yield f"The same rows cut into {clients} sites: seconds against 10", times(ratio), "near 1"
 
 
 def tct_features(found: Any) -> Lines:
@@ -119,7 +119,7 @@ def flower(found: Any) -> Lines:
     """The in-process engine."""
     for arrays in ("one array", "four arrays"):
         plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
-        yield f"10 clients x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
+        yield f"10 sites x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
     most = max(map(int, found["peaks"]))
     yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
     for count, peak in found["peaks"].items():

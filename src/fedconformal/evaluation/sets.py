@@ -119,7 +119,7 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        certificate: whose mixture of the sites coverage is also given for; it needs clients by their certified names.
+        certificate: whose mixture of the sites coverage is also given for; it needs `clients` with the certified names.
 
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], clients=["a", "a", "b"])
     >>> result

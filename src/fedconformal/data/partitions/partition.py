@@ -87,7 +87,7 @@ def numbered(clients: int) -> tuple[str, ...]:
 
 
 def check_clients(clients: int) -> None:
-    """Refuse fewer than one client."""
+    """Refuse fewer than one site."""
     if clients < 1:
         raise InputError(f"clients is {clients}, expected a whole number from 1")
 

@@ -1,4 +1,4 @@
-"""CIFAR-100's class names, and the twenty superclasses that are the paper's clients."""
+"""CIFAR-100's class names, and the twenty superclasses that are the paper's sites."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Fitzpatrick17k(Source):
 
 
 class ThreeGroups(Fitzpatrick17k):
-    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a client."""
+    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a site."""
 
     name = "fitzpatrick17k-three"
     label = THREE
@@ -98,7 +98,7 @@ class ThreeGroups(Fitzpatrick17k):
 
 
 class NineGroups(ThreeGroups):
-    """The same photographs with nine classes of diseases; one class a client."""
+    """The same photographs with nine classes of diseases; one class a site."""
 
     name = "fitzpatrick17k-nine"
     label = NINE

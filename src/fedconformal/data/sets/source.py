@@ -18,7 +18,7 @@ class Source(ABC):
     classes: ClassVar[tuple[str, ...]] = ()
     """The names of the classes, where they are known before the data is read."""
     groups: ClassVar[Groups] = ()
-    """The classes of each client in the paper, if it is in the paper."""
+    """The classes of each site in the paper, if it is in the paper."""
 
     @abstractmethod
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
