@@ -64,10 +64,10 @@ def test_there_are_ten_things_to_change_and_twenty_to_find() -> None:
 def test_the_drawing_shows_the_layers_that_are_checked() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [layer.split(" | ") for layer in contracts[0]["layers"]]
-    drawing = sections()["The rooms"].partition("```text\n")[2].partition("```")[0]
+    drawing = sections()["The packages"].partition("```text\n")[2].partition("```")[0]
     drawn = [re.match(r" ((?:\S+ {1,2}\b)*\S+)", line) for line in drawing.splitlines()]
-    rooms = [re.sub(r"\.py\b|/", "", line[1]).split() for line in drawn if line]
-    assert rooms == layers
+    packages = [re.sub(r"\.py\b|/", "", line[1]).split() for line in drawn if line]
+    assert packages == layers
 
 
 def test_the_readme_and_contributing_lead_here() -> None:
