@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import NamedTuple
@@ -30,7 +29,7 @@ MOST_CHIPS = 10
 
 
 class Step(NamedTuple):
-    """One position of the slider; of the means there are none without test rows."""
+    """One position of the slider; without test rows there are no means."""
 
     alpha: float
     threshold: str
@@ -43,8 +42,7 @@ class Step(NamedTuple):
     """The share of sets that hold every label."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Example:
+class Example(NamedTuple):
     """One row: its label, the top label, and every label whose p-value is above the smallest alpha."""
 
     row: int
@@ -60,8 +58,7 @@ class Example:
         return found if self.top in found else [self.top, *found]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slider:
+class Slider(NamedTuple):
     """All positions, which of them is the certified one, and the examples."""
 
     steps: list[Step]
@@ -81,13 +78,18 @@ def slider(predictor: Predictor, rows: LabelledRows | None) -> Slider:
     examples: list[Example] = []
     means: list[tuple[float, ...]] = [()] * len(alphas)
     if rows is not None and len(rows.labels):
-        chosen = np.unique(np.linspace(0, len(rows.labels) - 1, min(len(rows.labels), MOST_ROWS)).astype(np.int64))
+        chosen = _evenly(len(rows.labels), MOST_ROWS)
         p, labels = predictor.predict_p(rows.probs[chosen]), rows.labels[chosen]
         top = rows.probs[chosen].argmax(axis=1)
         means = _means(p, labels, top, alphas)
         examples = _examples(p, labels, top, chosen, rows, float(certified), float(alphas[0]))
     steps = [Step(float(alpha), *_promise(predictor, alpha), *mean) for alpha, mean in zip(alphas, means, strict=True)]
     return Slider(steps=steps, certified=alphas.index(certified), examples=examples)
+
+
+def _evenly(count: int, most: int) -> Integers:
+    """Return the positions of at most `most` of `count` rows, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _means(p: Floats, labels: Integers, top: Integers, alphas: list[Fraction]) -> list[tuple[float, ...]]:
@@ -125,22 +127,12 @@ def _examples(
 ) -> list[Example]:
     """Choose rows evenly from the smallest set to the largest."""
     order = np.argsort(np.count_nonzero(p > alpha, axis=1), kind="stable")
-    picked = order[np.unique(np.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).astype(np.int64))]
     found = []
-    for i in picked.tolist():
-        inside = np.flatnonzero(p[i] > least)
-        inside = inside[np.argsort(-rows.probs[chosen[i]][inside], kind="stable")]
-        image = None if rows.images is None else png(rows.images[chosen[i]])
-        found.append(
-            Example(
-                row=int(chosen[i]),
-                label=int(labels[i]),
-                top=int(top[i]),
-                labels=inside.tolist(),
-                p=p[i][inside].tolist(),
-                image=image,
-            )
-        )
+    for i in order[_evenly(len(order), EXAMPLES)].tolist():
+        row, inside = int(chosen[i]), np.flatnonzero(p[i] > least)
+        inside = inside[np.argsort(-rows.probs[row][inside], kind="stable")]
+        image = None if rows.images is None else png(rows.images[row])
+        found.append(Example(row, int(labels[i]), int(top[i]), inside.tolist(), p[i][inside].tolist(), image))
     return found
 
 
