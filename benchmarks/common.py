@@ -1,6 +1,6 @@
 """What the benchmarks share: interleaved timing, memory of a process, where results go.
 
-A time on a shared machine says little, so everything is timed side by side, in rounds, and told as a ratio.
+A time on a shared machine says little, so everything is timed side by side, in rounds, and given as a ratio.
 """
 
 # ruff: noqa: T201

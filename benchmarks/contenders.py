@@ -1,6 +1,6 @@
 """The same job done by everybody: calibrate on (probs, labels), return (n, J) sets for the rows of `test`.
 
-Probabilities go in as they are: MAPIE sees a prefit model that returns its input, TorchCP's scores are told
+Probabilities go in as they are: MAPIE sees a prefit model that returns its input, TorchCP's scores are set to
 "identity", as a second softmax would be silent. All scores are deterministic.
 """
 

@@ -50,15 +50,15 @@ RARE = 0.01
 """A size class that holds a smaller share of the sets says little about coverage; a smaller difference says nothing."""
 
 Array = NDArray[Any]
-Rows = tuple[Array, Array]
+Labelled = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class Split:
     """What the sites calibrate with, and what tests the sets: probabilities and labels."""
 
-    sites: list[Rows]
-    test: Rows
+    sites: list[Labelled]
+    test: Labelled
 
 
 def single(probs: Any) -> Array:
@@ -156,7 +156,7 @@ def outcome(score: fc.Score, threshold: Any, probs: Array, labels: Array) -> dic
 
 
 def lac_of_size(probs: Array, labels: int) -> Array:
-    """Put the most probable labels of all rows into their sets, so many in all; the top label is always in."""
+    """Put the most probable labels of all rows into their sets, `labels` in all; the top label is always in."""
     rank = -probs
     rank[np.arange(len(probs)), probs.argmax(axis=1)] = -np.inf
     return rank <= np.partition(rank, labels - 1, axis=None)[labels - 1]

@@ -15,17 +15,17 @@ from typing import Any
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "speed.md"
 
-Rows = Iterator[tuple[str, str, str]]
+Lines = Iterator[tuple[str, str, str]]
 
 HEAD = """# Speed
 
-Written by `python benchmarks/page.py` from `benchmarks/results`; `make bench` measures anew. Ratios are of two
-things timed in turn in one run on the same machine, so that its speed cancels out; memory is in MB. Where a figure
-misses what was wanted, it stands here all the same.
+`python benchmarks/page.py` writes this page from `benchmarks/results`; `make bench` measures again. A ratio compares
+two things that are timed in turn, in one run on one machine, so the speed of the machine cancels out. Memory is in MB.
+A number that misses its goal is shown as well.
 """
 
 
-def scores(found: Any) -> Rows:
+def scores(found: Any) -> Lines:
     """Calibrate and predict beside a lower bound and the peers."""
     for row in found["times"]:
         what = f"{row['score'].upper()}, {row['classes']} classes"
@@ -52,7 +52,7 @@ def scores(found: Any) -> Rows:
         )
 
 
-def sites(found: Any) -> Rows:
+def sites(found: Any) -> Lines:
     """From the messages of K sites to a threshold."""
     for row in found["rows"]:
         bar = row["sites"] == 100_000
@@ -62,7 +62,7 @@ def sites(found: Any) -> Rows:
         yield f"{row['sites']:,} sites: memory", f"{row['memory_mb']['ours']:.0f} MB", "at most 500 MB" if bar else ""
 
 
-def stream(found: Any) -> Rows:
+def stream(found: Any) -> Lines:
     """Scores that come in chunks."""
     count = found["chunks"] * found["rows"]
     for way, most in (("stream", 2.5), ("extend", 1.5)):
@@ -70,18 +70,18 @@ def stream(found: Any) -> Rows:
         yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
 
 
-def training(found: Any) -> Rows:
+def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
-        "A FedAvg round of 10 LeNet clients, images a second against the plain loop",
+        "A FedAvg round of 10 LeNet sites, images a second against the plain loop",
         times(found["plain_loop"]["ratio"]),
         at_least(1.6),
     )
     for clients, ratio in found["clients"]["against_10"].items():
-        yield f"The same rows cut into {clients} clients: seconds against 10", times(ratio), "near 1"
+        yield f"The same rows cut into {clients} sites: seconds against 10", times(ratio), "near 1"
 
 
-def tct_features(found: Any) -> Rows:
+def tct_features(found: Any) -> Lines:
     """Per-row gradients."""
     for row in found["rows"]:
         yield (
@@ -91,7 +91,7 @@ def tct_features(found: Any) -> Rows:
         )
 
 
-def tct_linear(found: Any) -> Rows:
+def tct_linear(found: Any) -> Lines:
     """Local descent in sample space."""
     for row in found["rows"]:
         yield (
@@ -101,32 +101,32 @@ def tct_linear(found: Any) -> Rows:
         )
 
 
-def paper(found: Any) -> Rows:
+def paper(found: Any) -> Lines:
     """The table over all logits."""
     seconds = found["seconds"]
     whole, least = seconds["full-results"], seconds["read, sort every label's score once per trial"]
     yield "The full-results table, against reading the files and one sort a trial", times(whole / least), at_most(2)
 
 
-def imports(found: Any) -> Rows:
-    """What it takes to begin, and what crosses the wire."""
+def imports(found: Any) -> Lines:
+    """The time of an import, and the bytes of a summary."""
     yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
     size = found["rank_summary_bytes"]["with alpha, score and site"]
     yield "A certified rank summary with m = 100", f"{size} bytes", "at most 850 bytes"
 
 
-def flower(found: Any) -> Rows:
+def flower(found: Any) -> Lines:
     """The in-process engine."""
     for arrays in ("one array", "four arrays"):
         plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
-        yield f"10 clients x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
+        yield f"10 sites x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
     most = max(map(int, found["peaks"]))
     yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
     for count, peak in found["peaks"].items():
         yield f"{int(count):,} sites calibrated: memory", f"{peak:.0f} MB", "linear"
 
 
-def privacy(found: Any) -> Rows:
+def privacy(found: Any) -> Lines:
     """Sums only, and differential privacy."""
     for row in found["sums"]:
         bar = row["sites"] == 1000 and row["masks"] == "yes" and row["rounds"] == 16
@@ -137,7 +137,7 @@ def privacy(found: Any) -> Rows:
     yield "A private release at N = 1,000,000, against np.sort", times(ratio), at_most(5)
 
 
-SECTIONS: dict[str, tuple[str, Callable[[Any], Rows]]] = {
+SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
     "stream": ("Streams", stream),

@@ -17,7 +17,7 @@ import numpy as np
 from common import best, interleaved, save, table
 from fedconformal_paper.clients import GROUPS
 from fedconformal_paper.full_results import full_results
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import TRIALS
@@ -32,8 +32,8 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    source = Source(directory=arguments.directory)
-    paths = [path for dataset in GROUPS for method in METHODS if (path := source.path(dataset, method))]
+    folder = LogitsFolder(directory=arguments.directory)
+    paths = [path for dataset in GROUPS for method in METHODS if (path := folder.path(dataset, method))]
     scores = {}
     for path in paths:
         arrays = read_npz(path)
@@ -47,7 +47,7 @@ def main() -> None:
                 np.sort(scores[path])
 
     contenders = {
-        "full-results": lambda: full_results(Setup(source=source, datasets=tuple(GROUPS))),
+        "full-results": lambda: full_results(Setup(logits=folder, datasets=tuple(GROUPS))),
         "read the files": lambda: [read_npz(path) for path in paths],
         "read, sort every label's score once per trial": read_and_sort,
     }

@@ -27,7 +27,7 @@ import fedconformal as fc
 ALPHA = 0.1
 ROUNDS = 5
 DISTINCT = 100_000
-"""Beyond so many sites, their scores repeat under new names."""
+"""With more sites than this, scores repeat under new names."""
 
 PATIENCE = 60
 """Seconds after which no further round starts."""

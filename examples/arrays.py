@@ -1,4 +1,4 @@
-"""Arrays: three sites have probabilities and labels; each sends a summary, and one threshold serves all.
+"""Arrays: three sites have probabilities and labels; each sends a summary, and all use one threshold.
 
 Run it with: python examples/arrays.py
 """
@@ -14,14 +14,14 @@ ALPHA = 0.1  # how often a set may miss the true label
 
 
 def rows_of(site: int, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Make a site's probabilities and labels; every site sees another class most often."""
+    """Make a site's probabilities and labels; at every site another class is the most frequent."""
     probs = rng.dirichlet(1 + 4 * np.eye(3)[site], size=rows)
     labels = (rng.random((rows, 1)) < probs.cumsum(axis=1)).argmax(axis=1)
     return probs, labels
 
 
 def main() -> None:
-    """Calibrate on 200 rows of each site, and look at the sets of 1,000 others of each."""
+    """Calibrate on 200 rows of each site, and look at the sets of 1,000 other rows of each."""
     rng = np.random.default_rng(0)
 
     # At each site. Rows, labels and probabilities stay there; the summary is all that leaves.

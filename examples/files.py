@@ -1,7 +1,7 @@
-"""Files: sites send small files, by mail if need be; the coordinator sends a predictor back that anyone can check.
+"""Files: each site sends a small file, by e-mail if you like; the coordinator answers with a predictor to check.
 
 Run it with: python examples/files.py
-The commands `fedconformal summarize`, `calibrate`, `verify` and `evaluate` do the same without a line of Python.
+The commands `fedconformal summarize`, `calibrate`, `verify` and `evaluate` do the same without Python code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
         fc.Predictor.of(fc.calibrate(summaries, alpha=0.1)).save(folder / "predictor.json")
         print({file.name: f"{file.stat().st_size} bytes" for file in files})
 
-        # Anywhere: the list of what is wrong with the certificate is empty.
+        # Anywhere. `verify` recomputes the certificate, and returns an empty list if nothing is wrong.
         predictor = fc.load(folder / "predictor.json")
         print("problems:", fc.verify(predictor, summaries))
         print(predictor.certificate.sentence())

@@ -17,12 +17,11 @@ import fedconformal as fc
 
 def main() -> None:
     """Fit a model on some digits, calibrate on others at three sites, and evaluate on the rest."""
-    x, y = load_digits(return_X_y=True)
-    x, x_rest, y, y_rest = train_test_split(x, y, test_size=0.7, random_state=0)
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01)).fit(x, y)
+    x_train, x_held, y_train, y_held = train_test_split(*load_digits(return_X_y=True), test_size=0.7, random_state=0)
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01)).fit(x_train, y_train)
 
     # Calibration rows must be rows that the model was not fitted to.
-    x, x_test, y, y_test = train_test_split(x_rest, y_rest, test_size=0.5, random_state=1)
+    x, x_test, y, y_test = train_test_split(x_held, y_held, test_size=0.5, random_state=1)
     names = ["north", "east", "south"]
     sites = {name: (x[k::3], y[k::3]) for k, name in enumerate(names)}
 
@@ -32,7 +31,7 @@ def main() -> None:
 
     print("the first sets:", [np.flatnonzero(one).tolist() for one in classifier.predict_set(x_test[:4])])
     found = classifier.evaluate(x_test, y_test, clients=np.resize(names, len(x_test)))
-    print({site.name: f"{site.coverage:.3f}" for site in found.by_client})
+    print("coverage of each site:", {site.name: f"{site.coverage:.3f}" for site in found.by_client})
     print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
 
 

@@ -35,7 +35,7 @@ MEMORY = 4 * 2**30
 SECONDS = 5
 PROBES = 64
 BATCH = 20
-"""So many cases in a row are decoded together as well; most of them are refused."""
+"""This many cases in a row are also decoded together; most of them are refused."""
 
 # Bytes that mean something in MessagePack: arrays, maps, nil, binary, floats, integers, strings, extensions.
 SPECIAL = bytes.fromhex("00 01 7f 80 90 91 96 dc dd de df c0 c1 c4 c5 c6 c7 c9 ca cb cc cd ce cf d0 d3 d9 da db ff")

@@ -173,7 +173,7 @@ def main() -> None:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="runs to do, again if they are there")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the runs lie")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="the directory of the runs")
     parser.add_argument("--table", action="store_true", help="write the page only")
     options = parser.parse_args()
     if not options.table:

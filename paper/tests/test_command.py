@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fedconformal_paper.catalogue import FIGURES, TABLES
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import FULL_RESULTS, METHODS
 
 from fedconformal.data import load, names
@@ -107,7 +107,7 @@ def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch
     image.new("RGB", (300, 300)).save(tmp_path / "fitzpatrick17k" / f"{record.partition(',')[0]}.jpg")
     monkeypatch.setenv("FEDCONFORMAL_DATA", str(tmp_path))
     known = load("fitzpatrick17k").train.columns
-    source = Source(directory=tmp_path)
+    source = LogitsFolder(directory=tmp_path)
     for dataset in FULL_RESULTS:
         for method in (*METHODS, "tct-squared"):
             for variant in ("", "iid"):

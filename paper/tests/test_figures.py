@@ -12,7 +12,7 @@ import pytest
 from fedconformal_paper.catalogue import FIGURES
 from fedconformal_paper.figures import accuracy, quantiles
 from fedconformal_paper.figures.drawings import two_clients
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import trials
 
@@ -46,7 +46,7 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
     np.savez(data / "dermamnist.npz", train_labels=np.arange(7)[:, None], test_labels=test[:, None], test_source=source)
     lines = ["label,fitzpatrick_scale", *(f"condition {i % 4},{i % 6 + 1}" for i in range(50)), "condition 0,-1"]
     (data / "fitzpatrick17k.csv").write_text("\n".join(lines))
-    return Setup(source=Source(directory=logits), count=2, data=data)
+    return Setup(logits=LogitsFolder(directory=logits), count=2, data=data)
 
 
 @pytest.mark.parametrize("name", sorted(set(FIGURES) - set(ABSENT)))
@@ -70,10 +70,10 @@ def test_what_is_absent_is_named_with_its_command(setup: Setup, name: str) -> No
 
 
 def test_the_sweep_needs_clients(setup: Setup) -> None:
-    write_logits(setup.source.directory, "cifar10_tct_overlap3", classes=10)
+    write_logits(setup.logits.directory, "cifar10_tct_overlap3", classes=10)
     with pytest.raises(InputError, match="has no val_clients"):
         setup.need("cifar10", "tct", variant="overlap3")
-    command = str(setup.source.command("cifar10", "tct", variant="overlap3"))
+    command = str(setup.logits.command("cifar10", "tct", variant="overlap3"))
     assert "--partition overlap --classes-per-client 3" in command
 
 
@@ -93,7 +93,7 @@ def test_sweep_and_losses_are_drawn_once_the_runs_are_there(tmp_path: Path) -> N
         as_run(tmp_path, f"cifar10_tct{variant}", 10)
     for name in ("fitz17k-disease_tct_iid", "fitz17k-disease_tct-squared_iid"):
         as_run(tmp_path, name, 114)
-    setup = Setup(source=Source(directory=tmp_path), count=2)
+    setup = Setup(logits=LogitsFolder(directory=tmp_path), count=2)
     sweep = FIGURES["tct-vs-fedavg"].make(setup)
     assert all(f"{k} classes" in sweep for k in ("2", "3", "4", "all"))
     losses = FIGURES["loss-comparison-fitzpatrick"].make(setup)
@@ -103,7 +103,7 @@ def test_sweep_and_losses_are_drawn_once_the_runs_are_there(tmp_path: Path) -> N
 
 def test_a_figure_tells_what_it_was_made_from_and_what_is_absent(tmp_path: Path) -> None:
     as_run(tmp_path, "cifar10_fedavg", 10)
-    setup = Setup(source=Source(directory=tmp_path), count=2)
+    setup = Setup(logits=LogitsFolder(directory=tmp_path), count=2)
     sweep = FIGURES["fedavg"].make(setup)
     assert "2 classes" in sweep
     assert "3 classes" not in sweep
@@ -124,9 +124,9 @@ def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) ->
 
 def test_a_model_across_the_real_sites_is_drawn_too(setup: Setup, tmp_path: Path) -> None:
     logits = tmp_path / "logits"
-    shutil.copytree(setup.source.directory, logits)
+    shutil.copytree(setup.logits.directory, logits)
     as_run(logits, "dermamnist_fedavg_source", 7)
-    svg = FIGURES["derma-by-source"].make(replace(setup, source=Source(directory=logits)))
+    svg = FIGURES["derma-by-source"].make(replace(setup, logits=LogitsFolder(directory=logits)))
     assert "FedAvg across the collections" in svg
     assert svg.count("promised to every site") == 2
 
@@ -150,7 +150,7 @@ LOGITS = Path(os.environ.get("FEDCONFORMAL_DATA", "")) / "logits"
 
 @pytest.mark.skipif(not (LOGITS / "cifar100_tct.npz").exists(), reason="FEDCONFORMAL_DATA has no logits")
 def test_quantiles_on_real_logits() -> None:
-    found = quantiles.coverage_of_each(Setup(source=Source(directory=LOGITS)))
+    found = quantiles.coverage_of_each(Setup(logits=LogitsFolder(directory=LOGITS)))
     off = {name: np.abs(shares - found["exact"]).max() for name, shares in found.items()}
     assert off["tdigest"] < 0.003
     assert off["ranks"] < 0.01

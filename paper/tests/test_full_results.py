@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fedconformal_paper.full_results import full_results, measure
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Measured
 from fedconformal_paper.trials import trials
@@ -18,7 +18,7 @@ from fedconformal.scores import LAC, RAPS
 
 
 def setup(directory: Path, *datasets: str, kind: str = "exact") -> Setup:
-    return Setup(source=Source(directory=directory), datasets=datasets, kind=kind)
+    return Setup(logits=LogitsFolder(directory=directory), datasets=datasets, kind=kind)
 
 
 def test_ours_stands_beside_the_papers(logits: Path) -> None:
@@ -35,9 +35,9 @@ def test_ours_stands_beside_the_papers(logits: Path) -> None:
 
 def test_an_absent_row_says_the_command(logits: Path) -> None:
     table = full_results(setup(logits, "dermamnist"))
-    told = {row[-1] for row in table.rows if row[1] == "TCT"}
+    see = {row[-1] for row in table.rows if row[1] == "TCT"}
     out = logits / "dermamnist_tct"
-    assert told == {
+    assert see == {
         f"absent; make it with: fedconformal train --preset paper --dataset dermamnist --method tct -o {out}"
     }
     assert all(row[4] is None for row in table.rows if row[1] == "TCT")
@@ -52,7 +52,7 @@ def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None
         arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 2
     np.savez(run / "logits.npz", names=np.array(["south", "north"]), **arrays)
     (run / "config.json").write_text(json.dumps({"config": {"rounds": 20, "seed": 0}, "versions": {}}))
-    answers = Source(directory=logits).read("dermamnist", "fedprox")
+    answers = LogitsFolder(directory=logits).read("dermamnist", "fedprox")
     assert answers
     assert answers.differs == (
         f"own run, 750 rows, accuracy {answers.accuracy:.2f}, rounds 20 (paper 200), epochs None (paper 5)"
@@ -62,7 +62,7 @@ def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None
 
 
 def test_the_rank_counts_every_client(logits: Path) -> None:
-    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    answers = LogitsFolder(directory=logits).read("dermamnist", "fedavg")
     assert answers
     for trial in trials(answers, count=3):
         scores = np.sort(trial.calibration.scores(RAPS()))
@@ -71,7 +71,7 @@ def test_the_rank_counts_every_client(logits: Path) -> None:
 
 
 def test_halves_do_not_meet_and_differ(logits: Path) -> None:
-    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    answers = LogitsFolder(directory=logits).read("dermamnist", "fedavg")
     assert answers
     first, second = trials(answers, count=2)
     assert sorted([*first.calibration.index, *first.test.index]) == list(range(600))
@@ -79,7 +79,7 @@ def test_halves_do_not_meet_and_differ(logits: Path) -> None:
 
 
 def test_summaries_agree(logits: Path) -> None:
-    answers = Source(directory=logits).read("dermamnist", "fedavg")
+    answers = LogitsFolder(directory=logits).read("dermamnist", "fedavg")
     assert answers
     exact, digest, ranks = (measure(answers, [0.8], kind=kind)[1].mean() for kind in ("exact", "tdigest", "ranks"))
     assert abs(digest - exact) < 0.1
@@ -91,7 +91,7 @@ def test_no_trial_is_infeasible_in_silence(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "dermamnist_central.npz", val_logits=rng.normal(size=(20, 7)), val_labels=rng.integers(0, 7, 20)
     )
-    answers = Source(directory=tmp_path).read("dermamnist", "central")
+    answers = LogitsFolder(directory=tmp_path).read("dermamnist", "central")
     assert answers
     for kind in ("tdigest", "exact"):
         (trial,) = trials(answers, count=1)
@@ -99,7 +99,7 @@ def test_no_trial_is_infeasible_in_silence(tmp_path: Path) -> None:
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
-    source = Source(directory=tmp_path)
+    source = LogitsFolder(directory=tmp_path)
     np.savez(tmp_path / "mnist_tct.npz", val_logits=np.zeros((2, 10)))
     with pytest.raises(InputError, match=r"mnist_tct.npz: has no val_labels"):
         source.read("mnist", "tct")
@@ -125,7 +125,7 @@ BARS = [
 @pytest.mark.skipif(not (SUPPLIED / "cifar100_tct.npz").exists(), reason="FEDCONFORMAL_DATA has no logits")
 @pytest.mark.parametrize(("dataset", "method", "sizes", "within"), BARS)
 def test_sizes_on_real_logits(dataset: str, method: str, sizes: tuple[float, ...], within: float) -> None:
-    answers = Source(directory=SUPPLIED).read(dataset, method)
+    answers = LogitsFolder(directory=SUPPLIED).read(dataset, method)
     assert answers
     coverage, found = measure(answers, (0.9, 0.8, 0.7))
     assert np.abs(found.mean(axis=0) - sizes).max() <= within

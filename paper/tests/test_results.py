@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fedconformal_paper.catalogue import FIGURES, TABLES
 from fedconformal_paper.figures import accuracy
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.results import write_results
 from fedconformal_paper.setup import Setup
 
@@ -20,7 +20,7 @@ def test_the_page_is_complete_and_repeatable(tmp_path: Path, monkeypatch: pytest
     logits = tmp_path / "logits"
     logits.mkdir()
     write_logits(logits, "dermamnist_central")
-    setup = Setup(source=Source(directory=logits), count=2)
+    setup = Setup(logits=LogitsFolder(directory=logits), count=2)
     pages = []
     for name in ("one", "two"):
         absent = write_results(setup, tmp_path / name / "results.md")

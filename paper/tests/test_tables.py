@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fedconformal_paper.catalogue import TABLES
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.setup import Setup
 
 from fedconformal.errors import InputError
@@ -18,13 +18,13 @@ def setup(tmp_path: Path) -> Setup:
     for method, sharp in {"fedavg": 1.5, "fedprox": 1.5, "tct": 2.5, "central": 3.0}.items():
         write_logits(tmp_path, f"cifar100_{method}", classes=100, rows=800, sharp=sharp, seed=0)
     hospitals(tmp_path)
-    return Setup(source=Source(directory=tmp_path), datasets=("cifar100", "dermamnist"), count=3, data=tmp_path)
+    return Setup(logits=LogitsFolder(directory=tmp_path), datasets=("cifar100", "dermamnist"), count=3, data=tmp_path)
 
 
 def test_ratios_are_ours_and_those_of_the_papers_sizes(setup: Setup) -> None:
     rows = {row[:3]: row[3:] for row in TABLES["relative-inefficiency"].make(setup).rows}
-    printed, follows, ours, told = rows["cifar100", "TCT", 0.9]
-    assert (printed, follows, told) == (1.2, 1.2, "others' logits, 800 rows")
+    printed, follows, ours, see = rows["cifar100", "TCT", 0.9]
+    assert (printed, follows, see) == (1.2, 1.2, "others' logits, 800 rows")
     assert ours > 1
     assert rows["cifar100", "FedAvg", 0.9][2] > ours
     # maths: DermaMNIST's rows of the paper are raw sizes
@@ -42,7 +42,7 @@ def test_scores_are_compared_on_rows_that_all_get_right(setup: Setup) -> None:
 
 
 def test_rows_must_be_the_same(setup: Setup) -> None:
-    write_logits(setup.source.directory, "cifar100_fedprox", classes=100, rows=800, seed=1)
+    write_logits(setup.logits.directory, "cifar100_fedprox", classes=100, rows=800, seed=1)
     with pytest.raises(InputError, match="different rows"):
         TABLES["cifar-efficiency-score-compare"].make(setup)
 
@@ -63,7 +63,7 @@ def test_losses_stand_side_by_side(setup: Setup) -> None:
 
 
 def test_what_a_table_needs_is_named(tmp_path: Path) -> None:
-    setup = Setup(source=Source(directory=tmp_path))
+    setup = Setup(logits=LogitsFolder(directory=tmp_path))
     with pytest.raises(InputError, match=r"has no cifar100_fedavg; make it with: fedconformal train"):
         TABLES["cifar-efficiency-score-compare"].make(setup)
 
@@ -101,7 +101,7 @@ def test_a_newcomer_is_covered_by_its_own_promise(setup: Setup) -> None:
 
 
 def test_hospital_files_are_checked(tmp_path: Path) -> None:
-    setup = Setup(source=Source(directory=tmp_path), data=tmp_path)
+    setup = Setup(logits=LogitsFolder(directory=tmp_path), data=tmp_path)
     with pytest.raises(InputError, match="does not exist; set FEDCONFORMAL_DATA"):
         TABLES["heart-disease"].make(setup)
     (tmp_path / "heart_disease.csv").write_text("hospital,age,num\na,old,1\n")

@@ -18,7 +18,7 @@ class ClassCountsWarning(UserWarning):
 
 
 class HeavySiteWarning(UserWarning):
-    """A site claims so many scores that it outweighs the others."""
+    """A site outweighs the others because of the number of scores that it claims."""
 
 
 class VersionWarning(UserWarning):

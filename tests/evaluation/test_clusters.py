@@ -205,7 +205,7 @@ def evaluate(covered: Booleans, **more: Any) -> fc.Evaluation:
 def test_evaluation_with_clusters() -> None:
     rng = np.random.default_rng(3)
     covered, clusters = rows_of(rng, np.full(30, 10), 0.9, 1.0)
-    names = np.array([f"patient {k}" for k in clusters])
+    names = np.array([f"patient {k:02}" for k in clusters])  # in the order of the numbers: sums are the same to the bit
     sites = np.where(clusters < 20, "a", "b")
     plain, found = evaluate(covered, clients=sites), evaluate(covered, clients=sites, clusters=names)
     assert plain.interval_assumes == "rows are independent"

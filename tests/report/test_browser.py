@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import Rows, report_page
+from fedconformal.report import LabelledRows, report_page
 from tests.report.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
@@ -19,7 +19,7 @@ CLASSES = 6
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[fc.Predictor, Rows]:
+def made() -> tuple[fc.Predictor, LabelledRows]:
     rng = np.random.default_rng(3)
     labels = rng.integers(0, CLASSES, 900)
     logits = 1.5 * rng.normal(size=(900, CLASSES)) + 3 * np.eye(CLASSES)[labels]
@@ -32,11 +32,11 @@ def made() -> tuple[fc.Predictor, Rows]:
         for mine in [sites[:400] == site]
     ]
     predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=0.1))
-    return predictor, Rows(probs=probs[400:], labels=labels[400:], plain=plain[400:], images=images[400:])
+    return predictor, LabelledRows(probs=probs[400:], labels=labels[400:], plain=plain[400:], images=images[400:])
 
 
 @pytest.fixture(scope="module")
-def page(made: tuple[fc.Predictor, Rows], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(made: tuple[fc.Predictor, LabelledRows], tmp_path_factory: pytest.TempPathFactory) -> Path:
     predictor, rows = made
     clients = np.array([f"clinic-{k}" for k in rows.labels % 3])
     sent = {used.sha256: 1000 for used in predictor.certificate.summaries}
@@ -67,7 +67,7 @@ def slide(browser: Browser, alpha: float) -> None:
 
 @pytest.mark.parametrize("alpha", [0.005, 0.05, 0.1, 0.25, 0.5])
 def test_the_slider_shows_what_the_predictor_says(
-    browser: Browser, made: tuple[fc.Predictor, Rows], alpha: float
+    browser: Browser, made: tuple[fc.Predictor, LabelledRows], alpha: float
 ) -> None:
     predictor, rows = made
     slide(browser, alpha)
@@ -134,7 +134,7 @@ return found;
 
 @pytest.mark.parametrize("width", [390, 1200])
 def test_long_names_are_neither_cut_nor_overlap(
-    browser: Browser, made: tuple[fc.Predictor, Rows], page: Path, tmp_path: Path, width: int
+    browser: Browser, made: tuple[fc.Predictor, LabelledRows], page: Path, tmp_path: Path, width: int
 ) -> None:
     predictor, rows = made
     sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.labels % 3]

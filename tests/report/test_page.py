@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import Rows, report_page
+from fedconformal.report import LabelledRows, report_page
 from fedconformal.report.rows import png
 from fedconformal.report.slider import slider
 
@@ -56,11 +56,11 @@ def test_odd_predictors_have_pages_too() -> None:
     assert "11-100 labels" in page(alpha=0.05, classes=60, clients=False)  # too many sizes for single bars
 
 
-def rows(count: int = 80, classes: int = 4, seed: int = 1) -> Rows:
+def rows(count: int = 80, classes: int = 4, seed: int = 1) -> LabelledRows:
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.ones(classes), count)
     labels = np.array([rng.choice(classes, p=p) for p in probs])
-    return Rows(probs=probs, labels=labels, images=rng.integers(0, 255, (count, 5, 5), dtype=np.uint8))
+    return LabelledRows(probs=probs, labels=labels, images=rng.integers(0, 255, (count, 5, 5), dtype=np.uint8))
 
 
 def by_class(seen: int = 3) -> fc.Predictor:
@@ -152,6 +152,6 @@ def test_a_picture_can_be_read_back() -> None:
 
 def test_images_are_checked() -> None:
     with pytest.raises(fc.InputError, match="there are 80 for 3 rows"):
-        Rows(probs=rows().probs[:3], labels=rows().labels[:3], images=rows().images)
+        LabelledRows(probs=rows().probs[:3], labels=rows().labels[:3], images=rows().images)
     with pytest.raises(fc.InputError, match="expected"):
-        Rows(probs=rows().probs, labels=rows().labels, images=np.zeros((80, 5)))
+        LabelledRows(probs=rows().probs, labels=rows().labels, images=np.zeros((80, 5)))

@@ -17,7 +17,7 @@ from fedconformal.cli.console import logger, print_json, progress, say, table
 from fedconformal.cli.inputs import Json
 from fedconformal.errors import InputError
 from fedconformal_paper.catalogue import FIGURES, TABLES, Entry, find
-from fedconformal_paper.logits import Source
+from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.results import write_results
 from fedconformal_paper.setup import DATASETS, Setup
@@ -134,7 +134,7 @@ def _setup(logits: Path | None, partition: Partition | None, datasets: str | Non
         return progress(items, name, len(items))
 
     return Setup(
-        source=Source(directory=logits, partition=None if partition is None else partition.value),
+        logits=LogitsFolder(directory=logits, partition=None if partition is None else partition.value),
         datasets=DATASETS if datasets is None else tuple(part.strip() for part in datasets.split(",")),
         kind=kind.value,
         data=Path(os.environ["FEDCONFORMAL_DATA"]) if "FEDCONFORMAL_DATA" in os.environ else None,
@@ -147,8 +147,8 @@ def _train_absent(setup: Setup) -> None:
 
     for dataset in setup.datasets:
         for method in METHODS:
-            if setup.source.path(dataset, method) is None:
-                command = setup.source.command(dataset, method)
+            if setup.logits.path(dataset, method) is None:
+                command = setup.logits.command(dataset, method)
                 logger.warning("%s", command)
                 with contextlib.redirect_stdout(sys.stderr):  # what is asked for here is the table
                     failed = run(command.words)

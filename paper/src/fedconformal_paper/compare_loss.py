@@ -25,13 +25,13 @@ def compare_loss(setup: Setup) -> Table:
     """Measure accuracy and mean sizes on CIFAR-100 at alpha = 0.1, by the loss of the second stage."""
     rows: list[tuple[Any, ...]] = []
     for loss, name in setup.track([(loss, name) for loss in MODELS for name in SCORES]):
-        answers = setup.source.read(DATASET, MODELS[loss])
+        answers = setup.logits.read(DATASET, MODELS[loss])
         accuracy = COMPARE_LOSS[loss][0]
         printed = COMPARE_LOSS[loss][1 + PRINTED.index(name)] if name in PRINTED else None
         if answers is None:
-            told = f"absent; make it with: {setup.source.command(DATASET, MODELS[loss])}"
             if printed is not None:
-                rows.append((loss, accuracy, None, name, printed, None, None, told))
+                absent = setup.logits.command(DATASET, MODELS[loss]).absent
+                rows.append((loss, accuracy, None, name, printed, None, None, absent))
             continue
         sizes, coverage = [], []
         for trial in trials(answers, count=setup.count):

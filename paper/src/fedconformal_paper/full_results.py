@@ -34,11 +34,11 @@ def full_results(setup: Setup) -> Table:
     rows: list[tuple[Any, ...]] = []
     for dataset, method in setup.track([(dataset, method) for dataset in setup.datasets for method in METHODS]):
         printed = FULL_RESULTS.get(dataset, {}).get(method)
-        answers = setup.source.read(dataset, method)
+        answers = setup.logits.read(dataset, method)
         if answers is not None:
             rows += _measured(answers, METHODS[method], printed, setup)
         elif printed is not None:
-            absent = f"absent; make it with: {setup.source.command(dataset, method)}"
+            absent = setup.logits.command(dataset, method).absent
             rows += [
                 (dataset, METHODS[method], level, cell.coverage, None, cell.size, None, absent)
                 for level, cell in zip(COVERAGES, printed, strict=True)

@@ -4,7 +4,7 @@ Janosi, Steinbrunn, Pfisterer and Detrano, "Heart disease", UCI Machine Learning
 hospital in turn plays the newcomer. A promise for the mixture of the other three says nothing of it; one for a fresh
 hospital (Lee, Barber and Willett, 2023) does, from models that left each of the three out, but with three hospitals
 nothing below alpha = 1/4 can be promised. Four hospitals make a story, not a proof: coverage of a single newcomer may
-lie anywhere, and the promise is on average over newcomers.
+be anywhere, and the promise is on average over newcomers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What trained models said of held-out rows: files of other people's logits, or runs of our own.
+"""The logits of trained models on held-out rows: files of other people, or runs of our own.
 
 A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes a
 client, or "source" for sites that a column of the data names. A run of `fedconformal train` is a directory of that name
@@ -56,8 +56,8 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """A directory of logits, and how rows without clients are given to some."""
+class LogitsFolder:
+    """A directory of logits, and how rows that name no client are given to clients."""
 
     directory: Path
     partition: Partition | None = None
@@ -92,7 +92,7 @@ class Source:
                 raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
             if variant not in ("", "iid"):
                 raise InputError(
-                    f"{path}: has no val_clients, test_clients; its name does not tell which client has what"
+                    f"{path}: has no val_clients, test_clients; its name does not say which client has which rows"
                 )
             with naming(path):
                 clients = client_of_each(labels, dataset, self.partition or ("iid" if variant == "iid" else "classes"))
@@ -130,7 +130,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Command:
-    """The words of a command that trains a model, and where its run will lie."""
+    """The words of a command that trains a model, and the directory of its run."""
 
     path: Path
     words: list[str]
@@ -138,6 +138,11 @@ class Command:
     def __str__(self) -> str:
         """Write as one would type it."""
         return f"fedconformal {shlex.join(self.words)}"
+
+    @property
+    def absent(self) -> str:
+        """Say that the run is not there, and how to make it."""
+        return f"absent; make it with: {self}"
 
 
 def _name(dataset: str, method: str, *, variant: str) -> str:
@@ -162,13 +167,13 @@ def _differs(path: Path, rows: int, accuracy: float) -> str:
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{config}: is not the config.json of a run") from None
     wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS
-    told = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
-    told += [
+    parts = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
+    parts += [
         f"{key.replace('_', ' ')} {settings.get(key)} (paper {value})"
         for key, value in wanted.items()
         if settings.get(key) != value
     ]
-    told += [f"{key} {settings[key]}" for key in ("model", "seed") if settings.get(key) not in (None, 0)]
+    parts += [f"{key} {settings[key]}" for key in ("model", "seed") if settings.get(key) not in (None, 0)]
     if settings.get("weights"):
-        told.append(f"started from {Path(str(settings['weights'])).name}")
-    return ", ".join(told)
+        parts.append(f"started from {Path(str(settings['weights'])).name}")
+    return ", ".join(parts)

@@ -24,23 +24,23 @@ def relative_inefficiency(setup: Setup) -> Table:
     """Divide mean sizes by those of the central model: as printed, from the paper's own sizes, and ours."""
     rows: list[tuple[Any, ...]] = []
     for dataset in setup.track(setup.datasets):
-        central = setup.source.read(dataset, "central")
+        central = setup.logits.read(dataset, "central")
         base = None if central is None else _sizes(setup, central)
         for method in ("fedavg", "fedprox", "tct"):
-            answers = setup.source.read(dataset, method)
+            answers = setup.logits.read(dataset, method)
             lacking = "central" if central is None else method
             if central is None or base is None or answers is None:
-                ratios, told = None, f"absent; make it with: {setup.source.command(dataset, lacking)}"
+                ratios, see = None, setup.logits.command(dataset, lacking).absent
             else:
                 ratios = _sizes(setup, answers) / base
-                told = " over ".join(dict.fromkeys([answers.differs, central.differs]))
+                see = " over ".join(dict.fromkeys([answers.differs, central.differs]))
             printed = RELATIVE_INEFFICIENCY.get(dataset, {}).get(method)
             if printed is None and ratios is None:
                 continue
             for i, level in enumerate(LEVELS):
                 ours = None if ratios is None else round(float(ratios[i]), 2)
                 theirs = (printed[i], _of_sizes(dataset, method, i)) if printed else (None, None)
-                rows.append((dataset, METHODS[method], level, *theirs, ours, told))
+                rows.append((dataset, METHODS[method], level, *theirs, ours, see))
     return Table(
         name="relative-inefficiency",
         title="Size of the sets over that of a central model's",

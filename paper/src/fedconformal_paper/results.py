@@ -19,10 +19,10 @@ LOGITS, DATA = "LOGITS", "DATA"
 HEAD = """# Results
 
 Every table and figure of the paper (Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for
-distributed uncertainty quantification", 2023), redone, with the paper's numbers beside ours. This page is written by
-`make results` from the logits that are at hand; what is absent says the command that would make it, with LOGITS for
-the directory of logits. In tables the last column refers to the notes below. In figures too, ten random halves of
-the held-out rows calibrate and test, with the temperature fitted on those that calibrate, as the paper does.
+distributed uncertainty quantification", 2023), made again, with the paper's numbers beside ours. `make results` writes
+this page from the logits that are there. Where logits are absent, the command that makes them is given, with LOGITS for
+the directory of logits. In tables the last column refers to the notes below. In tables and figures, ten random halves
+of the held-out rows calibrate and test. The temperature is fitted on the rows that calibrate, as the paper does.
 """
 
 
@@ -36,7 +36,7 @@ def write_results(setup: Setup, output: Path) -> list[str]:
         work: list[Entry[Table] | Entry[str]] = [*TABLES.values(), *FIGURES.values()]
         for entry in setup.track(work):
             yield f"\n## {entry.name}\n\n{entry.about[0].upper()}{entry.about[1:]} ({entry.label}).\n\n"
-            quiet = replace(setup, track=iter, told={})
+            quiet = replace(setup, track=iter, differences={})
             try:
                 made = entry.make(quiet)
             except InputError as error:
@@ -47,12 +47,12 @@ def write_results(setup: Setup, output: Path) -> list[str]:
                 write_bytes(images / f"{entry.name}.svg", made.encode() + b"\n")
                 yield f"![{entry.about}]({(IMAGES / entry.name).as_posix()}.svg)\n"
                 yield "".join(f"\n- {remark}" for remark in quiet.remarks()).replace("\n-", "\n\n-", 1)
-                yield "\n" if quiet.told else ""
+                yield "\n" if quiet.differences else ""
             else:
                 yield made.to_markdown()
 
     page = HEAD + "".join(sections())
-    places = {setup.source.directory: LOGITS, setup.data_directory: DATA}
+    places = {setup.logits.directory: LOGITS, setup.data_directory: DATA}
     for place, name in places.items():
         page = page.replace(str(place), name)
     write_bytes(output, page.encode())

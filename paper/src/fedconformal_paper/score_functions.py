@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedconformal._base.arrays import Booleans
 from fedconformal.scores import APS, LAC, RAPS, Score
-from fedconformal_paper.trials import Trial
+from fedconformal_paper.trials import RandomHalves
 
 SCORES: dict[str, Score] = {
     "LAC": LAC(),
@@ -21,7 +21,7 @@ SCORES: dict[str, Score] = {
 SCORED = ("cifar100", "fitz17k-disease")
 """The data sets on which the paper compares scores."""
 PRINTED = ("LAC", "APS", "RAPS")
-RANDOMISED = "RAPS* is randomised. The paper does not say whether its RAPS is; its numbers lie closer to RAPS*."
+RANDOMISED = "RAPS* is randomised. The paper does not say whether its RAPS is; its numbers are closer to RAPS*."
 
 
 def scores_for(dataset: str) -> dict[str, Score]:
@@ -35,7 +35,7 @@ def scores_for(dataset: str) -> dict[str, Score]:
     return {name: replace(score, penalty=1e-5) if isinstance(score, RAPS) else score for name, score in SCORES.items()}
 
 
-def sets_of(trial: Trial, score: Score, alpha: float, kind: str) -> Booleans:
+def sets_of(trial: RandomHalves, score: Score, alpha: float, kind: str) -> Booleans:
     """Predict the test rows' sets with a score."""
     (threshold,) = trial.thresholds(score, [alpha], kind=kind)
     return trial.sets(score, threshold)

@@ -9,9 +9,9 @@ from typing import Any
 
 from fedconformal.errors import InputError
 from fedconformal_paper.clients import GROUPS
-from fedconformal_paper.logits import Answers, Source
+from fedconformal_paper.logits import Answers, LogitsFolder
 from fedconformal_paper.numbers import FULL_RESULTS
-from fedconformal_paper.trials import TRIALS, Trial, trials
+from fedconformal_paper.trials import TRIALS, RandomHalves, trials
 
 DATASETS = tuple(FULL_RESULTS)
 """The paper's own, in its order."""
@@ -21,18 +21,18 @@ DATASETS = tuple(FULL_RESULTS)
 class Setup:
     """A request; `track` shows how far a loop over its items has come."""
 
-    source: Source
+    logits: LogitsFolder
     datasets: Sequence[str] = DATASETS
     kind: str = "tdigest"
     count: int = TRIALS
     data: Path | None = None
     """Where data sets are, for figures of their classes."""
     track: Callable[[Sequence[Any]], Iterable[Any]] = iter
-    told: dict[str, str] = field(default_factory=dict)
-    """What was asked for so far: how it differs from the paper's experiment, or the command that would make it."""
+    differences: dict[str, str] = field(default_factory=dict)
+    """For each file that was asked for: how it differs from the paper's experiment, or the command that makes it."""
 
     def __post_init__(self) -> None:
-        """Refuse data sets that nobody knows."""
+        """Refuse data sets that are not known."""
         known = sorted({*DATASETS, *GROUPS})
         for dataset in self.datasets:
             if dataset not in known:
@@ -41,7 +41,7 @@ class Setup:
     @property
     def data_directory(self) -> Path:
         """Where data sets are: as given, or beside the directory of logits."""
-        return self.data or self.source.directory.parent
+        return self.data or self.logits.directory.parent
 
     def data_file(self, name: str) -> Path:
         """Find a file of a data set."""
@@ -50,35 +50,35 @@ class Setup:
             raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
         return path
 
-    def trials(self, answers: Answers) -> Iterator[Trial]:
+    def trials(self, answers: Answers) -> Iterator[RandomHalves]:
         """Cut the rows in two as often as wanted, and show how far it is."""
         for _, trial in zip(self.track(range(self.count)), trials(answers, count=self.count), strict=True):
             yield trial
 
     def read(self, dataset: str, method: str, *, variant: str = "") -> Answers | None:
-        """Read logits, and keep in mind what is to be told of them; None if there are none."""
-        answers = self.source.read(dataset, method, variant=variant)
-        command = self.source.command(dataset, method, variant=variant)
-        self.told[command.path.name] = f"absent; make it with: {command}" if answers is None else answers.differs
+        """Read logits, and note how they differ from the paper's; None if there are none."""
+        answers = self.logits.read(dataset, method, variant=variant)
+        command = self.logits.command(dataset, method, variant=variant)
+        self.differences[command.path.name] = command.absent if answers is None else answers.differs
         return answers
 
     def need(self, dataset: str, method: str, *, variant: str = "") -> Answers:
-        """Read logits without which there is nothing to show, or say the command that would make them."""
+        """Read logits without which there is nothing to show, or say which command makes them."""
         answers = self.read(dataset, method, variant=variant)
         if answers is None:
-            command = self.source.command(dataset, method, variant=variant)
-            raise InputError(f"{self.source.directory}: has no {command.path.name}; make it with: {command}")
+            command = self.logits.command(dataset, method, variant=variant)
+            raise InputError(f"{self.logits.directory}: has no {command.path.name}; make it with: {command}")
         return answers
 
     def remarks(self) -> list[str]:
-        """Say of all that was asked for what differs; what is told of several is told once.
+        """Say what differs in all that was asked for; files with the same difference are listed together.
 
-        >>> setup = Setup(source=Source(directory=Path("logits")))
-        >>> setup.told.update(a="2 rounds", b="absent", c="2 rounds")
+        >>> setup = Setup(logits=LogitsFolder(directory=Path("logits")))
+        >>> setup.differences.update(a="2 rounds", b="absent", c="2 rounds")
         >>> setup.remarks()
         ['a, c: 2 rounds', 'b: absent']
         """
         names: dict[str, list[str]] = {}
-        for name, text in self.told.items():
+        for name, text in self.differences.items():
             names.setdefault(text, []).append(name)
         return [f"{', '.join(some)}: {text}" for text, some in names.items()]

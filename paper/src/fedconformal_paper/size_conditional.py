@@ -28,11 +28,11 @@ def size_conditional(setup: Setup) -> Table:
     rows: list[tuple[Any, ...]] = []
     for dataset, name in setup.track([(dataset, name) for dataset in SIZE_CONDITIONAL for name in SCORES]):
         printed = SIZE_CONDITIONAL[dataset].get(name.lower())
-        answers = setup.source.read(dataset, "tct")
+        answers = setup.logits.read(dataset, "tct")
         if answers is None:
-            told = f"absent; make it with: {setup.source.command(dataset, 'tct')}"
+            absent = setup.logits.command(dataset, "tct").absent
             rows += [
-                (dataset, name, quarter, cell.coverage, None, cell.size, None, told)
+                (dataset, name, quarter, cell.coverage, None, cell.size, None, absent)
                 for quarter, cell in zip(QUARTERS, printed or (), strict=False)
             ]
             continue

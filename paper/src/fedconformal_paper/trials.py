@@ -1,7 +1,7 @@
 """Random halves of the held-out rows: one half calibrates, the other tests, ten times, as in the paper.
 
 In each trial the temperature is fitted on the calibration rows, as the paper does; the scores of these rows are then
-not exactly exchangeable with those of the test rows. Use rows kept apart in earnest; `fedconformal train` does.
+not exactly exchangeable with those of the test rows. In practice keep the rows apart, as `fedconformal train` does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TRIALS = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """Some of the rows: their probabilities, labels and clients, and where they stand among all."""
+class Half:
+    """Half of the rows: their positions among all, probabilities, labels and clients."""
 
     index: Integers
     probs: Probabilities
@@ -38,11 +38,11 @@ class Rows:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
-    """One cut: the rows that calibrate and those that test, at the temperature that was fitted."""
+class RandomHalves:
+    """One trial: the half of the rows that calibrates and the half that tests, at the fitted temperature."""
 
-    calibration: Rows
-    test: Rows
+    calibration: Half
+    test: Half
     temperature: float
 
     def summaries(self, score: Score, kind: str, alpha: Fraction) -> list[Summary]:
@@ -77,7 +77,7 @@ class Trial:
         return found
 
 
-def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[Trial]:
+def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[RandomHalves]:
     """Cut the rows in two halves at random, `count` times; the seed fixes them all."""
     labels, clients = answers.labels, answers.clients
     fitted = np.zeros_like(clients) if answers.central else clients
@@ -91,7 +91,7 @@ def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[
         held = logits[calibration]
         temperature = temperatures.mean(held, calibration)
         first, second = (
-            Rows(index=index, probs=probabilities(part, temperature), labels=labels[index], clients=clients[index])
+            Half(index=index, probs=probabilities(part, temperature), labels=labels[index], clients=clients[index])
             for index, part in ((calibration, held), (test, logits[test]))
         )
-        yield Trial(calibration=first, test=second, temperature=temperature)
+        yield RandomHalves(calibration=first, test=second, temperature=temperature)

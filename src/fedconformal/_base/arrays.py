@@ -23,7 +23,7 @@ MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
     np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
 }
 QUICK_CLASSES = 4096
-"""Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
+"""Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
 SHORT_ROW = 48
 """Rows of fewer classes are summed faster by BLAS."""
 ALPHA_UNIT = 10**15
@@ -73,7 +73,7 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
-    # bits: read as unsigned integers, negative numbers, infinities and NaN all lie above those of 1.
+    # bits: read as unsigned integers, negative numbers, infinities and NaN are all above those of 1.
     with np.errstate(over="ignore", invalid="ignore"):
         off_by = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1
     most = MOST_BITS[array.dtype]

@@ -36,7 +36,7 @@ class Trial:
             raise InputError("the pilot predictor has a threshold for each class; make one without by-class")
         if not len(np.asarray(probs)):
             raise InputError("the pilot's probabilities have no rows; give at least one")
-        # Scaled so that all scores lie at or below the last threshold, as the pilot's did.
+        # Scaled so that all scores are at or below the last threshold, as the pilot's did.
         shares = pilot.curve.promised / pilot.curve.promised[-1]
         step = 1 + len(sizes) * len(shares) // BLOCK
         kept = np.arange(len(shares) - 1, -1, -step)[::-1]

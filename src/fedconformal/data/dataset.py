@@ -1,8 +1,8 @@
-"""What a data set is: rows in three parts, to train on, to calibrate with and to test on.
+"""A data set: rows in three splits, to train on, to calibrate with and to test on.
 
 Images stay bytes, `uint8` of shape (n, channels, height, width), until a batch of them is needed; tables are
 `float32` of shape (n, features). A row may carry columns beside its label, such as the hospital it is from:
-what a partition can tell sites by.
+a partition can make one site of each value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedconformal._base.arrays import Integers, as_labels
 from fedconformal.errors import InputError
 
 Progress = Callable[[int, int, str], None]
-"""Told how much is done, of how much, and in words what."""
+"""Called with how much is done, of how much, and what is being done, in words."""
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -67,7 +67,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """A named data set; `groups` says which classes each client has in the paper, if it is in the paper.
+    """A named data set; `groups` are the classes of each site in the paper, if it is in the paper.
 
     >>> rows = Rows(x=np.zeros((2, 1, 8, 8), np.uint8), y=np.array([0, 1]))
     >>> tiny = Dataset(name="tiny", classes=("cat", "dog"), train=rows, val=rows, test=rows)
@@ -106,7 +106,7 @@ class Dataset:
         return {"train": self.train, "val": self.val, "test": self.test}[split]
 
     def having(self, column: str) -> Dataset:
-        """Leave out the rows that have no value in this column, and say how many they are.
+        """Leave out the rows that have no value in this column, and log how many there are.
 
         >>> rows = Rows(x=np.zeros((2, 1), np.float32), y=np.array([0, 0]), columns={"skin": np.array(["", "II"])})
         >>> len(Dataset(name="tiny", classes=("a",), train=rows, val=rows, test=rows).having("skin").train)

@@ -1,7 +1,7 @@
-"""Official releases, fetched as what they are: bytes from a stranger.
+"""Official releases, downloaded as bytes that nobody trusts yet.
 
-Only over https, also after a redirect; never more bytes than the release has; and only what has the
-release's checksum gets its name in the cache. The checksum is sha256, or md5 where the publisher gives no other.
+Only over https, also after a redirect, and never more bytes than the release has. A file gets its name in the cache
+only if its checksum is right: sha256, or md5 where the publisher gives no other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMEOUT = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A file that its publisher offers, at most so many bytes of it, with a checksum as in "sha256:..."."""
+    """A file that its publisher offers: its name here, its address, its size at most, a checksum as in "sha256:..."."""
 
     file: str
     url: str
@@ -51,7 +51,7 @@ def connect(url: str) -> HTTPResponse:
 
 
 def open_address(url: str) -> HTTPResponse:
-    """Open an address, and follow it to https addresses only."""
+    """Open an address, and follow redirects to https addresses only."""
     opener = urllib.request.build_opener(_OnlyHttps)
     opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse Python's own
     answer: HTTPResponse = opener.open(url, timeout=TIMEOUT)
@@ -59,7 +59,7 @@ def open_address(url: str) -> HTTPResponse:
 
 
 def fetch(release: Release, *, progress: Progress | None = None) -> Path:
-    """Download into the cache and return the file; what is wrong is said in one line, and leaves no file behind."""
+    """Download into the cache and return the file; an error is one line, and leaves no file behind."""
     target = store.cache() / release.file
     kind, _, expected = release.checksum.partition(":")
     digest = hashlib.new(kind, usedforsecurity=False)
@@ -69,8 +69,8 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
         handle, beside = tempfile.mkstemp(dir=target.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file, connect(release.url) as answer:
-                said = answer.headers.get("Content-Length", "")
-                total = min(int(said), release.most) if said.isascii() and said.isdigit() else release.most
+                stated = answer.headers.get("Content-Length", "")
+                total = min(int(stated), release.most) if stated.isascii() and stated.isdigit() else release.most
                 while chunk := answer.read(CHUNK):
                     done += len(chunk)
                     if done > release.most:
@@ -98,7 +98,7 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
 
 
 def locate(release: Release, *, download: bool, progress: Progress | None = None, also: Path | None = None) -> Path:
-    """Return a release's file from where data is kept, `also` the last of these, and otherwise from its publisher."""
+    """Return a release's file from where data is kept, or from the path `also`, or else from its publisher."""
     if found := store.find(release.file):
         return found
     if also and also.exists():

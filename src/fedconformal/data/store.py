@@ -10,7 +10,7 @@ VARIABLE = "FEDCONFORMAL_DATA"
 
 
 def cache() -> Path:
-    """Return the directory that downloads go to, as the platform has it."""
+    """Return the directory that downloads go to, which depends on the platform."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -33,5 +33,5 @@ def where() -> str:
 
 
 def find(*names: str) -> Path | None:
-    """Return the first of these files that is there; a directory is searched for all of them before the next one."""
+    """Return the first of these files that exists; each directory is searched for all of them before the next one."""
     return next((path for place in places() for name in names if (path := place / name).exists()), None)

@@ -1,4 +1,4 @@
-"""What test rows leave open about coverage: 95% intervals, for independent rows and for rows that come in clusters.
+"""How uncertain the coverage on test rows is: 95% intervals, for independent rows and for rows in clusters.
 
 Ten images of one patient are not ten patients. For independent rows the interval is exact (Clopper and Pearson, 1934).
 For clusters it is that of Korn and Graubard, "Confidence intervals for proportions with small expected number of
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 
 
 class Interval(NamedTuple):
-    """From where to where the coverage may be."""
+    """The coverage is between low and high."""
 
     low: float
     high: float
@@ -82,8 +82,8 @@ def clustered_interval(
     if np.count_nonzero(pull) < 2:
         return None
     modelled = (1 - alike) * float(part**2 @ (rows * spread**2)) + alike * float(pull @ pull)
-    middle = float(weights @ near)
-    trials = middle * (1 - middle) / modelled
+    centre = float(weights @ near)
+    trials = centre * (1 - centre) / modelled
     # The linearised one: how far each cluster is from the mean of its sites.
     few = np.sqrt(cells.clusters / np.maximum(1, cells.clusters - 1))
     off = np.bincount(cells.cluster, (few * part)[cells.site] * (cells.covered - cells.sizes * share[cells.site]))

@@ -1,4 +1,4 @@
-"""Coverage under the mixture of the sites that was certified, whatever mixture the test rows are."""
+"""Coverage under the certified mixture of the sites, also where the test rows are another mixture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
 
 MOST_NAMES = 10
-"""Sites that are named in a sentence."""
+"""How many sites a sentence names at most."""
 
 
 class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Say it for people."""
+        """The result in words."""
         if self.coverage is None:
             return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
         rest = f" (without the rows of {_listed(self.others)}, not in the mixture)" if self.others else ""

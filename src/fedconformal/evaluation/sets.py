@@ -1,8 +1,9 @@
-"""Coverage and size of prediction sets: over all rows, by client, by class, by set size."""
+"""Coverage and size of prediction sets: over all rows, by site, by class, by set size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -66,7 +67,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     full_sets: int
     """How many sets hold every label."""
     interval_assumes: str
-    """What the intervals hold under."""
+    """What the intervals assume."""
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
 
@@ -82,7 +83,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the cells of a group are called, after its name."""
+        """The titles of a group's cells, after its name."""
         clusters = () if self.overall.clusters is None else ("clusters",)
         return "rows", *clusters, "coverage", "95% interval", "mean size"
 
@@ -99,7 +100,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
     def __repr__(self) -> str:
-        """Tell the two numbers that matter."""
+        """Show the two numbers that matter."""
         return f"Evaluation(coverage={self.coverage:.4f}, mean_size={self.mean_size:.3f}, rows={self.overall.rows})"
 
 
@@ -119,7 +120,7 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        certificate: whose mixture of the sites coverage is also given for; it needs clients by their certified names.
+        certificate: whose mixture of the sites coverage is also given for; it needs `clients` with the certified names.
 
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], clients=["a", "a", "b"])
     >>> result
@@ -133,13 +134,11 @@ def evaluate_sets(
     rows, classes = member.shape
     truth = as_labels(labels, rows=rows, classes=classes)
     sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
-    ids = (
-        None
-        if clusters is None
-        else np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
-    )
+    ids = None
+    if clusters is not None:
+        ids = np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
     sizes = np.count_nonzero(member, axis=1)
-    counted = _Rows(member[np.arange(rows), truth], sizes, ids)
+    counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
         overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
@@ -153,13 +152,12 @@ def evaluate_sets(
     )
 
 
-class _Rows:
-    """What is known of each row: whether its set holds the truth, the set's size, the cluster."""
+class _Outcomes(NamedTuple):
+    """The outcome of each row: whether its set holds the truth, the set's size, the row's cluster."""
 
-    def __init__(self, covered: Booleans, sizes: Integers, clusters: Integers | None) -> None:
-        self.covered = covered
-        self._sizes = sizes
-        self._clusters = clusters
+    covered: Booleans
+    sizes: Integers
+    clusters: Integers | None
 
     def by_value(self, values: NDArray[Any]) -> list[Group]:
         names, index = np.unique(values, return_inverse=True)
@@ -168,33 +166,29 @@ class _Rows:
     def groups(self, index: Integers, names: list[str]) -> list[Group]:
         rows = np.bincount(index, minlength=len(names))
         hits = np.bincount(index, weights=self.covered, minlength=len(names)).astype(np.int64)
-        totals = np.bincount(index, weights=self._sizes, minlength=len(names))
-        if self._clusters is None:
-            found = self._independent(hits, rows)
-        else:
-            found = self._clustered(self._clusters, index, rows)
+        totals = np.bincount(index, weights=self.sizes, minlength=len(names))
         return [
             Group(
-                name=name,
+                name=names[i],
                 rows=int(rows[i]),
                 coverage=float(hits[i] / rows[i]),
                 mean_size=float(totals[i] / rows[i]),
-                **found[i],
+                **interval,
             )
-            for i, name in enumerate(names)
+            for i, interval in enumerate(self._intervals(hits, index, rows))
             if rows[i]
         ]
 
-    def _independent(self, hits: Integers, rows: Integers) -> list[dict[str, Any]]:
-        low, high = clopper_pearson(hits, rows)
-        return [{"low": one, "high": other} for one, other in zip(low.tolist(), high.tolist(), strict=True)]
-
-    def _clustered(self, clusters: Integers, index: Integers, rows: Integers) -> list[dict[str, Any]]:
-        found = []
+    def _intervals(self, hits: Integers, index: Integers, rows: Integers) -> Iterator[dict[str, Any]]:
+        """Yield the interval of each group, and how many clusters it has."""
+        if self.clusters is None:
+            for low, high in np.stack(clopper_pearson(hits, rows), axis=1).tolist():
+                yield {"low": low, "high": high}
+            return
         for mine in np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]):
-            low, high = clustered_interval(self.covered[mine], clusters[mine]) or (None, None)
-            found.append({"low": low, "high": high, "clusters": len(np.unique(clusters[mine]))})
-        return found
+            clusters = self.clusters[mine]
+            low, high = clustered_interval(self.covered[mine], clusters) or (None, None)
+            yield {"low": low, "high": high, "clusters": len(np.unique(clusters))}
 
 
 def _size_name(i: int) -> str:

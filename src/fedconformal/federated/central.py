@@ -1,4 +1,4 @@
-"""What could be reached if all rows lay in one place: the clients' rows are pooled and trained on as one client.
+"""What could be reached if all rows were in one place: the clients' rows are pooled and trained on as one client.
 
 It is there to be compared with, as it needs what federated training avoids.
 """

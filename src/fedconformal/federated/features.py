@@ -22,7 +22,7 @@ from torch.nn.grad import conv2d_weight
 from fedconformal.errors import InputError
 
 BATCH = 24
-"""Rows in a pass; more are no faster, and a wide network needs memory for so many copies of its gradient."""
+"""Rows in a pass; more are no faster, and a wide network needs memory for as many copies of its gradient."""
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 

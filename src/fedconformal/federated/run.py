@@ -97,7 +97,7 @@ def train(
         output: the run's directory.
         resume: go on from the checkpoint in the directory; without one, start.
         tensorboard: write events for TensorBoard too.
-        progress: told how much is done, of how much, and what.
+        progress: called with how much is done, of how much, and what.
     """
     _check_settings(config, output, resume=resume)
     dataset, sites = _parted(config, progress)
@@ -142,7 +142,7 @@ def checkpoint(state: RoundState) -> bytes:
 
 
 def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
-    """Read a checkpoint of a run of so many rounds; None if there is none yet."""
+    """Read a checkpoint of a run of `rounds` rounds; None if there is none yet."""
     if not path.exists():
         return None
     arrays = read_npz(path)

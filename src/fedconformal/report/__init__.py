@@ -1,6 +1,9 @@
 """One self-contained HTML page that opens from disk."""
 
 from fedconformal.report.page import report_page
-from fedconformal.report.rows import Rows
+from fedconformal.report.rows import LabelledRows
 
-__all__ = ["Rows", "report_page"]
+__all__ = ["LabelledRows", "Rows", "report_page"]
+
+Rows = LabelledRows
+"""The name in earlier releases."""

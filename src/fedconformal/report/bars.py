@@ -1,4 +1,4 @@
-"""Bars that lie, one below the other, each with its name before and its number behind it."""
+"""Horizontal bars, one below the other, each with its name on the left and its number on the right."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from fedconformal.report.plot import LEGEND_ROW, MOST_SERIES, svg
+from fedconformal.report.plot import LEGEND_ROW, MOST_SERIES, Chart
 
 ROW = 24
 LETTER = 7.4
-"""The width of a letter where it is largest, on a phone."""
+"""The width of a letter on a phone, where it is largest."""
 TEXT = 112
-"""What is kept free for the numbers."""
+"""The space for the numbers."""
 
 
 def name_space(names: Sequence[str]) -> float:
-    """Return how much to keep free for the names before a chart's rows."""
+    """Return the space that the names on the left need."""
     return max(72.0, 22 + LETTER * max(map(len, names)))
 
 
 class Bar(NamedTuple):
-    """A bar's name, its length in units of its own, what stands behind it, and the group that gives its colour."""
+    """A bar's name, its value, the text on its right, and the group that gives its colour."""
 
     name: str
     value: float
@@ -30,8 +30,8 @@ class Bar(NamedTuple):
     group: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bars:
+@dataclass(kw_only=True)
+class Bars(Chart):
     """A chart of bars; groups with names have a legend.
 
     >>> chart = Bars(title="Sizes", bars=[Bar("1 label", 3, "3 (75%)"), Bar("2 labels", 1, "1 (25%)")])
@@ -39,9 +39,7 @@ class Bars:
     (2, 56)
     """
 
-    title: str
     bars: Sequence[Bar]
-    width: float = 440
 
     @property
     def groups(self) -> list[str]:
@@ -53,12 +51,8 @@ class Bars:
         """The height with the legend below."""
         return ROW * len(self.bars) + 8 + (LEGEND_ROW + 6 if any(self.groups) else 0)
 
-    def svg(self) -> str:
-        """Write the chart as part of a page, which has its style and says what it is."""
-        return svg(self.inside(), self.width, self.full_height, self.title)
-
     def inside(self) -> str:
-        """Write what is drawn, without the frame of a file."""
+        """Write the bars, and the legend if groups have names."""
         left = name_space([bar.name for bar in self.bars])
         top = max(bar.value for bar in self.bars) or 1
         parts = []

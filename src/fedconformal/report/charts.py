@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
 from fedconformal.report.bars import ROW, Bar, Bars, name_space
+from fedconformal.report.html import shortened
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
 from fedconformal.report.slider import Slider
 
@@ -29,7 +30,7 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
     low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in groups))
     low = max(0.0, math.floor(low * 20) / 20)
 
-    left = name_space([_short(group.name) for group in groups])
+    left = name_space([shortened(group.name, LONGEST) for group in groups])
 
     def x(share: float) -> float:
         return left + (share - low) / (1 - low) * (WIDTH - left - RIGHT)
@@ -49,14 +50,10 @@ def coverage_chart(groups: Sequence[Group], target: float) -> str:
             line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         parts.append(
             f"<g><title>{escape(label)}</title>"
-            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(_short(group.name))}</text>'
+            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
             f'{line}<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def size_chart(evaluation: Evaluation) -> str:
@@ -112,10 +109,12 @@ def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
     return plot.svg()
 
 
-def reliability_chart(after: Reliability, before: Reliability | None) -> str:
-    """Draw accuracy against confidence, before and after the temperature if both are known."""
+def reliability_plot(
+    found: Mapping[str, Reliability], *, title: str = "Accuracy against confidence", ideal: str = "as sure as right"
+) -> Plot:
+    """Draw accuracy against confidence, a line for each name, and the diagonal on which both agree."""
     plot = Plot(
-        title="Accuracy against confidence",
+        title=title,
         x=(0.0, 1.0),
         y=(0.0, 1.0),
         x_label="confidence in the top label",
@@ -123,11 +122,10 @@ def reliability_chart(after: Reliability, before: Reliability | None) -> str:
         x_text=percent,
         y_text=percent,
     )
-    plot.diagonal("as sure as right")
-    named = {"the model": after} if before is None else {"after temperature": after, "before": before}
-    for name, found in named.items():
-        plot.line([(one.confidence, one.accuracy) for one in found.bins], name, markers=True)
-    return plot.svg()
+    plot.diagonal(ideal)
+    for name, measured in found.items():
+        plot.line([(one.confidence, one.accuracy) for one in measured.bins], name, markers=True)
+    return plot
 
 
 def selective_chart(found: Selective) -> str:

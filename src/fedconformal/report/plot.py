@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal, Protocol
+from typing import Literal
 
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
@@ -50,7 +51,28 @@ MARKERS: tuple[Marker, ...] = ("dot", "square", "triangle", "diamond", "dot", "s
 
 
 @dataclass(kw_only=True)
-class Plot:
+class Chart(ABC):
+    """What a page or a figure shows: a drawing with a title and a size."""
+
+    title: str
+    width: float = WIDTH
+
+    @property
+    @abstractmethod
+    def full_height(self) -> float:
+        """The height with the legend below."""
+
+    @abstractmethod
+    def inside(self) -> str:
+        """Write what is drawn, without the frame of a file."""
+
+    def svg(self) -> str:
+        """Write the chart as part of a page, which has its style and says what it is."""
+        return svg(self.inside(), self.width, self.full_height, self.title)
+
+
+@dataclass(kw_only=True)
+class Plot(Chart):
     """A chart with two number axes; series are added one after the other, then it is written as SVG.
 
     >>> plot = Plot(title="Size", x=(0, 1), y=(0, 4), x_label="alpha", y_label="labels a set")
@@ -60,12 +82,10 @@ class Plot:
     (True, True, True)
     """
 
-    title: str
     x: Point
     y: Point
     x_label: str
     y_label: str
-    width: float = WIDTH
     height: float = HEIGHT
     log_x: bool = False
     x_names: Sequence[str] | None = None
@@ -131,14 +151,15 @@ class Plot:
 
     def target(self, y: float, name: str) -> None:
         """Draw a dashed level."""
-        (x0, height), (x1, _) = self.at(self.x[0], y), self.at(self.x[1], y)
-        self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{height:.1f}" y2="{height:.1f}"/>')
-        self._key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
+        self._dashed((self.x[0], y), (self.x[1], y), name)
 
     def diagonal(self, name: str) -> None:
         """Draw the line on which both axes agree."""
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
-        (x0, y0), (x1, y1) = self.at(low, low), self.at(high, high)
+        self._dashed((low, low), (high, high), name)
+
+    def _dashed(self, start: Point, end: Point, name: str) -> None:
+        (x0, y0), (x1, y1) = self.at(*start), self.at(*end)
         self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
         self._key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
 
@@ -146,12 +167,8 @@ class Plot:
         """Add SVG that was made elsewhere."""
         self._parts.append(part)
 
-    def svg(self) -> str:
-        """Write the chart as part of a page, which has its style and says what it is."""
-        return svg(self.inside(), self.width, self.full_height, self.title)
-
     def inside(self) -> str:
-        """Write what is drawn, without the frame of a file."""
+        """Write the axes, what was added, and the legend."""
         return "".join([*self._frame(), *self._parts, self._legend()[0]])
 
     @property
@@ -213,26 +230,7 @@ def svg(inside: str, width: float, height: float, title: str, *, head: str = "")
     return f"{start}{head}<title>{name}</title>{inside}</svg>"
 
 
-class Drawn(Protocol):
-    """What can be set into a figure: a chart with a title and a size."""
-
-    @property
-    def title(self) -> str:
-        """What it shows."""
-
-    @property
-    def width(self) -> float:
-        """How wide it is."""
-
-    @property
-    def full_height(self) -> float:
-        """The height with the legend below."""
-
-    def inside(self) -> str:
-        """Write what is drawn, without the frame of a file."""
-
-
-def figure(*charts: Drawn, name: str = "") -> str:
+def figure(*charts: Chart, name: str = "") -> str:
     """Set charts side by side in a file of its own, each under its title; the name is for those who cannot see it.
 
     >>> plots = [Plot(title=title, x=(0, 1), y=(0, 1), x_label="alpha", y_label="size") for title in ("One", "Two")]

@@ -1,4 +1,4 @@
-"""The rows that a report is about: what the model says of them, and whatever else is known."""
+"""The test rows of a report: the model's probabilities, the true labels, and images if there are any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
+class LabelledRows:
     """Test rows: probabilities and labels; `plain` are the probabilities before temperature, `images` one a row."""
 
     probs: Probabilities
@@ -30,13 +30,13 @@ class Rows:
     def __post_init__(self) -> None:
         """Check that there is one image a row, of a kind that can be drawn."""
         if self.images is not None:
-            object.__setattr__(self, "images", as_images(self.images, len(self.labels)))
+            object.__setattr__(self, "images", channels_last(self.images, len(self.labels)))
 
 
-def as_images(images: Images, rows: int) -> Images:
+def channels_last(images: Images, rows: int) -> Images:
     """Bring images to (rows, height, width, channels).
 
-    >>> as_images(np.zeros((2, 3, 28, 28)), 2).shape, as_images(np.zeros((2, 8, 8)), 2).shape
+    >>> channels_last(np.zeros((2, 3, 28, 28)), 2).shape, channels_last(np.zeros((2, 8, 8)), 2).shape
     ((2, 28, 28, 3), (2, 8, 8, 1))
     """
     shape = images.shape
@@ -52,7 +52,7 @@ def as_images(images: Images, rows: int) -> Images:
 
 
 def png(image: Images) -> str:
-    """Return an image of (height, width, 1 or 3) as a data address; numbers that are not bytes are stretched.
+    """Return an image of (height, width, 1 or 3) as a data address; numbers other than bytes are stretched.
 
     >>> png(np.zeros((1, 1, 3), dtype=np.uint8))[:30]
     'data:image/png;base64,iVBORw0K'

@@ -1,4 +1,4 @@
-"""What a site says of its scores: a small message that bounds how many lie at or below any number."""
+"""What a site says of its scores: a small message that bounds how many are at or below any number."""
 
 from __future__ import annotations
 

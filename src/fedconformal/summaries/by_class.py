@@ -1,7 +1,7 @@
 """A site's scores class by class: one summary for every class that the site holds, in one message.
 
 For promises given the true label. It shows how many calibration rows of each class the site has, which a summary
-of all scores together does not; whoever makes one is warned.
+of all scores together does not; a warning says so when one is made.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The sketch answers with a value that is off by at most one per cent of itself. That says nothing of the rank:
 where many scores crowd into one bucket, as near 1, the value in the middle may have half of them on the wrong
-side. So the middle is offered as an estimate only. What is certain is the histogram: how many scores lie in
+side. So the middle is offered as an estimate only. What is certain is the histogram: how many scores are in
 each bucket, so how many are at most its upper edge.
 
 Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
@@ -46,7 +46,7 @@ class DDSketchMessage(wire.Header, array_like=True, forbid_unknown_fields=True, 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DDSketchSummary(Summary):
-    """How many scores lie in each bucket of a fixed table, and the smallest and the largest score.
+    """How many scores are in each bucket of a fixed table, and the smallest and the largest score.
 
     >>> from fedconformal import summarize
     >>> summary = summarize([i / 1000 for i in range(1000)], kind="ddsketch")
@@ -86,7 +86,7 @@ class DDSketchSummary(Summary):
 
     @property
     def gap(self) -> int:
-        """All scores but one: the edges bound values, not ranks, and all scores may lie in one bucket.
+        """All scores but one: the edges bound values, not ranks, and all scores may be in one bucket.
 
         From the smallest score on one is counted for sure, and below the largest one is left out for sure.
         How wide the bounds really are can be read off them; it cannot be known before the scores are.
@@ -106,7 +106,7 @@ class DDSketchSummary(Summary):
     def estimate(self, rank: int) -> float:
         """Return the middle of the bucket that holds this rank, as the sketch's authors read it.
 
-        It is within one per cent of the score of that rank, and may lie on either side of it: an estimate,
+        It is within one per cent of the score of that rank, and may be on either side of it: an estimate,
         which calibration does not use. (Scores nearer to zero than 2.3e-308 share a bucket and are not within
         one per cent.)
         """

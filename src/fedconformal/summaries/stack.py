@@ -1,6 +1,6 @@
 """Very many summaries as columns: the counts of all of them at a threshold, without sorting them together.
 
-Every summary's own points are in ascending order, so what lies between two thresholds is one stretch of each.
+Every summary's own points are in ascending order, so the points between two thresholds are one stretch of each.
 A third threshold in between splits every stretch, by bisecting all of them side by side.
 """
 

@@ -1,8 +1,8 @@
 """Certified ranks of more scores than fit in memory: read them twice, keep only what matters.
 
-The first pass counts how many scores lie below and at each of a few thousand edges, taken from the first
-scores. That tells, for every rank to be sent, between which edges its score lies; the second pass keeps just the
-scores there. If too many lie between two edges, the space between them is cut finer and the scores are read once
+The first pass counts how many scores are below and at each of a few thousand edges, taken from the first
+scores. That tells, for every rank to be sent, between which edges its score is; the second pass keeps just the
+scores there. If too many are between two edges, the space between them is cut finer and the scores are read once
 more. The result is the same, to the last byte, as from all scores at once.
 
 Counting takes one sort of each chunk. Collecting takes none: most scores are ruled out by a look in a table.
@@ -24,7 +24,7 @@ EDGES = 2**13
 CELLS = 2**16
 CHANGED = "the files changed while they were being read; start again"
 MEMORY = 2**22
-"""How many scores are kept at a time, unless told otherwise; those of one chunk come on top."""
+"""How many scores are kept at a time, by default; those of one chunk come on top."""
 
 Read = Callable[[], Iterable[Floats]]
 
@@ -41,7 +41,7 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
     schedule = (POINTS, None if alpha is None else as_alpha(alpha))
     ranks = scheduled_ranks(n, *schedule)
     while True:
-        # The first edge with at least r scores at or below it; the score of rank r is that edge, or lies before it.
+        # The first edge with at least r scores at or below it; the score of rank r is that edge, or is before it.
         at = np.searchsorted(upto, ranks, side="left")
         before = ranks <= below[at]
         crowded = np.unique(at[before])
@@ -138,7 +138,7 @@ def _collect(chunks: Iterable[Floats], sift: _Sift, inside: Integers) -> Floats:
 
 
 class _Sift:
-    """Rule out most of the scores that lie between no pair of bounds, at a fraction of the cost of a sort.
+    """Rule out most of the scores that are between no pair of bounds, at a fraction of the cost of a sort.
 
     The line is cut into equal cells, and a table tells which of them touch a pair. A score's cell never falls as
     the score rises, whatever the rounding, so no score between bounds is lost. The few values that very many
@@ -147,7 +147,7 @@ class _Sift:
 
     def __init__(self, low: Floats, high: Floats, frequent: Floats) -> None:
         self.low, self.high, self.frequent = low, high, frequent
-        # The cells stop short of the outermost bounds, which may be far out; what lies beyond shares a cell.
+        # The cells stop short of the outermost bounds, which may be far out; scores beyond them share a cell.
         ends = np.sort(np.concatenate([low, high]))
         self.origin, last = ends[len(ends) // 50], ends[-1 - len(ends) // 50]
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

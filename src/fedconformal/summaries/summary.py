@@ -1,4 +1,4 @@
-"""What a site says of its scores: bounds on how many lie at or below any number."""
+"""What a site says of its scores: bounds on how many are at or below any number."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
 
 REMEMBERED = 4096
-"""Up to so many bytes, what many sites say of their scores is read once."""
+"""Up to this many bytes, what many sites say of their scores is read once."""
 
 OBJECTS = 50
-"""At most about so many are made while one message is read, also by an engine that hands it over."""
+"""About this many are made at most while one message is read, also by an engine that hands it over."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ class Summary(ABC):
     """The calibration scores of one site, or of several that were pooled, in brief.
 
     `sizes` holds every site's own number of scores. `gap` is a bound, known before the scores are seen, on
-    how far `upper` can lie above `lower`; a kind without such a bound says `certified = False`.
+    how far `upper` can be above `lower`; a kind without such a bound says `certified = False`.
     """
 
     name: ClassVar[str]
@@ -281,7 +281,7 @@ _PATIENCE = Lock()
 
 @contextmanager
 def rare_collection(messages: int) -> Iterator[None]:
-    """Let the garbage collector wait while so many messages are read: all that is made is kept, so it finds nothing."""
+    """Let the garbage collector wait while many messages are read: all that is made is kept, so it finds nothing."""
     if not _PATIENCE.acquire(blocking=False):  # a caller, or another thread, has seen to it
         yield
         return

@@ -1,7 +1,7 @@
 """t-digest: the scores gathered into about a hundred means, small in the tails and wide in the middle.
 
 The sketch that the paper uses. On ordinary scores it is closer to the exact threshold than anything else of
-its size, but it lies below it about as often as above, and nothing bounds its error whatever the scores are.
+its size, but it is below it about as often as above, and nothing bounds its error whatever the scores are.
 So nothing is certified from it: a calibration says "estimated".
 
 Dunning and Ertl, "Computing extremely accurate quantiles using t-digests", 2019. The gathering is done by

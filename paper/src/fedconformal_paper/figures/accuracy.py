@@ -19,7 +19,7 @@ DATASETS = ("cifar100", "fitz17k-disease", "tissuemnist", "dermamnist", "pathmni
 MODELS = ("tct", "central")
 """The first of these that is there; the central model stands in for TCT."""
 SELECTIVE_POINTS = ((1.0, 0.53), (0.5, 0.77), (0.3, 0.90), (0.2, 0.95))
-"""Rows answered and accuracy on them, as the paper's caption tells for Fitzpatrick17k."""
+"""Rows answered and accuracy on them, as the paper's caption gives them for Fitzpatrick17k."""
 
 
 def accuracy_vs_size(setup: Setup) -> str:

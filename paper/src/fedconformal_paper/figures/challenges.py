@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats
 from fedconformal.guarantees import OneClient
 from fedconformal.report.plot import Plot, figure, percent
 from fedconformal.scores import LAC
-from fedconformal_paper.figures.histogram import shares_of, size_plot
+from fedconformal_paper.figures.histogram import draw_sizes
 from fedconformal_paper.setup import Setup
 
 LEVELS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
-MOST = 80
 
 
 def challenge_exchangeability(setup: Setup) -> str:
@@ -55,23 +53,7 @@ def challenge_exchangeability(setup: Setup) -> str:
 
 def challenge_efficiency(setup: Setup) -> str:
     """fig:challenge-efficiency: sizes with like and unlike clients (the paper's text has its two means swapped)."""
-    drawn: dict[str, Floats] = {}
-    means: dict[str, list[float]] = {}
-    for name, variant in (("like clients", "iid"), ("unlike clients", "")):
-        found = []
-        for trial in setup.trials(setup.need("cifar100", "fedavg", variant=variant)):
-            (threshold,) = trial.thresholds(LAC(), [0.1])
-            sets = trial.sets(LAC(), threshold)
-            found.append(shares_of(sets, MOST))
-            means.setdefault(name, []).append(np.count_nonzero(sets) / len(sets))
-        drawn[name] = np.mean(found, axis=0)
-    plot = size_plot(
-        "Set sizes with like and unlike clients (CIFAR-100, FedAvg, LAC at alpha 0.1)",
-        MOST,
-        max(float(s.max()) for s in drawn.values()),
-    )
-    printed = {"like clients": 7.5, "unlike clients": 21.1}
-    for name, shares in drawn.items():
-        label = f"{name}: mean {np.mean(means[name]):.1f} (paper {printed[name]})"
-        plot.line(list(enumerate(shares.tolist())), label)
-    return figure(plot)
+    title = "Set sizes with like and unlike clients (CIFAR-100, FedAvg, LAC at alpha 0.1)"
+    variants = {"like clients": "iid", "unlike clients": ""}
+    models = {name: setup.need("cifar100", "fedavg", variant=variant) for name, variant in variants.items()}
+    return draw_sizes(setup, title, 80, models, {"like clients": 7.5, "unlike clients": 21.1})

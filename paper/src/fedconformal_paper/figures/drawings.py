@@ -43,10 +43,10 @@ def two_clients(setup: Setup) -> str:  # noqa: ARG001
     def x(score: float) -> float:
         return 110 + 600 * score
 
-    told = f"q = {threshold:g}: the {rank}th smallest of {total - len(CLIENTS)}, as ⌈0.7 (12 + 2)⌉ = {rank}"
+    caption = f"q = {threshold:g}: the {rank}th smallest of {total - len(CLIENTS)}, as ⌈0.7 (12 + 2)⌉ = {rank}"
     parts = [
         f'<line class="target" x1="{x(threshold):.1f}" x2="{x(threshold):.1f}" y1="16" y2="150"/>',
-        f'<text x="{x(threshold):.1f}" y="166" text-anchor="middle">{told}</text>',
+        f'<text x="{x(threshold):.1f}" y="166" text-anchor="middle">{caption}</text>',
     ]
     for k, scores in enumerate(CLIENTS):
         y = 48 + 60 * k

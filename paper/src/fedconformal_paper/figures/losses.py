@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fedconformal.evaluation import reliability
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.charts import reliability_plot
+from fedconformal.report.plot import figure
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.temperature import probabilities, shifted
 from fedconformal_paper.trials import trials
@@ -20,22 +21,13 @@ def _losses(setup: Setup, dataset: str) -> str:
             continue
         (trial,) = trials(answers, count=1)
         rows = trial.test.index
-        plain = reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows])
-        scaled = reliability(trial.test.probs, trial.test.labels)
-        plot = Plot(
-            title=f"{dataset}, TCT with {name}, like clients: T = {trial.temperature:.2f}",
-            x=(0.0, 1.0),
-            y=(0.0, 1.0),
-            x_label="confidence in the top label",
-            y_label="accuracy",
-            x_text=percent,
-            y_text=percent,
-        )
-        plot.diagonal("ideal")
-        for when, found in (("before", plain), ("after", scaled)):
-            label = f"{when}: ECE {found.ece:.3f}, MCE {found.mce:.3f}"
-            plot.line([(one.confidence, one.accuracy) for one in found.bins], label, markers=True)
-        plots.append(plot)
+        found = {
+            "before": reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows]),
+            "after": reliability(trial.test.probs, trial.test.labels),
+        }
+        labelled = {f"{when}: ECE {one.ece:.3f}, MCE {one.mce:.3f}": one for when, one in found.items()}
+        title = f"{dataset}, TCT with {name}, like clients: T = {trial.temperature:.2f}"
+        plots.append(reliability_plot(labelled, title=title, ideal="ideal"))
     if not plots:
         setup.need(dataset, "tct", variant="iid")
     return figure(*plots, name=f"Reliability of TCT on {dataset}, clients alike")

@@ -17,7 +17,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal.report.plot import Plot, figure, percent
 from fedconformal.scores import LAC
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.trials import Trial
+from fedconformal_paper.trials import RandomHalves
 
 LEVELS = (*(round(0.5 + 0.05 * i, 2) for i in range(10)), 0.97, 0.99)
 ACCURACY = 0.01
@@ -67,7 +67,7 @@ def coverage_of_each(setup: Setup) -> dict[str, Floats]:
     return {name: np.mean(runs, axis=0) for name, runs in found.items()}
 
 
-def mean_of_quantiles(trial: Trial, alpha: float) -> float:
+def mean_of_quantiles(trial: RandomHalves, alpha: float) -> float:
     """Let every client find its own quantile at ceil((1 - alpha)(n + 1)), and take the plain mean."""
     scores, owners = trial.calibration.scores(LAC()), trial.calibration.clients
     own = []
@@ -77,7 +77,7 @@ def mean_of_quantiles(trial: Trial, alpha: float) -> float:
     return float(np.mean(own))
 
 
-def mid_bucket(trial: Trial, alpha: float) -> float:
+def mid_bucket(trial: RandomHalves, alpha: float) -> float:
     """Read the merged DDSketch at the paper's rank, at the middle of the bucket."""
     scores = np.sort(trial.calibration.scores(LAC()))
     clients = np.count_nonzero(np.bincount(trial.calibration.clients))

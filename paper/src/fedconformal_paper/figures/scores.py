@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from fedconformal.report.plot import Plot, figure, percent
+from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
 from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL
 from fedconformal_paper.score_functions import PRINTED, SCORED, SCORES, scores_for
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.size_conditional import QUARTERS, quarters
 
-LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 DATASET = "cifar100"
 
 
@@ -58,14 +56,9 @@ def _by_level(setup: Setup, dataset: str) -> list[Plot]:
             for i, threshold in enumerate(trial.thresholds(score, alphas)):
                 sets = trial.sets(score, threshold)
                 found[name][t, i] = trial.covered(sets).mean(), np.count_nonzero(sets) / len(sets)
-    largest = max(float(values[..., 1].mean(axis=0).max()) for values in found.values())
-    panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
-    coverage = panel(title=f"{dataset}, TCT: coverage", y=(0.65, 1.0), y_label="coverage", y_text=percent)
-    size = panel(title=f"{dataset}, TCT: labels a set", y=(0.0, largest * 1.05), y_label="labels a set")
-    coverage.diagonal("asked for")
-    for name, values in found.items():
-        for plot, column in ((coverage, 0), (size, 1)):
-            plot.line(list(zip(LEVELS, values[..., column].mean(axis=0).tolist(), strict=True)), name, markers=True)
+    titles = f"{dataset}, TCT: coverage", f"{dataset}, TCT: labels a set"
+    measured = {name: (values[..., 0], values[..., 1]) for name, values in found.items()}
+    coverage, size = coverage_and_size(measured, titles, lowest=0.65)
     if dataset == DATASET:  # the paper prints sizes at 0.9 only, in tab:tct-compare-loss
         for name, printed in zip(PRINTED, COMPARE_LOSS["cross-entropy"][1:], strict=True):
             size.rings([(0.9, printed)], f"{name}, paper", like=name)

@@ -6,38 +6,22 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal.report.plot import Plot, figure
-from fedconformal.scores import LAC
-from fedconformal_paper.figures.histogram import shares_of, size_plot
+from fedconformal_paper.figures.histogram import draw_sizes, shares_of, size_plot
 from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
 from fedconformal_paper.score_compare import all_right
 from fedconformal_paper.score_functions import SCORED, scores_for
 from fedconformal_paper.setup import Setup
 
-MOST = 60
 ALPHAS = (0.1, 0.2, 0.3)
 FEWER = 40
 
 
 def same_subset(setup: Setup) -> str:
     """fig:compare-set-size-same-subset: CIFAR-100 rows that FedAvg, FedProx and TCT all classify correctly."""
-    models = {method: setup.need("cifar100", method) for method in SCORE_COMPARE}
-    right = all_right(list(models.values()))
-    drawn: dict[str, Floats] = {}
-    means: dict[str, list[float]] = {}
-    for method, answers in models.items():
-        found = []
-        for trial in setup.trials(answers):
-            (threshold,) = trial.thresholds(LAC(), [0.1])
-            sets = trial.sets(LAC(), threshold)[right[trial.test.index]]
-            found.append(shares_of(sets, MOST))
-            means.setdefault(method, []).append(np.count_nonzero(sets) / max(1, len(sets)))
-        drawn[method] = np.mean(found, axis=0)
-    highest = max(float(shares.max()) for shares in drawn.values())
-    plot = size_plot("Set sizes of CIFAR-100 rows that all three models get right (LAC at alpha 0.1)", MOST, highest)
-    for method, shares in drawn.items():
-        label = f"{METHODS[method]}: mean {np.mean(means[method]):.1f} (paper {SCORE_COMPARE[method][0]})"
-        plot.line(list(enumerate(shares.tolist())), label)
-    return figure(plot)
+    models = {METHODS[method]: setup.need("cifar100", method) for method in SCORE_COMPARE}
+    title = "Set sizes of CIFAR-100 rows that all three models get right (LAC at alpha 0.1)"
+    printed = {METHODS[method]: sizes[0] for method, sizes in SCORE_COMPARE.items()}
+    return draw_sizes(setup, title, 60, models, printed, all_right(list(models.values())))
 
 
 def score_dist(setup: Setup) -> str:

@@ -61,13 +61,13 @@ def _by_site(answers: Answers, title: str) -> Plot:
     (trial,) = trials(answers, count=1)
     clients = trial.test.clients
     rows = np.bincount(clients, minlength=len(answers.sites))
-    hits, told = {}, {}
+    hits, labels = {}, {}
     for promised, guarantee in BY_SITE.items():
         (threshold,) = trial.thresholds(LAC(), [ALPHA], kind="exact", guarantee=guarantee)
         sets = trial.sets(LAC(), threshold)
         covered, size = trial.covered(sets), np.count_nonzero(sets) / len(sets)
         hits[promised] = np.bincount(clients, covered, len(rows)).astype(np.int64)
-        told[promised] = f"promised to {promised}: {covered.mean():.1%} together, {size:.2f} labels a set"
+        labels[promised] = f"promised to {promised}: {covered.mean():.1%} together, {size:.2f} labels a set"
     held = np.flatnonzero(rows)
     order = held[np.argsort((next(iter(hits.values()))[held] / rows[held]), kind="stable")]
     plot = Plot(
@@ -85,8 +85,8 @@ def _by_site(answers: Answers, title: str) -> Plot:
         low, high = clopper_pearson(found[order], rows[order])
         places = (np.arange(len(order)) + beside).tolist()
         for x, bottom, top in zip(places, low.tolist(), high.tolist(), strict=True):
-            plot.interval(x, bottom, top, told[promised])
-        plot.dots(list(zip(places, (found[order] / rows[order]).tolist(), strict=True)), told[promised])
+            plot.interval(x, bottom, top, labels[promised])
+        plot.dots(list(zip(places, (found[order] / rows[order]).tolist(), strict=True)), labels[promised])
     return plot
 
 

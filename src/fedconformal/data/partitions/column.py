@@ -1,4 +1,4 @@
-"""Sites as they are in life: the hospital, the camera or the skin type that a column of the data names."""
+"""Real sites: the hospital, the camera or the skin type that a column of the data names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fedconformal.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Column(Partition):
-    """One site for each value of a column, in the order of the alphabet; nothing is left to chance.
+    """One site for each value of a column, in alphabetical order; nothing is random.
 
-    Rows without a value belong nowhere: leave them out first, with `dataset.having(column)`.
+    Rows without a value belong to no site: leave them out first, with `dataset.having(column)`.
 
     >>> import numpy as np
     >>> from fedconformal.data import Dataset, Rows

@@ -1,4 +1,4 @@
-"""Sites that differ by chance, as much as one number says.
+"""Sites that differ at random; one number says how much.
 
 The parts of a class that the sites get are a draw from a Dirichlet distribution: nearly equal when the
 concentration is large, nearly all at one site when it is small.
@@ -19,12 +19,12 @@ LEAST = 2
 """Rows of every split at every site: validation rows are halved later, into temperature and calibration."""
 DRAWS = 1000
 MOST = 1e9
-"""The sites are alike long before."""
+"""Sites are alike at much smaller values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dirichlet(Partition):
-    """Draw each class's parts, the same for all splits; draw again while a site is left with less than two rows.
+    """Draw each class's parts, the same for all splits; draw again while a site has fewer than two rows.
 
     >>> from fedconformal.data import load
     >>> sites = Dirichlet(clients=3, concentration=0.5).split(load("digits"), seed=1)
@@ -38,7 +38,7 @@ class Dirichlet(Partition):
     concentration: float = 0.5
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to a site by its class and by chance."""
+        """Give every row to a site by its class and at random."""
         check_clients(self.clients)
         if not 0 < self.concentration <= MOST:
             raise InputError(f"concentration is {self.concentration}, expected a positive number up to {MOST:g}")

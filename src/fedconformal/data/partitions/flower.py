@@ -1,7 +1,7 @@
-"""Partitioners of Flower Datasets, taken as they are.
+"""Partitioners of Flower Datasets, used as they are.
 
 One partitioner parts the shuffled rows of all three splits at once. So a site's rows to train, calibrate and test
-with are draws from one pool, whatever the partitioner does, and its training share is also its calibration share.
+with are draws from one pool, with any partitioner, and its training share is also its calibration share.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FlowerPartition(Partition):
         columns = {"label": np.concatenate([dataset.rows(split).y for split in SPLITS]), ROW: np.arange(sum(sizes))}
         for name in dataset.train.columns:
             columns[name] = np.concatenate([dataset.column(split, name) for split in SPLITS])
-        # A partitioner takes one table in its life: the copy does, and the one that was given stays fresh.
+        # A partitioner takes one table only: a copy takes it, and the one that was given can be used again.
         partitioner = copy.deepcopy(self.partitioner)
         partitioner.dataset = Table.from_dict({name: values[order].tolist() for name, values in columns.items()})
         parts = [partitioner.load_partition(k) for k in range(partitioner.num_partitions)]

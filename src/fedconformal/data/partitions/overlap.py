@@ -1,4 +1,4 @@
-"""From sites with nothing in common to sites that are all alike: the paper's sweep on CIFAR-10."""
+"""From sites without a class in common to sites that are all alike: the paper's sweep on CIFAR-10."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ STEP = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Overlap(Partition):
-    """Site k has so many classes from class 2k on, round the corner at the last; shared ones are dealt out evenly.
+    """Site k has `classes_per_client` classes from class 2k on; after the last class comes the first again.
 
-    On ten classes, 2 give five sites without a class in common, 3 give [0, 1, 2], [2, 3, 4], ..., 10 give all to all.
+    The rows of a class that several sites share are dealt out evenly. On ten classes, 2 give five sites without a
+    class in common, 3 give [0, 1, 2], [2, 3, 4], ..., 10 give all classes to all sites.
 
     >>> from fedconformal.data import load
     >>> digits = load("digits")

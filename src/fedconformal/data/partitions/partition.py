@@ -1,6 +1,6 @@
-"""Who has which row: every row of every split belongs to exactly one site.
+"""Which site has which row: every row of every split belongs to exactly one site.
 
-A partition says it once for all three splits, so that a site calibrates and tests on data like that it trains on.
+A partition says it once for all three splits, so a site calibrates and tests on data that is like its training data.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def numbered(clients: int) -> tuple[str, ...]:
 
 
 def check_clients(clients: int) -> None:
-    """Refuse a number of clients that is no number of clients."""
+    """Refuse fewer than one site."""
     if clients < 1:
         raise InputError(f"clients is {clients}, expected a whole number from 1")
 

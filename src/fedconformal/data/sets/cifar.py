@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100: 32 x 32 photographs, from the publisher's binary files.
 
-The publisher's Python files are pickles, which can run code when they are opened, so they are never touched.
+The publisher's Python files are pickles, which can run code when they are opened, so they are never opened.
 Krizhevsky, "Learning multiple layers of features from tiny images", 2009; no licence stated, research use.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import tarfile
 import zlib
-from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,12 +16,11 @@ import numpy as np
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import unreadable
-from fedconformal.data import store
-from fedconformal.data.dataset import Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import Progress, Rows, Split
 from fedconformal.data.download import Release, locate
 from fedconformal.data.sets.cifar100 import CLASSES, GROUPS
-from fedconformal.data.sets.images import halves, read_images
-from fedconformal.data.sets.source import Source, in_groups_of
+from fedconformal.data.sets.images import ImageSource
+from fedconformal.data.sets.source import in_groups_of
 from fedconformal.errors import InputError
 
 SIDE = 32
@@ -31,29 +29,15 @@ MOST_BYTES = 2**28
 CHUNK = 2**20
 
 
-class _CIFAR(Source):
+class _CIFAR(ImageSource):
     release: ClassVar[Release]
     files: ClassVar[dict[Split, tuple[str, ...]]]
     label_bytes: ClassVar[int]
     """Before each image; the last of them is the class."""
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read an .npz file if there is one, and the official archive otherwise."""
-        parts: dict[Split, Rows]
-        if path := store.find(f"{self.name}.npz"):
-            parts = read_images(path, classes=len(self.classes))
-        else:
-            parts = self._unpack(locate(self.release, download=download, progress=progress))
-        if "val" not in parts:
-            parts["val"], parts["test"] = self.calibration(parts["test"])
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
-
-    @staticmethod
-    @abstractmethod
-    def calibration(test: Rows) -> tuple[Rows, Rows]:
-        """Take the rows to calibrate with from the official test rows, and leave the others to test."""
-
-    def _unpack(self, path: Path) -> dict[Split, Rows]:
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the official archive."""
+        path = locate(self.release, download=download, progress=progress)
         contents = read_members(path, {name for names in self.files.values() for name in names})
         return {
             split: self._rows(path, b"".join(contents[name] for name in names)) for split, names in self.files.items()
@@ -72,6 +56,11 @@ class _CIFAR(Source):
         )
 
 
+def _release(classes: int, most: int, sha256: str) -> Release:
+    file = f"cifar-{classes}-binary.tar.gz"
+    return Release(file=file, url=f"https://www.cs.toronto.edu/~kriz/{file}", most=most, checksum=f"sha256:{sha256}")
+
+
 class CIFAR10(_CIFAR):
     """50,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
 
@@ -83,17 +72,7 @@ class CIFAR10(_CIFAR):
         "test": ("test_batch.bin",),
     }
     label_bytes = 1
-    release = Release(
-        file="cifar-10-binary.tar.gz",
-        url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        most=170052171,
-        checksum="sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-    )
-
-    @staticmethod
-    def calibration(test: Rows) -> tuple[Rows, Rows]:
-        """Take a random half."""
-        return halves(test)
+    release = _release(10, 170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
 
 
 class CIFAR100(_CIFAR):
@@ -104,12 +83,7 @@ class CIFAR100(_CIFAR):
     groups = GROUPS
     files: ClassVar = {"train": ("train.bin",), "test": ("test.bin",)}
     label_bytes = 2
-    release = Release(
-        file="cifar-100-binary.tar.gz",
-        url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        most=168513733,
-        checksum="sha256:58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-    )
+    release = _release(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
 
     @staticmethod
     def calibration(test: Rows) -> tuple[Rows, Rows]:
@@ -119,7 +93,7 @@ class CIFAR100(_CIFAR):
 
 
 def read_members(path: Path, names: set[str]) -> dict[str, bytes]:
-    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can lead astray."""
+    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can do harm."""
     found: dict[str, bytes] = {}
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:

@@ -16,7 +16,7 @@ LEVELS = 16
 
 
 class Digits(Source):
-    """1,797 digits, cut at random into 60 % to train, 20 % to calibrate and 20 % to test; one class a client."""
+    """1,797 digits, cut at random into 60 % to train, 20 % to calibrate and 20 % to test; one class a site."""
 
     name = "digits"
     classes = tuple("0123456789")

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, unreadable
-from fedconformal.data import store
-from fedconformal.data.dataset import Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import Progress, Rows, Split
 from fedconformal.data.download import Release, locate
-from fedconformal.data.sets.images import as_images, halves, read_images
-from fedconformal.data.sets.source import Source, in_groups_of
+from fedconformal.data.sets.images import ImageSource, channels_first
+from fedconformal.data.sets.source import in_groups_of
 from fedconformal.errors import InputError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -36,29 +35,22 @@ FILES = {
 MOST_BYTES = 2**28
 
 
-class FashionMNIST(Source):
+class FashionMNIST(ImageSource):
     """60,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
 
     name = "fashionmnist"
     classes = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
     groups = in_groups_of(1, 10)
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read an .npz file if there is one, and the four official files otherwise."""
-        parts: dict[Split, Rows]
-        if path := store.find("fashionmnist.npz"):
-            parts = read_images(path, classes=len(self.classes))
-        else:
-            found = [_locate(name, download=download, progress=progress) for name in FILES]
-            parts = {"train": self.rows(*found[:2]), "test": self.rows(*found[2:])}
-        if "val" not in parts:
-            parts["val"], parts["test"] = halves(parts["test"])
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the four official files."""
+        found = [_locate(name, download=download, progress=progress) for name in FILES]
+        return {"train": self.rows(*found[:2]), "test": self.rows(*found[2:])}
 
     def rows(self, images: Path, labels: Path) -> Rows:
         """Read two of the official files."""
         with naming(images):
-            x = as_images(read_idx(images), "images")
+            x = channels_first(read_idx(images), "images")
         with naming(labels):
             return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(self.classes)))
 

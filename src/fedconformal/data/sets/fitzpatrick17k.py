@@ -37,7 +37,7 @@ Record = dict[str, str]
 class Fitzpatrick17k(Source):
     """114 skin conditions; 70 % of the photographs train, 10 % calibrate and 20 % test.
 
-    The columns are `skin_type` (empty for the 565 that nobody could tell), `three_groups` and `nine_groups` of
+    The columns are `skin_type` (empty for the 565 where it is not known), `three_groups` and `nine_groups` of
     diseases; the class groups are the three groups of diseases.
     """
 
@@ -45,7 +45,7 @@ class Fitzpatrick17k(Source):
     label: ClassVar[str] = LABEL
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read the table and the photographs; rows without a photograph are left out, and said."""
+        """Read the table and the photographs; rows without a photograph are left out, with a warning."""
         table = store.find("fitzpatrick17k.csv")
         folder = store.find("fitzpatrick17k")
         if table is None or folder is None:
@@ -87,7 +87,7 @@ class Fitzpatrick17k(Source):
 
 
 class ThreeGroups(Fitzpatrick17k):
-    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a client."""
+    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a site."""
 
     name = "fitzpatrick17k-three"
     label = THREE
@@ -98,7 +98,7 @@ class ThreeGroups(Fitzpatrick17k):
 
 
 class NineGroups(ThreeGroups):
-    """The same photographs with nine classes of diseases; one class a client."""
+    """The same photographs with nine classes of diseases; one class a site."""
 
     name = "fitzpatrick17k-nine"
     label = NINE

@@ -34,7 +34,7 @@ FIELDS = (
     *("thalach", "exang", "oldpeak", "slope", "ca", "thal", "num"),
 )
 
-# A usual value for an adult, and a usual deviation. They are fixed, so no site has to tell its own, and nothing
+# A usual value for an adult, and a usual deviation. They are fixed, so no site has to show its own, and nothing
 # of the rows to calibrate and test with leaks into those to train on.
 SCALES = {
     "age": (55, 10),
@@ -50,7 +50,7 @@ SCALES = {
 SOMETIMES_MISSING = tuple(name for name in SCALES if name not in {"age", "sex"})
 CODES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2), "slope": (1, 2, 3), "thal": (3, 6, 7)}
 NEVER_ZERO = ("trestbps", "chol", "thalach")
-"""Nobody alive has these at zero: it stands for a value that was not taken."""
+"""No living patient has zero here: it marks a value that was not measured."""
 MISSING = ("", "?")
 GRADES = (0, 1, 2, 3, 4)
 
@@ -61,7 +61,7 @@ class HeartDisease(Source):
     """920 patients of four hospitals, in the column `hospital`: is there heart disease?
 
     Half of each hospital's patients train, a quarter calibrates and a quarter tests. The five grades are two
-    classes here, absent and present, because one of the hospitals tells no more than that.
+    classes here, absent and present, because one of the hospitals gives no finer grades.
     """
 
     name = "heart_disease"
@@ -84,10 +84,10 @@ class HeartDisease(Source):
 def as_features(values: Floats) -> NDArray[np.float32]:
     """Turn measurements into features: scaled numbers, a mark for each that is missing, and a column for each code.
 
-    What is missing counts as usual: a number becomes zero, a code is none of its codes.
+    A missing number counts as the usual one and becomes zero; a missing code is none of its codes.
 
     >>> patient = [63, 1, 1, 145, 0, 1, 2, 150, 0, 2.3, 3, np.nan, 6]
-    >>> as_features(np.array([patient]))[0, :4]  # age, sex, blood pressure, and cholesterol, which was not taken
+    >>> as_features(np.array([patient]))[0, :4]  # age, sex, blood pressure, and cholesterol, which was not measured
     array([0.8 , 1.  , 1.25, 0.  ], dtype=float32)
     """
     measured = dict(zip(FIELDS, values.T, strict=False))

@@ -1,4 +1,4 @@
-"""Images in an .npz file, as MedMNIST lays them out, checked before anything is made of them.
+"""Images in an .npz file, in the layout of MedMNIST, checked before anything is made of them.
 
 Arrays `train_images` (n, height, width) or (n, height, width, channels) of bytes and `train_labels`, likewise
 `val_*` and `test_*`. Any other array with one text a row, such as `train_source`, becomes a column.
@@ -8,6 +8,7 @@ Yang et al., "MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D bi
 from __future__ import annotations
 
 import zipfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,42 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import naming, read_npz
-from fedconformal.data.dataset import SPLITS, Rows, Split
+from fedconformal.data import store
+from fedconformal.data.dataset import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 
 MOST_BYTES = 2**32
 """Once unpacked; no set here comes near it."""
 
 
+class ImageSource(Source):
+    """Images with official training and test files, or in an .npz file of the data set's name."""
+
+    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+        """Read the .npz file if there is one, and the official files otherwise."""
+        path = store.find(f"{self.name}.npz")
+        parts = (
+            read_images(path, classes=len(self.classes))
+            if path
+            else self.official(download=download, progress=progress)
+        )
+        if "val" not in parts:
+            parts["val"], parts["test"] = self.calibration(parts["test"])
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+
+    @abstractmethod
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the official training and test rows."""
+
+    @staticmethod
+    def calibration(test: Rows) -> tuple[Rows, Rows]:
+        """Part the official test rows into rows that calibrate and rows that test; by default random halves."""
+        return halves(test)
+
+
 def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
-    """Read the splits that a file has; training and test rows it must have."""
+    """Read the splits that a file has; it must have training and test rows."""
     with naming(path):
         _check_size(path)
         arrays = read_npz(path)
@@ -36,10 +64,10 @@ def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
     return found
 
 
-def as_images(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
+def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
     """Bring (n, height, width) or (n, height, width, channels) into (n, channels, height, width).
 
-    >>> as_images(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
+    >>> channels_first(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
     (5, 3, 28, 28)
     """
     if array.ndim == 3:
@@ -57,7 +85,7 @@ def halves(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:
-    images = as_images(arrays[f"{split}_images"], f"{split}_images")
+    images = channels_first(arrays[f"{split}_images"], f"{split}_images")
     if f"{split}_labels" not in arrays:
         raise InputError(f"has {split}_images but no {split}_labels")
     labels = as_labels(arrays[f"{split}_labels"], rows=len(images), classes=classes, name=f"{split}_labels")

@@ -11,7 +11,7 @@ from typing import ClassVar
 from fedconformal.data.dataset import Dataset, Progress
 from fedconformal.data.download import Release, locate
 from fedconformal.data.sets.images import read_images
-from fedconformal.data.sets.source import Source, in_groups_of
+from fedconformal.data.sets.source import Source, in_groups_of, listed
 from fedconformal.errors import InputError
 
 ADDRESS = "https://zenodo.org/records/10519652/files"
@@ -36,15 +36,8 @@ class BloodMNIST(_MedMNIST):
     """Single blood cells under the microscope, 17,092 in 8 classes. Acevedo et al., 2020."""
 
     name = "bloodmnist"
-    classes = (
-        "basophil",
-        "eosinophil",
-        "erythroblast",
-        "immature granulocyte",
-        "lymphocyte",
-        "monocyte",
-        "neutrophil",
-        "platelet",
+    classes = listed(
+        "basophil; eosinophil; erythroblast; immature granulocyte; lymphocyte; monocyte; neutrophil; platelet"
     )
     groups = in_groups_of(2, 8)
     md5 = "7053d0359d879ad8a5505303e11de1dc"
@@ -58,14 +51,9 @@ class DermaMNIST(_MedMNIST):
     """
 
     name = "dermamnist"
-    classes = (
-        "actinic keratosis or intraepithelial carcinoma",
-        "basal cell carcinoma",
-        "benign keratosis-like lesion",
-        "dermatofibroma",
-        "melanoma",
-        "melanocytic nevus",
-        "vascular lesion",
+    classes = listed(
+        "actinic keratosis or intraepithelial carcinoma; basal cell carcinoma; benign keratosis-like lesion; "
+        "dermatofibroma; melanoma; melanocytic nevus; vascular lesion"
     )
     groups = in_groups_of(2, 7)
     md5 = "0744692d530f8e62ec473284d019b0c7"
@@ -76,16 +64,9 @@ class PathMNIST(_MedMNIST):
     """Colorectal tissue, 107,180 patches in 9 classes; those to test are from another hospital. Kather et al., 2019."""
 
     name = "pathmnist"
-    classes = (
-        "adipose",
-        "background",
-        "debris",
-        "lymphocytes",
-        "mucus",
-        "smooth muscle",
-        "normal colon mucosa",
-        "cancer-associated stroma",
-        "colorectal adenocarcinoma epithelium",
+    classes = listed(
+        "adipose; background; debris; lymphocytes; mucus; smooth muscle; normal colon mucosa; cancer-associated "
+        "stroma; colorectal adenocarcinoma epithelium"
     )
     groups = in_groups_of(3, 9)
     md5 = "a8b06965200029087d5bd730944a56c1"
@@ -96,15 +77,9 @@ class TissueMNIST(_MedMNIST):
     """Cells of the kidney cortex, 236,386 in 8 classes, in grey. Woloshuk et al., 2021."""
 
     name = "tissuemnist"
-    classes = (
-        "collecting duct, connecting tubule",
-        "distal convoluted tubule",
-        "glomerular endothelial cell",
-        "interstitial endothelial cell",
-        "leukocyte",
-        "podocyte",
-        "proximal tubule segment",
-        "thick ascending limb",
+    classes = listed(
+        "collecting duct, connecting tubule; distal convoluted tubule; glomerular endothelial cell; interstitial "
+        "endothelial cell; leukocyte; podocyte; proximal tubule segment; thick ascending limb"
     )
     groups = in_groups_of(2, 8)
     md5 = "ebe78ee8b05294063de985d821c1c34b"

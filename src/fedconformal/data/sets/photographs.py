@@ -1,7 +1,7 @@
 """Photographs of any size, brought to one size.
 
 Pillow decodes them: it is what the field uses, it is maintained, and it refuses what is not an image. Only JPEG
-and PNG are let in, and only up to a size, because photographs come from anywhere.
+and PNG are let in, and only up to a size, because nobody has checked the photographs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_photographs(paths: Sequence[Path], *, progress: Progress | None = None)
         raise InputError("photographs: reading them needs Pillow: pip install 'fedconformal[images]'") from None
     images = np.empty((len(paths), 3, SIDE, SIDE), np.uint8)
     with warnings.catch_warnings():
-        # Pillow warns of images that are too large before it refuses them; here the first word is enough.
+        # Pillow warns of images that are too large before it refuses them; here the warning is enough.
         warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
         for i, path in enumerate(paths):
             images[i] = _read(path)

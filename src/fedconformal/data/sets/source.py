@@ -16,17 +16,26 @@ class Source(ABC):
     name: ClassVar[str]
     noun: ClassVar[str] = "data set"
     classes: ClassVar[tuple[str, ...]] = ()
-    """What the classes are called, where it is known before the data is read."""
+    """The names of the classes, where they are known before the data is read."""
     groups: ClassVar[Groups] = ()
-    """The classes of each client in the paper, if it is in the paper."""
+    """The classes of each site in the paper, if it is in the paper."""
 
     @abstractmethod
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read the data set from where data is kept, or else, if that is wanted, download it first."""
+        """Read the data set from where data is kept; if it is not there, download it first where that is allowed."""
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the class names of a text with semicolons between them.
+
+    >>> listed("no disease; heart disease")
+    ('no disease', 'heart disease')
+    """
+    return tuple(name.strip() for name in text.split(";"))
 
 
 def in_groups_of(size: int, classes: int) -> Groups:
-    """Return neighbouring classes in groups; the last one takes what is left over.
+    """Return neighbouring classes in groups; the last group also takes the rest.
 
     >>> in_groups_of(2, 7)
     ((0, 1), (2, 3), (4, 5, 6))

@@ -1,7 +1,7 @@
 """Flower apps in one process: no Ray, no sockets, no waiting; for tests, and to see at once what an app does.
 
 A grid that hands each message to the client app itself. Two things of Flower are not public and needed all the same:
-messages take the run's number from `TaskIdentity`, and a message's number has to be set by whoever delivers it.
+messages take the run's number from `TaskIdentity`, and a message's number has to be set by the one that delivers it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class InProcessGrid(Grid):
         client_app: what every node runs.
         nodes: how many there are, or the node config of each.
         run_config: what every node gets to see of the run.
-        progress: told how many nodes have answered, of how many, and what.
+        progress: called with how many nodes have answered, of how many, and what.
     """
 
     def __init__(

@@ -1,0 +1,26 @@
+"""Two charts side by side: coverage and size against the coverage asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from fedconformal._base.arrays import Floats
+from fedconformal.report.plot import Plot, percent
+
+LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+
+
+def coverage_and_size(
+    found: Mapping[str, tuple[Floats, Floats]], titles: tuple[str, str], *, lowest: float, largest: float = 0.0
+) -> tuple[Plot, Plot]:
+    """Draw (trials, levels) coverages and sizes, each against the coverage asked for, a line for each name."""
+    panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
+    largest = max(largest, *(float(sizes.mean(axis=0).max()) for _, sizes in found.values()))
+    coverage = panel(title=titles[0], y=(lowest, 1.0), y_label="coverage", y_text=percent)
+    size = panel(title=titles[1], y=(0.0, largest * 1.05), y_label="labels a set")
+    coverage.diagonal("asked for")
+    for name, measured in found.items():
+        for plot, values in zip((coverage, size), measured, strict=True):
+            plot.line(list(zip(LEVELS, values.mean(axis=0).tolist(), strict=True)), name, markers=True)
+    return coverage, size
