@@ -87,7 +87,7 @@ def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import torch, multiprocessing, signal
-from fedconformal.training.workers import Crew
+from fedconformal.federated.workers import Crew
 from tests.federated.tasks import Doubles
 
 if __name__ == "__main__":

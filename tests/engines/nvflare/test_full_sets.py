@@ -9,8 +9,8 @@ pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
 import numpy as np
 
 import fedconformal as fc
-from fedconformal import nvflare
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines import nvflare
 
 
 @pytest.mark.parametrize(("rows", "said"), [(4, True), (400, False)])
