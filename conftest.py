@@ -1,12 +1,13 @@
 """What every test run shares: which modules are optional, and how many examples Hypothesis tries.
 
-A module that needs a package that is not installed is skipped with the reason, doctests and test files alike. So every
-file can be collected in an environment that has the core only.
+What needs a package that is not installed is skipped with the reason, doctests and tests alike. So every file can be
+collected, and every test run, in an environment that has the core only.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -36,15 +37,9 @@ settings.register_profile("quick", deadline=None, max_examples=10)  # `checks` i
 settings.load_profile("full")
 
 
-def missing_package(file: Path) -> str | None:
-    """Import a file, and return the optional package that it needs and that is not installed."""
-    folder = next(ROOT / name for name in ("src", "paper/src", ".") if file.is_relative_to(ROOT / name))
-    parts = file.relative_to(folder).with_suffix("").parts
-    error: BaseException | None = None
-    try:
-        importlib.import_module(".".join(parts).removesuffix(".__init__"))
-    except (Exception, pytest.skip.Exception) as caught:  # pytest imports it again and reports what it is
-        error = caught
+def missing_package(error: BaseException | None) -> str | None:
+    """Return the optional package that was not found, if that is where an error comes from."""
+    error = getattr(error, "exc_info", (None, error))[1]  # a doctest keeps what happened in it
     while error is not None:
         name = (getattr(error, "name", None) or "").partition(".")[0]
         if isinstance(error, ModuleNotFoundError) and name in OPTIONAL:
@@ -53,12 +48,36 @@ def missing_package(file: Path) -> str | None:
     return None
 
 
+def import_error(file: Path) -> BaseException | None:
+    """Import a file; pytest does so too, but keeps what it has half imported."""
+    folder = next(ROOT / name for name in ("src", "paper/src", ".") if file.is_relative_to(ROOT / name))
+    parts = file.relative_to(folder).with_suffix("").parts
+    name = ".".join(parts).removesuffix(".__init__")
+    call = pytest.CallInfo.from_call(lambda: importlib.import_module(name), "collect", reraise=KeyboardInterrupt)
+    return None if call.excinfo is None else call.excinfo.value
+
+
 def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:
     """Skip a file that needs what is not installed; pytest collects all others."""
-    if not isinstance(collector, pytest.Module):
-        return None
-    package = missing_package(collector.path)
+    package = missing_package(import_error(collector.path)) if isinstance(collector, pytest.Module) else None
     if package is None:
         return None
     where = (str(collector.path), 1, f"Skipped: {package} is not installed")
     return pytest.CollectReport(collector.nodeid, "skipped", where, [])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip a test that comes upon something that is not installed."""
+    try:
+        yield
+    except Exception as error:
+        package = missing_package(error)
+        if package is None:
+            raise
+        pytest.skip(f"{package} is not installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("engine") is None)
