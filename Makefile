@@ -138,8 +138,7 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.core: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e ".[dev,dp,secure]"
-	$(PIP_INSTALL) --no-deps -e paper
+	$(PIP_INSTALL) -e ".[dev,dp,secure]" -e paper
 	touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt

@@ -20,6 +20,7 @@ OPTIONAL = {
     "PIL",
     "cryptography",
     "ddsketch",
+    "fedconformal_paper",
     "flwr",
     "nvflare",
     "opendp",
