@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment quick test prove coverage fuzz mutants lint format docs results bench constraints audit licences clean help
+.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -47,8 +47,11 @@ quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once t
 test: lint ## lint, check types and run all tests but the longest (under seven minutes)
 	$(PYTEST) -m "not slow"
 
-prove: $(VENV)/.dev fuzz deployment mutants ## the longest tests, fuzzing, a real deployment and the mutants (half an hour)
-	$(PYTEST) -m slow
+prove: slow fuzz mutants ## what takes longest: simulations, a real deployment, fuzzing and the mutants (under half an hour)
+
+# File by file: the tests of a deployment share it.
+slow: $(VENV)/.dev
+	$(PYTEST) --dist loadfile -m slow
 
 coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (twice as long as without)
 	$(PYTEST) --cov
