@@ -42,7 +42,7 @@ quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once t
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(QUICK)
-	$(PYTEST) -m "not slow and not engine" --hypothesis-profile quick $(QUICK) $(QUICK_TESTS:%=tests/%)
+	$(PYTEST) -m "not long and not slow and not engine" --hypothesis-profile quick $(QUICK) $(QUICK_TESTS:%=tests/%)
 
 test: lint ## lint, check types and run all tests but the longest (under seven minutes)
 	$(PYTEST) -m "not slow"

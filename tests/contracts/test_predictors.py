@@ -164,6 +164,7 @@ def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee
             assert curve.coverage(q) > truth - Fraction(1, 10**15)
 
 
+@pytest.mark.long
 @every_guarantee
 @certified_kind
 def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Guarantee) -> None:
