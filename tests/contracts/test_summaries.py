@@ -218,6 +218,7 @@ def test_a_site_may_grow_for_a_long_time(kind: str) -> None:
         assert summary.gap <= 0.05 * summary.n
 
 
+@pytest.mark.long
 @certified_kind
 def test_a_summary_that_grew_every_day_can_still_be_sent(kind: str) -> None:
     rng = np.random.default_rng(0)

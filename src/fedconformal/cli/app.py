@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -76,6 +77,12 @@ def options(
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
 
 
+@cache
+def _commands() -> Any:
+    """Build all commands from their functions, which takes longer than running most of them."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
@@ -87,9 +94,7 @@ def run(arguments: Sequence[str]) -> int:
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
         try:
-            code = typer.main.get_command(app).main(
-                list(arguments) or ["--help"], "fedconformal", standalone_mode=False
-            )
+            code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except InputError as error:
             return _fail(advised(str(error)))
         except UsageProblem as error:

@@ -22,6 +22,8 @@ from fedconformal.errors import InputError
 from fedconformal.flower import run_in_process
 from tests.engines.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
 
+pytestmark = pytest.mark.slow
+
 SITES = 3
 SLOW = """
 
