@@ -62,7 +62,7 @@ SUMMARIZE = [
         "parameter",
         lambda: None,
         ["probs-0.npy", "labels-0.npy", "--penalty", "1"],
-        ["--penalty is for raps, not for lac", "--score"],
+        ["--penalty does not go with --score lac; it is for raps"],
     ),
     ("penalty", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "raps", "--penalty", "-1"], ["penalty is -1"]),
     ("alpha", lambda: None, ["probs-0.npy", "labels-0.npy", "--alpha", "1"], ["alpha is 1", "between 0 and 1"]),

@@ -45,7 +45,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
-    app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+    function = getattr(command, command.__name__.rpartition(".")[2])
+    app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_labels
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
@@ -30,18 +29,18 @@ from fedconformal.cli.inputs import (
     read_probabilities,
     read_run,
 )
+from fedconformal.cli.options import KINDS, SCORES, taking
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 
-SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 
-
+@taking(SCORES, KINDS)
 def summarize(
     files: Annotated[
         list[Path],
@@ -52,13 +51,9 @@ def summarize(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
-    score: Annotated[str, typer.Option(help="lac, aps or raps.")] = DEFAULT.name,
-    penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank.", show_default="0.001")] = None,
-    free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price.", show_default="1")] = None,
-    randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
-    random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score.", show_default="0")] = None,
+    score: Annotated[str, typer.Option(help="How rows are scored:")] = DEFAULT.name,
     kind: Annotated[
-        str, typer.Option(help="ranks (about a kilobyte), exact (all scores), ddsketch or tdigest.")
+        str, typer.Option(help="What the file holds: ranks takes about a kilobyte, exact all scores; there are")
     ] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
@@ -84,10 +79,10 @@ def summarize(
     grid: Grid = None,
     ledger: BudgetFile = None,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    given = {"penalty": penalty, "free_ranks": free_ranks, "randomized": randomized, "random_state": random_state}
-    function = _score(score, {name: value for name, value in given.items() if value is not None})
+    function = SCORES.chosen(score, given)
     about: dict[str, Any] = {
         "kind": kind,
         "alpha": alpha,
@@ -95,6 +90,7 @@ def summarize(
         "model": model,
         "calibration": calibration,
         "expires": expires,
+        "parameters": KINDS.values(kind, given),
     }
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
     about["by_class"] = by_class
@@ -185,15 +181,6 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
             raise InputError(f"{path}: the client {client!r} cannot be a file name")
         written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)
     return written
-
-
-def _score(name: str, parameters: dict[str, Any]) -> Score:
-    cls = registry.find(name, Score)
-    for parameter in parameters:
-        if parameter not in cls.__dataclass_fields__:
-            option = f"--{parameter.replace('_', '-')}"
-            raise InputError(f"{option} is for {SCORE_OPTIONS[parameter]}, not for {name}; name another --score")
-    return cls(**parameters)
 
 
 def _facts(path: Path, made: Summary | NoisyHistogram) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ class APS(Score):
     the score stays one fixed function, which is all that validity needs. (Rows that are equal to the last
     bit share their U; that costs a little sharpness, never coverage.)
 
+    Attributes:
+        randomized: take the randomised score.
+        random_state: seed of the randomised score.
+
     >>> probs = [[0.5, 0.25, 0.25]]
     >>> APS().evaluate_all(probs)
     array([[0.5 , 0.75, 1.  ]])
@@ -64,6 +68,11 @@ class APS(Score):
             raise InputError(f"random_state is {self.random_state!r}, expected a whole number")
         if not 0 <= self.random_state < 2**63:
             raise InputError(f"random_state is {self.random_state}, expected a number from 0 to 2^63 - 1")
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return it as it is, and randomised."""
+        return cls(), cls(randomized=True, random_state=5)
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row; no sort: everything more probable is ahead of it."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +46,11 @@ class Score(ABC):
 
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return what the contract checks try: the defaults, and what else is worth a check."""
+        return (cls(),)
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -35,6 +35,7 @@ def summarize(  # noqa: PLR0913
     estimated: bool = False,
     calibration: str | None = None,
     expires: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Summary:
     """Summarise the calibration scores of one site; `by_class` with the `labels` for promises given the class.
 
@@ -45,6 +46,7 @@ def summarize(  # noqa: PLR0913
     match are never mixed. So do `classes` (their number, or their names in order), `precision` ("float32" if
     probabilities were rounded to it before they were scored), `estimated` (no theorem covers how the scores were made),
     and the id of the one `calibration` that the summary is for, at `alpha`, until the day `expires` (2027-06-30).
+    `parameters` are those that the kind itself takes, if it has any.
 
     >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
     (2, 2)
@@ -64,8 +66,10 @@ def summarize(  # noqa: PLR0913
             expires=expires,
         ),
     }
+    if by_class and parameters:
+        raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by class; leave them out")
     if by_class != (labels is not None):
         raise InputError("labels and by_class=True go together; give both or neither")
     if labels is not None:
         return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
-    return cls.of_scores(as_scores(scores), alpha=alpha, **about)
+    return cls.of_scores(as_scores(scores), alpha=alpha, **about, **(parameters or {}))
