@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from typer.core import TyperCommand, TyperOption
 
 from fedconformal._base import registry
-from fedconformal.cli.parameters import NEEDED, Parameter, parameters_of
+from fedconformal._base.parameters import NEEDED, Parameter, parameters_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score

@@ -1,7 +1,7 @@
 """The parameters of a score, a summary or a guarantee: name, type, default and help, all from its own class.
 
-So a new one needs no table elsewhere: the command line makes its options from this, and reads their values. The help is
-the line of the parameter in the `Attributes:` (or `Args:`) section of the docstring.
+So a new one needs no table elsewhere: the command line makes its options from this, and the config of a run is read
+with it. The help is the line of the parameter in the `Attributes:` (or `Args:`) section of the docstring.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
+
+T = TypeVar("T")
 
 SECTION = re.compile(r"^(?:Attributes|Args):\n((?:[ ]{4}.*\n?)+)", re.MULTILINE)
 ENTRY = re.compile(r"^[ ]{4}(\w+): (.*(?:\n[ ]{5,}.*)*)", re.MULTILINE)
@@ -141,6 +143,26 @@ def parameters_of(made: Callable[..., Any]) -> dict[str, Parameter]:
         name: Parameter(name=name, hint=hints.get(name, Any), default=default, help=words.get(name, ""))
         for name, default in defaults.items()
     }
+
+
+def from_settings(cls: Callable[..., T], settings: Mapping[str, Any], prefix: str) -> T:
+    """Build an object from those settings whose names begin with a prefix; the others are not its own.
+
+    >>> from fedconformal import RAPS
+    >>> from_settings(RAPS, {"score": "raps", "score-free-ranks": 2, "rounds": 3}, "score-").free_ranks
+    2
+    """
+    own = {prefix + name.replace("_", "-"): one for name, one in parameters_of(cls).items()}
+    given = {key: value for key, value in settings.items() if key.startswith(prefix)}
+    for key in given:
+        if key not in own:
+            raise InputError(f"{key} is no parameter of {cls.__name__}; there are {', '.join(own) or 'none'}")
+    for key, parameter in own.items():
+        if parameter.default is NEEDED and key not in given:
+            raise InputError(f"{key} is missing; {cls.__name__} needs it")
+    return cls(
+        **{own[key].name: own[key].read(one, key) if isinstance(one, str) else one for key, one in given.items()}
+    )
 
 
 def _factory(one: Any) -> Any:
