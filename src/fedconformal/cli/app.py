@@ -26,7 +26,7 @@ from fedconformal.cli import (
     verify,
 )
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import Harmless, logger, say_error, stderr
+from fedconformal.cli.console import LOGGED, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -80,7 +80,7 @@ def options(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Harmless())
+    handler.setFormatter(LOGGED)
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):

@@ -22,7 +22,7 @@ from fedconformal.cli.differential import (
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, check_ending, check_output, read_summaries
+from fedconformal.cli.inputs import Alpha, Json, check_output, read_summaries
 from fedconformal.cli.options import GUARANTEES, Given, taking
 from fedconformal.cli.robust import robustness
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
@@ -69,8 +69,7 @@ def calibrate(
     **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
-    check_ending(output, ".json")
-    check_output(output, *summaries, ledger, signed)
+    check_output(output, *summaries, ledger, signed, ending=".json")
     promise = _guarantee(guarantee, given, sites_alike=sites_alike)
     wanted = ByClass(promise) if by_class else promise
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)

@@ -36,6 +36,9 @@ class Harmless(logging.Formatter):
         return harmless(super().format(record))
 
 
+LOGGED = Harmless()
+
+
 def print_json(result: dict[str, Any]) -> None:
     """Print exactly one object."""
     stdout.print(json.dumps(result, indent=1, allow_nan=False))

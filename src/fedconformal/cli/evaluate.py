@@ -16,7 +16,7 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    checked_probabilities,
+    from_logits,
     read_clients,
     read_labels,
     read_probabilities,
@@ -48,7 +48,7 @@ def evaluate(
             raise InputError("--clients goes with LABELS; a training run has its own")
         logits, truth, ids, _ = read_run(probs, "test")
         ids = named_sites(ids)
-        rows = checked_probabilities(logits, str(probs), Source.logits, temperature)
+        rows = from_logits(logits, str(probs), temperature)
         truth = as_labels(truth, rows=len(rows), classes=rows.shape[1], name=f"{probs}: test_labels")
     else:
         warn_of_use(rule, source)
@@ -60,7 +60,7 @@ def evaluate(
         raise InputError(f"{probs}: is empty; there is nothing to evaluate")
     clusters = None if cluster is None else read_clusters(cluster, len(rows))
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    made = make_sets(rule, rows, wanted, path=probs, allow_empty=allow_empty)
     result = evaluate_sets(made.sets, truth, clients=ids, clusters=clusters, certificate=rule.certificate)
     if json:
         about = {"alpha": float(wanted), "threshold": threshold_json(made.threshold)}

@@ -24,7 +24,7 @@ from fedconformal.summaries import Summary
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
 Given = Mapping[str, Any]
-"""What was typed: by family and parameter, the option and its value, or None."""
+"""What was typed, or None: by family, parameter and option, such as "score penalty --penalty"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,9 @@ class Family(Generic[T]):
 
         `chosen` is how the member was named on the command line, if not by the family's option.
         """
-        registry.find(name, self.base)
         members = self.members()
+        if name not in members:
+            registry.find(name, self.base)  # which says what there is
         own, chosen, values = members[name], chosen or f"--{self.option} {name}", {}
         for key, (option, value) in self.typed(given).items():
             if key not in own:
@@ -74,12 +75,13 @@ class Family(Generic[T]):
 
     def chosen(self, name: str, given: Given, chosen: str = "") -> T:
         """Build the one that was named."""
-        return registry.find(name, self.base)(**self.values(name, given, chosen))
+        values = self.values(name, given, chosen)
+        return registry.members(self.base)[name](**values)
 
     def typed(self, given: Given) -> dict[str, tuple[str, Any]]:
         """Return the option and the value of each parameter of this family that was typed."""
-        start = f"{self.option}__"
-        return {key.removeprefix(start): one for key, one in given.items() if key.startswith(start) and one is not None}
+        parts = [(*place.split(" "), value) for place, value in given.items() if value is not None]
+        return {key: (option, value) for family, key, option, value in parts if family == self.option}
 
     def anything(self, given: Given) -> dict[str, Any]:
         """Read all that was typed for this family, where the one that is chosen is not known yet."""
@@ -88,7 +90,9 @@ class Family(Generic[T]):
 
     def fitting(self, name: str, given: Given) -> dict[str, Any]:
         """Return what was typed of the parameters that the member of this name has."""
-        return {f"{self.option}__{key}": one for key, one in self.typed(given).items() if key in self.members()[name]}
+        own = self.members()[name]
+        typed = self.typed(given).items()
+        return {f"{self.option} {key} {option}": value for key, (option, value) in typed if key in own}
 
     def options(self, taken: set[str]) -> list[TyperOption]:
         """Make the options of all members; one that the command has already gets the family's name before its own."""
@@ -104,16 +108,17 @@ class Family(Generic[T]):
             name = f"--{self.option}-{name[2:]}"
         flag = all(parameter.kinds == (bool,) for parameter in owners.values())
         defaults = {str(p.default) for p in owners.values() if p.default not in (NEEDED, None) and not flag}
-        return TyperOption(
-            param_decls=[f"{self.option}__{key}", f"{name}/--no-{name[2:]}" if flag and one.default is True else name],
+        option = TyperOption(
+            param_decls=[f"{name}/--no-{name[2:]}" if flag and one.default is True else name],
             type=bool if flag else str,
             is_flag=flag or None,
             metavar=None if flag else self._metavar(one),
             help=one.help[:1].upper() + one.help[1:],
             show_default=" or ".join(sorted(defaults)) or False,
-            callback=lambda _context, option, value: None if value is None else (option.opts[0], value),
             rich_help_panel=f"With --{self.option} {', '.join(owners)}",
         )
+        option.name = f"{self.option} {key} {name}"  # by which the command gets its value
+        return option
 
     def _spelled(self, key: str) -> str:
         return self.spelled.get(key, f"--{key.replace('_', '-')}")

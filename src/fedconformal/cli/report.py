@@ -19,9 +19,8 @@ from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
-    check_ending,
     check_output,
-    checked_probabilities,
+    from_logits,
     read_clients,
     read_labels,
     read_probabilities,
@@ -57,8 +56,7 @@ def report(
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
-    check_ending(output, ".html")
-    check_output(output, source, probs, labels, clients, images, *(summaries or ()))
+    check_output(output, source, probs, labels, clients, images, *(summaries or ()), ending=".html")
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
@@ -109,8 +107,8 @@ def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
 
 def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:
     run = read_run(path, "test")
-    found = checked_probabilities(run[0], str(path), Source.logits, predictor.certificate.temperature)
-    plain = checked_probabilities(run[0], str(path), Source.logits, None)
+    found = from_logits(run[0], str(path), predictor.certificate.temperature)
+    plain = from_logits(run[0], str(path), None)
     truth = as_labels(run[1], rows=len(found), classes=found.shape[1], name=f"{path}: test_labels")
     return Rows(probs=found, labels=truth, plain=plain, images=images), named_sites(run[2])
 
