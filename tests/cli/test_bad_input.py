@@ -35,6 +35,7 @@ SUMMARIZE = [
     ("sum", with_value(0.0), ["bad.npy", "labels-0.npy"], ["bad.npy", "row 7", "sums to"]),
     ("negative", with_value(-0.1), ["bad.npy", "labels-0.npy"], ["bad.npy", "row 7", "negative"]),
     ("logits", save(PROBS * 9 - 3), ["bad.npy", "labels-0.npy"], ["row 0", "--from logits"]),
+    ("huge", save(PROBS * 1e300), ["bad.npy", "labels-0.npy"], ["bad.npy: row 0 holds a value that is not finite"]),
     ("not logits", save(PROBS), ["bad.npy", "labels-0.npy", "--from", "logits"], ["leave out --from logits"]),
     ("vector", save(PROBS[0]), ["bad.npy", "labels-0.npy"], ["shape (4,)", "(rows, classes)"]),
     ("cube", save(PROBS[None]), ["bad.npy", "labels-0.npy"], ["shape (1, 60, 4)"]),
