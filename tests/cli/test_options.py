@@ -61,7 +61,7 @@ def choose(
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("fedconformal._base.registry._import_modules", lambda package: None)
+    monkeypatch.setattr("fedconformal._base.registry._import_modules", lambda _: None)
     app = typer.Typer()
     app.command(cls=vars(choose)["command"])(choose)
     return typer.main.get_command(app)
