@@ -156,6 +156,28 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     assert "spoiled spoiled=2" in [option["guarantee"] for option in planned["options"]]
 
 
+ONE_FILE = """
+import sys
+import fedconformal.guarantees, fedconformal.scores
+for package in (fedconformal.guarantees, fedconformal.scores):
+    package.__path__.append(sys.argv[1])
+import fedconformal as fc
+print(fc.SAPS(weight=0.5), fc.Spoiled(spoiled=2), sep=", ")
+from fedconformal.scores import SAPS
+from fedconformal.cli.app import run
+sys.exit(run(["summarize", "--help"]) or run(["calibrate", "--help"]))
+"""
+
+
+def test_one_file_of_ours_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "new_file.py").write_text(PACKAGE)
+    done = subprocess.run([sys.executable, "-c", ONE_FILE, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("SAPS(weight=0.5), Spoiled(spoiled=2)\n")
+    assert "--weight " in done.stdout
+    assert "--spoiled " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
