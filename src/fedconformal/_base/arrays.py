@@ -23,7 +23,7 @@ MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
     np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
 }
 QUICK_CLASSES = 4096
-"""Up to so many classes a float32 sum is off by less than a quarter of the tolerance."""
+"""Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
 SHORT_ROW = 48
 """Rows of fewer classes are summed faster by BLAS."""
 ALPHA_UNIT = 10**15
@@ -73,7 +73,7 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
-    # bits: read as unsigned integers, negative numbers, infinities and NaN all lie above those of 1.
+    # bits: read as unsigned integers, negative numbers, infinities and NaN are all above those of 1.
     with np.errstate(over="ignore", invalid="ignore"):
         off_by = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1
     most = MOST_BITS[array.dtype]
@@ -169,7 +169,7 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
 
 
 def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
-    """Check for one client id a row, a number or a name, which is returned as it is compared."""
+    """Check for one site's id a row, a number or a name; names are returned as they are compared."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -191,7 +191,7 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
 
 
 def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Turn a training run's positions of clients into names, where it has them.
+    """Turn a training run's positions of sites into names, where it has them.
 
     >>> named_clients(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
     ['b', 'a', 'b']
@@ -200,7 +200,7 @@ def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[
         return clients
     different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
     if not different or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
-        raise InputError("names: expected a name for each client, each a different one")
+        raise InputError("names: expected a name for each site, each a different one")
     named: NDArray[Any] = names[clients]
     return named
 

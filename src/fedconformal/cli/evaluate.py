@@ -32,14 +32,14 @@ def evaluate(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
     labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
-    clients: Annotated[Path | None, typer.Option(help="Which client each row is from (.npy .npz .csv).")] = None,
+    clients: Annotated[Path | None, typer.Option(help="Which site each row is from (.npy .npz .csv).")] = None,
     cluster: Cluster = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     source: From = Source.probs,
     allow_empty: AllowEmpty = False,
     json: Json = False,
 ) -> None:
-    """Compare the sets with known labels: coverage and size, by client, class and set size."""
+    """Compare the sets with known labels: coverage and size, by site, class and set size."""
     rule = load(predictor)
     temperature = rule.certificate.temperature
     ids: Any = None

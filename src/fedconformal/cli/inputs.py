@@ -101,7 +101,7 @@ def read_labels(path: Path, probs: Probabilities) -> Integers:
 
 
 def read_clients(path: Path, rows: int) -> NDArray[Any]:
-    """Read and check one client a row."""
+    """Read and check which site each row is from."""
     return as_clients(read_array(path, "clients", text=True, rows=rows), rows=rows, name=str(path))
 
 

@@ -45,10 +45,10 @@ def report(
     labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Annotated[Path | None, typer.Option(help="Which client each row is from.")] = None,
+    clients: Annotated[Path | None, typer.Option(help="Which site each row is from.")] = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
-        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to tell its bytes; repeatable.")
+        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
     score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
@@ -59,7 +59,7 @@ def report(
     check_output(output, source, probs, labels, clients, images, *(summaries or ()), ending=".html")
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
-        raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
+        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
     if not is_run and (alpha or score or SCORES.typed(given)):
         raise InputError("--alpha and --score are for a run; a predictor has its own")
     if (probs is None) != (labels is None):
@@ -90,7 +90,7 @@ def report(
 
 
 def _calibrated(path: Path, alpha: str, score: Score) -> tuple[Predictor, dict[str, int]]:
-    """Calibrate a run on its validation rows, and tell the bytes of each client's summary."""
+    """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
     made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
     return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
 

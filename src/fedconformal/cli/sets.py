@@ -68,7 +68,7 @@ def make_sets(predictor: Predictor, probs: NDArray[Any], alpha: Fraction, *, pat
 
 
 def named_sites(clients: NDArray[Any]) -> NDArray[Any]:
-    """Name the clients of a training run as `summarize` does, so that they are those of the certificate."""
+    """Name the sites of a training run as `summarize` does, so that they are those of the certificate."""
     return clients if clients.dtype.kind == "U" else np.array([f"client-{client}" for client in clients.tolist()])
 
 

@@ -175,7 +175,7 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
-    """Summarise the validation rows of a training run, each client's by its name; at the run's temperature if None."""
+    """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
     run = read_run(path, "val")
     about = {**about, "temperature": next(t for t in (temperature, run.temperature, 1.0) if t is not None)}
     rows = from_logits(run.logits, str(path), about["temperature"])
@@ -184,11 +184,11 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     written = {}
     for client in progress(ids, "summarising", len(ids)):
         mine = run.clients == client
-        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a client")
+        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a site")
         if name in written:
-            raise InputError(f"{path}: the client {name!r} is there twice, in two spellings; give it one name")
+            raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
-            raise InputError(f"{path}: the client {client!r} cannot be a file name")
+            raise InputError(f"{path}: the site {name!r} cannot be a file name")
         written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)
     return written
 

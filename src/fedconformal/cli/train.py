@@ -89,7 +89,7 @@ def train(
     if json:
         print_json({"output": str(output), **result.to_dict(), "next": following})
         return
-    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {result.clients} clients")
+    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {result.clients} sites")
     say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
     say(f"The run is in {output}. Next:", f"$ {following}")
 

@@ -1,4 +1,4 @@
-"""Adaptive prediction sets: how much probability lies on labels at least as likely as this one.
+"""Adaptive prediction sets: how much probability labels have that are at least as likely as this one.
 
 Romano, Sesia and Candes, "Classification with valid and adaptive coverage", 2020.
 
@@ -38,7 +38,7 @@ class APS(Score):
     """Sum of the probabilities from the largest down to the label's own, ties by class index.
 
     With `randomized=True` a share U of the label's own probability is taken off, one U an example. U is a
-    hash of the row and `random_state`: whoever scores the same row, in whatever batch, draws the same U. So
+    hash of the row and `random_state`: the same row gives the same U in any batch, at any site. So
     the score stays one fixed function, which is all that validity needs. (Rows that are equal to the last
     bit share their U; that costs a little sharpness, never coverage.)
 
