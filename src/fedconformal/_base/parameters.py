@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base.names import shown
+from fedconformal._base.tables import is_number
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class Parameter:
                 return choice
         if bool in self.kinds and text.lower() in TRUTH:
             return TRUTH[text.lower()]
-        if self.length is not None and (str not in self.kinds or "," in text or _is_number(text)):
+        if self.length is not None and (str not in self.kinds or "," in text or is_number(text)):
             return self._numbers(text)
         if str in self.kinds:
             return text
@@ -135,12 +136,18 @@ def parameters_of(made: Callable[..., Any]) -> dict[str, Parameter]:
     hints, words = get_type_hints(made), _help(made)
     defaults: dict[str, Any]
     if isinstance(made, type) and is_dataclass(made):
-        defaults = {one.name: one.default if one.default is not MISSING else _factory(one) for one in fields(made)}
+        defaults = {one.name: one.default for one in fields(made)}
+        defaults |= {one.name: one.default_factory() for one in fields(made) if one.default_factory is not MISSING}
     else:
         keywords = inspect.signature(made).parameters.values()
         defaults = {one.name: one.default for one in keywords if one.kind is one.KEYWORD_ONLY and one.name != "alpha"}
     return {
-        name: Parameter(name=name, hint=hints.get(name, Any), default=default, help=words.get(name, ""))
+        name: Parameter(
+            name=name,
+            hint=hints.get(name, Any),
+            default=NEEDED if default is MISSING else default,
+            help=words.get(name, ""),
+        )
         for name, default in defaults.items()
     }
 
@@ -165,10 +172,6 @@ def from_settings(cls: Callable[..., T], settings: Mapping[str, Any], prefix: st
     )
 
 
-def _factory(one: Any) -> Any:
-    return NEEDED if one.default_factory is MISSING else one.default_factory()
-
-
 def _help(made: Any) -> dict[str, str]:
     """Return the line of each parameter, also from the classes that this one derives from."""
     found: dict[str, str] = {}
@@ -188,11 +191,3 @@ def _length(kind: Any) -> int | None:
     if origin is tuple and ... not in parts:
         return len(parts) if all({int, float} & set(_united(part)) for part in parts) else None
     return 0 if origin in (tuple, list, Sequence) and parts[0] in (int, float) else None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
