@@ -27,6 +27,7 @@ import numpy as np
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
+from fedconformal.summaries.exact import ExactSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class SAPS(Score):
 
     @classmethod
     def examples(cls):
-        return cls(), cls(weight=0.1)
+        return (cls(weight=0.1),)
 
     def of_labels(self, probs, labels):
         own = probs[np.arange(len(probs)), labels][:, None]
@@ -78,7 +79,7 @@ class Spoiled(Guarantee):
 
     @classmethod
     def examples(cls):
-        return cls(), cls(spoiled=3)
+        return (cls(spoiled=2),)
 
     def promised(self, counts, sizes):
         return Fraction(sum(max(0, m - self.spoiled) for m in counts), sum(sizes) + len(sizes))
@@ -91,12 +92,33 @@ class Spoiled(Guarantee):
 
     def promise(self, sites):
         return f"for a test row from the mixture of the sites, {self.spoiled} bad rows at each"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedSummary(ExactSummary):
+    """All scores with a few decimals, so that counts can be wrong."""
+
+    name = "rounded"
+    letter = "Z"
+    certified = False
+
+    @classmethod
+    def of_scores(cls, scores, *, alpha=None, decimals: int = 6, **about):
+        """Round the scores.
+
+        Args:
+            decimals: how many are kept.
+        """
+        return super().of_scores(scores.round(decimals), **about)
 '''
 
 ENTRY_POINTS = """
 [fedconformal.scores]
 saps = scratch_conformal:SAPS
 broken = scratch_conformal:Absent
+
+[fedconformal.summaries]
+rounded = scratch_conformal:RoundedSummary
 
 [fedconformal.guarantees]
 spoiled = scratch_conformal:Spoiled
@@ -118,7 +140,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(installed: Path, *arguments: str, module: str = "fedconformal") -> subprocess.CompletedProcess[str]:
     paths = [str(installed), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [sys.executable, *(["-m", module] if module != "-c" else ["-c"]), *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -136,7 +158,7 @@ def run_json(installed: Path, *arguments: str) -> dict[str, Any]:
 def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_sites(tmp_path)
-    summaries = [f"{k}.fcs" for k in range(3)]
+    summaries = ["0.fcs", "1.fcs"]
     for k, summary in enumerate(summaries):
         rows = (f"probs-{k}.npy", f"labels-{k}.npy")
         made = run_json(installed, "summarize", *rows, "-o", summary, "--score", "saps", "--weight", "0.125")
@@ -152,6 +174,10 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["threshold"]
     expected |= ranks == 0
     assert (np.load("sets.npz")["sets"] == expected).all()
+    rows = ("probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded", "--decimals", "2")
+    assert run_json(installed, "summarize", *rows)["summaries"][0]["kind"] == "rounded"
+    certificate = run_json(installed, "calibrate", "r.fcs", "-o", "r.json")["certificate"]
+    assert (certificate["status"], round(certificate["threshold"], 2)) == ("estimated", certificate["threshold"])
     planned = run_json(installed, "plan", "--sizes", "60,60,60", *options)
     assert "spoiled spoiled=2" in [option["guarantee"] for option in planned["options"]]
 
@@ -178,34 +204,37 @@ def test_one_file_of_ours_is_enough(tmp_path: Path) -> None:
     assert "--spoiled " in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--weight", "1"), "--weight does not go with --score lac"),
-        (("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score", "saps", "--weight", "2"), "weight is 2"),
-        (("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score", "saps", "--weight", "x"), "--weight is 'x'"),
-        (("calibrate", "x.fcs", "-o", "p.json", "--spoiled", "1"), "--spoiled does not go with --guarantee mixture"),
-        (("plan", "--sizes", "9,9", "--spoiled", "1"), "--spoiled is for spoiled; name it with --guarantee"),
+SEVERAL = "import json, sys; from fedconformal.cli.app import run; print([run(one) for one in json.loads(sys.argv[1])])"
+ROWS = ["p.npy", "y.npy", "-o", "x.fcs"]
+REFUSED = {
+    "--weight does not go with --score lac; it is for saps": ["summarize", *ROWS, "--weight", "1"],
+    "weight is 2.0, expected a number from 0 to 1": ["summarize", *ROWS, "--score", "saps", "--weight", "2"],
+    "--weight is 'x', expected a number": ["summarize", *ROWS, "--score", "saps", "--weight", "x"],
+    "--spoiled does not go with --guarantee mixture; it is for spoiled": [
+        *("calibrate", "x.fcs", "-o", "p.json", "--spoiled", "1"),
     ],
-)
-def test_refusals(installed: Path, arguments: tuple[str, ...], problem: str) -> None:
-    done = run(installed, *arguments)
-    assert done.returncode == 2
-    assert problem in done.stderr
+    "--spoiled is for spoiled; name it with --guarantee": ["plan", "--sizes", "9,9", "--spoiled", "1"],
+}
 
 
-def test_help_shows_them_and_what_cannot_be_imported(installed: Path) -> None:
-    done = run(installed, "summarize", "--help")
-    assert "broken of scratch_conformal:Absent cannot be imported and is left out" in done.stderr
-    shown = done.stdout
-    assert "With --score saps" in shown
-    assert "What a rank costs. [default: (0.25)]" in shown
-    assert "How many scores of a site may be wrong." in run(installed, "calibrate", "--help").stdout
+def test_refusals_and_help(installed: Path) -> None:
+    helps = [["summarize", "--help"], ["calibrate", "--help"]]
+    done = run(installed, SEVERAL, json.dumps([*REFUSED.values(), *helps]), module="-c")
+    assert done.stdout.endswith(f"{[2] * len(REFUSED) + [0, 0]}\n"), done.stderr
+    broken, *refusals = done.stderr.splitlines()
+    assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
+    assert refusals == [f"error: {problem}" for problem in REFUSED]
+    for words in (
+        "With --score saps",
+        "What a rank costs. [default: (0.25)]",
+        "How many scores of a site may be wrong.",
+    ):
+        assert words in done.stdout
 
 
 def test_the_contract_checks_run_over_them(installed: Path) -> None:
-    checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees", "predictors")]
+    checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees")]
     options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", "SAPS or Spoiled", "--rootdir", str(ROOT))
     done = run(installed, *checks, *options, module="pytest")
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(done.stdout.split(" passed")[0].split()[-1]) > 50, done.stdout[-300:]
+    assert int(done.stdout.split(" passed")[0].split()[-1]) > 30, done.stdout[-300:]

@@ -48,8 +48,7 @@ class Family(Generic[T]):
     def members(self) -> dict[str, dict[str, Parameter]]:
         """Return the parameters of each by its name; one that is an object itself has no option."""
         found = {}
-        cls: Any
-        for name, cls in sorted(registry.members(self.base).items()):
+        for name, cls in self._classes().items():
             own = parameters_of(getattr(cls, self.maker) if self.maker else cls)
             found[name] = {key: one for key, one in own.items() if not any(map(is_dataclass, one.kinds))}
         return found
@@ -76,7 +75,8 @@ class Family(Generic[T]):
     def chosen(self, name: str, given: Given, chosen: str = "") -> T:
         """Build the one that was named."""
         values = self.values(name, given, chosen)
-        return registry.members(self.base)[name](**values)
+        made: T = self._classes()[name](**values)
+        return made
 
     def typed(self, given: Given) -> dict[str, tuple[str, Any]]:
         """Return the option and the value of each parameter of this family that was typed."""
@@ -119,6 +119,9 @@ class Family(Generic[T]):
         )
         option.name = f"{self.option} {key} {name}"  # by which the command gets its value
         return option
+
+    def _classes(self) -> dict[str, Any]:
+        return dict(sorted(registry.members(self.base).items()))
 
     def _spelled(self, key: str) -> str:
         return self.spelled.get(key, f"--{key.replace('_', '-')}")
