@@ -174,8 +174,8 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["threshold"]
     expected |= ranks == 0
     assert (np.load("sets.npz")["sets"] == expected).all()
-    rows = ("probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded", "--decimals", "2")
-    assert run_json(installed, "summarize", *rows)["summaries"][0]["kind"] == "rounded"
+    few = ("probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded", "--decimals", "2")
+    assert run_json(installed, "summarize", *few)["summaries"][0]["kind"] == "rounded"
     certificate = run_json(installed, "calibrate", "r.fcs", "-o", "r.json")["certificate"]
     assert (certificate["status"], round(certificate["threshold"], 2)) == ("estimated", certificate["threshold"])
     planned = run_json(installed, "plan", "--sizes", "60,60,60", *options)
