@@ -15,7 +15,8 @@ TORCHLESS = """
 import sys
 sys.modules["torch"] = None
 from fedconformal.cli.app import run
-sys.exit(run(["train", "--dataset", "digits", "-o", sys.argv[1]]))
+assert run(["-q", "train", "--help"]) == 0
+sys.exit(run(["train", "--dataset", "digits", "--rounds", "3", "-o", sys.argv[1]]))
 """
 
 

@@ -151,6 +151,11 @@ def taking(*families: Family[Any], also: Callable[[Any], Sequence[Family[Any]]] 
                     self.params += made
             return super().get_params(ctx)
 
+        def make_parser(self, ctx: Any) -> Any:
+            parser = super().make_parser(ctx)
+            parser.ignore_unknown_options = ctx.ignore_unknown_options  # which `also` may have set
+            return parser
+
     def decorate(function: F) -> F:
         own = inspect.signature(function, eval_str=True)
         plain = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
