@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import Any, Literal
 
 import pytest
@@ -47,6 +47,12 @@ def test_a_dataclass_says_it_all() -> None:
     assert [one.help for one in found.values()] == ["how often, in two lines.", "how to do it.", ""]
     assert [one.default for one in found.values()] == [NEEDED, "fast", ("a",)]
     assert [one.metavar for one in found.values()] == ["INTEGER", "fast|slow", "JSON"]
+
+
+def test_types_that_cannot_be_found_are_json() -> None:
+    other = make_dataclass("Other", [("size", "Unknown", field(default=3))])
+    (found,) = parameters_of(other).values()
+    assert (found.metavar, found.read("[1]", "--size")) == ("JSON", [1])
 
 
 def test_the_keywords_of_a_function() -> None:

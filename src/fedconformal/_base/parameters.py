@@ -69,8 +69,8 @@ class Parameter:
             metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), "JSON")
         vars(self).update(kinds=kinds, choices=choices, length=length, metavar=metavar)
 
-    def read(self, text: str, option: str) -> Any:
-        """Read a value as it was typed after an option.
+    def read(self, text: Any, option: str) -> Any:
+        """Read a value as it was typed after an option; what is no text is a value already.
 
         >>> Parameter(name="box", hint=tuple[float, float] | None).read("0.1,0.5", "--box")
         (0.1, 0.5)
@@ -81,7 +81,7 @@ class Parameter:
         fedconformal.errors.InputError: --rounds is 'few', expected a whole number
         """
         try:
-            return self._read(text)
+            return self._read(text) if isinstance(text, str) else text
         except ValueError:
             raise InputError(f"{option} is {shown(repr(text))}, expected {self._expected()}") from None
 
@@ -133,7 +133,11 @@ def parameters_of(made: Callable[..., Any]) -> dict[str, Parameter]:
     >>> penalty.metavar, penalty.default, penalty.help
     ('FLOAT', 0.001, 'the price of a rank.')
     """
-    hints, words = get_type_hints(made), _help(made)
+    words = _help(made)
+    try:
+        hints = get_type_hints(made)
+    except NameError:  # of another package, with types that are there for a type checker only
+        hints = {}
     defaults: dict[str, Any]
     if isinstance(made, type) and is_dataclass(made):
         defaults = {one.name: one.default for one in fields(made)}
@@ -167,9 +171,7 @@ def from_settings(cls: Callable[..., T], settings: Mapping[str, Any], prefix: st
     for key, parameter in own.items():
         if parameter.default is NEEDED and key not in given:
             raise InputError(f"{key} is missing; {cls.__name__} needs it")
-    return cls(
-        **{own[key].name: own[key].read(one, key) if isinstance(one, str) else one for key, one in given.items()}
-    )
+    return cls(**{own[key].name: own[key].read(value, key) for key, value in given.items()})
 
 
 def _help(made: Any) -> dict[str, str]:

@@ -66,7 +66,7 @@ class Family(Generic[T]):
             if key not in own:
                 owners = " and ".join(one for one, parameters in members.items() if key in parameters)
                 raise InputError(f"{option} does not go with {chosen}; it is for {owners}")
-            values[key] = own[key].read(value, option) if isinstance(value, str) else value
+            values[key] = own[key].read(value, option)
         for key, parameter in own.items():
             if parameter.default is NEEDED and key not in values:
                 raise InputError(f"{chosen} needs {self._spelled(key)} {self._metavar(parameter)}")
@@ -107,14 +107,14 @@ class Family(Generic[T]):
         if name in taken:
             name = f"--{self.option}-{name[2:]}"
         flag = all(parameter.kinds == (bool,) for parameter in owners.values())
-        defaults = {str(p.default) for p in owners.values() if p.default not in (NEEDED, None) and not flag}
+        defaults = [p.default for p in owners.values() if p.default is not NEEDED and p.default is not None]
         option = TyperOption(
             param_decls=[f"{name}/--no-{name[2:]}" if flag and one.default is True else name],
             type=bool if flag else str,
             is_flag=flag or None,
             metavar=None if flag else self._metavar(one),
             help=one.help[:1].upper() + one.help[1:],
-            show_default=" or ".join(sorted(defaults)) or False,
+            show_default=not flag and " or ".join(dict.fromkeys(map(str, defaults))),
             rich_help_panel=f"With --{self.option} {', '.join(owners)}",
         )
         option.name = f"{self.option} {key} {name}"  # by which the command gets its value
