@@ -13,7 +13,7 @@ from tests.contracts.tools import refused
 
 
 @dataclass(frozen=True, kw_only=True)
-class Animal(ABC):
+class Animal:
     """What a command chooses from."""
 
     name: ClassVar[str]
