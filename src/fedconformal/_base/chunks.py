@@ -26,7 +26,7 @@ MOST_THREADS = 4
 
 
 def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices of at most `size` entries; as many slices for each share of the work."""
+    """Cut the rows of a matrix into slices of at most `size` entries; as many for each share of the work."""
     count = max(1, -(-len(array) // max(1, size // array.shape[1])))
     step = max(1, -(-len(array) // (-(-count // shares) * shares)))
     for start in range(0, len(array), step):
