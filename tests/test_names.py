@@ -127,7 +127,7 @@ def test_clients_and_partitions() -> None:
     none = np.empty(0, dtype=np.int64)
     with refused("sites: expected one name a site, each a different one"):
         Sites(names=(NAME, SPELLINGS[0]), train=none, val=none, test=none)
-    with refused("names: expected a name for each client"):
+    with refused("names: expected a name for each site"):
         named_clients(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
 
 
@@ -156,4 +156,4 @@ def test_on_the_command_line(
     np.savez("run.npz", **logits, val_clients=[NAME, SPELLINGS[0]])  # type: ignore[arg-type]
     done = command("summarize", "run.npz", "-o", "run")
     assert done.code == 2
-    assert f"run.npz: the client {NAME!r} is there twice, in two spellings" in done.err
+    assert f"run.npz: the site {NAME!r} is there twice, in two spellings" in done.err

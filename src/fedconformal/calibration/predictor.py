@@ -145,7 +145,8 @@ class Predictor:
             )
         if matrix.dtype == np.float32:
             return [matrix]
-        rounded = matrix.astype(np.float32)
+        with np.errstate(over="ignore"):  # a number too large for float32 is no probability, and refused as such
+            rounded = matrix.astype(np.float32)
         return [rounded] if self.certificate.precision == "float32" else [matrix, rounded]
 
     def evaluate(

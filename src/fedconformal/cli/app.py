@@ -27,7 +27,7 @@ from fedconformal.cli import (
     verify,
 )
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import Harmless, logger, say_error, stderr
+from fedconformal.cli.console import LOGGED, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -46,7 +46,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
-    app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+    function = getattr(command, command.__name__.rpartition(".")[2])
+    app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
@@ -86,7 +87,7 @@ def _commands() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Harmless())
+    handler.setFormatter(LOGGED)
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):

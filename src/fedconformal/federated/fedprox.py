@@ -16,6 +16,9 @@ from fedconformal.federated.fedavg import FedAvg
 class FedProx(FedAvg):
     """Average the clients' weights, each pulled towards the round's global weights with strength mu.
 
+    Attributes:
+        mu: how strongly a client is pulled to the global weights.
+
     >>> FedProx(rounds=5).mu
     0.1
     """

@@ -27,6 +27,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.names import shown
+from fedconformal._base.parameters import from_settings
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.temperature import LEAST, MOST, minimise
 from fedconformal.engines.flower.calibration import calibrate
@@ -52,7 +53,7 @@ from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.logits import npz
 from fedconformal.federated.tct import TCT
 from fedconformal.federated.trainer import Trainer
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.privacy.sums.weights import summable
 from fedconformal.scores import DEFAULT, Score
@@ -74,8 +75,8 @@ class RunConfig:
     Attributes:
         method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it.
         classes: how many classes there are.
-        score: lac, aps or raps.
-        guarantee: mixture, exchangeable, every-client, new-client or pac.
+        score: its name, such as raps; its parameters stand beside it, such as score-penalty.
+        guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         temperature: whether to fit one.
         min_sites: with fewer sites that answer properly a stage ends in an error.
@@ -103,6 +104,8 @@ class RunConfig:
     from_stage: str = "train"
     saved_model: str = ""
     trainer: Trainer = field(default_factory=TCT)
+    scored: Score = DEFAULT
+    promised: Guarantee = field(default_factory=Mixture)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> RunConfig:
@@ -117,14 +120,19 @@ class RunConfig:
         if method.name == "central":
             raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
-        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name != "trainer"}
+        made = ("trainer", "scored", "promised")
+        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
         for one in fields(cls):
             wanted = (int, float) if isinstance(one.default, float) else (type(one.default),)
             if one.name in mine and type(mine[one.name]) not in wanted:
                 name = one.name.replace("_", "-")
                 raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
         try:
-            found = cls(trainer=method(**own | {"workers": 1, "device": "cpu"}), **mine)
+            scored = from_settings(registry.find(str(given.get("score", cls.score)), Score), config, "score-")
+            kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
+            promised = from_settings(kept, config, "guarantee-")
+            trainer = method(**own | {"workers": 1, "device": "cpu"})
+            found = cls(trainer=trainer, scored=scored, promised=promised, **mine)
             found.check()
         except TypeError as error:
             raise InputError(f"the run config cannot be read: {error}") from None
@@ -137,13 +145,11 @@ class RunConfig:
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
         as_alpha(self.alpha)
-        registry.find(self.score, Score)
-        registry.find(self.guarantee, Guarantee)
         registry.find(self.kind, Summary)
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
-            summable(registry.find(self.guarantee, Guarantee)())
+            summable(self.promised)
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
@@ -249,8 +255,8 @@ class _Run:
         config = self.config
         asked: dict[str, Any] = {
             "alpha": config.alpha,
-            "score": registry.find(config.score, Score)(),
-            "guarantee": registry.find(config.guarantee, Guarantee)(),
+            "score": config.scored,
+            "guarantee": config.promised,
             "temperature": self.temperature,
             "min_scores": config.min_scores,
         }
