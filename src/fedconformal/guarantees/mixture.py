@@ -36,9 +36,12 @@ WEIGHT_TOLERANCE = 1e-6
 class Mixture(Guarantee):
     """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless weights are given.
 
-    `weights` is "proportional", "uniform", or one number a site; numbers are scaled to add up to one.
     In proportion, a site that claims a million scores can outweigh everybody else. `most_scores`, fixed beforehand,
-    bounds that: a site that claims more weighs as one that has this many.
+    bounds that.
+
+    Attributes:
+        weights: "proportional", "uniform", or one number a site, in the order of the summaries, which add up to one.
+        most_scores: a site that claims more scores weighs as one that has this many.
 
     >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])  # 13 of N + K = 17
     Fraction(13, 17)

@@ -19,6 +19,9 @@ from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find
 class OneClient(Guarantee):
     """Cover a test row of one site, given by name or by position.
 
+    Attributes:
+        client: the site's name.
+
     >>> OneClient(client=1).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
     """

@@ -45,6 +45,9 @@ MARGIN = 1e-6
 class PAC(Guarantee):
     """Cover at least 1 - alpha of the test rows, except with probability `failure` over the calibration draws.
 
+    Attributes:
+        failure: how often the calibration draw may be a bad one.
+
     >>> PAC(failure=0.05).rank(Fraction(1, 10), sizes=[250, 250])
     (462, 501)
     >>> round(float(PAC(failure=0.05).promised(counts=[230, 232], sizes=[250, 250])), 6)

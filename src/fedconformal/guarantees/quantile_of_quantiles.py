@@ -53,6 +53,10 @@ class QuantileOfQuantiles(Guarantee):
     scores are all huge; one with more takes the rank with the same share of n_k + 1. Without liars it is by default the
     size of the smallest site.
 
+    Attributes:
+        liars: the promise holds whatever at most this many of the sites send.
+        least_scores: the fewest scores that a site ought to have, fixed before calibration.
+
     >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
     (19, 5)
     >>> round(float(QuantileOfQuantiles(liars=0).promised(counts=[19] * 5 + [0] * 5, sizes=[20] * 10)), 5)

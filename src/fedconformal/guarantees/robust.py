@@ -32,7 +32,11 @@ class Robust(Guarantee):
     """Cover a test row from the mixture of the honest sites, if at most `liars` of all sites are not.
 
     A liar that claims 2^32 scores and sends huge ones outweighs everybody else and puts every label into every set.
-    `most_scores`, fixed beforehand, bounds that: a site that claims more weighs as one that has this many.
+    `most_scores`, fixed beforehand, bounds that.
+
+    Attributes:
+        liars: the promise holds whatever at most this many of the sites send.
+        most_scores: a site that claims more scores weighs as one that has this many.
 
     >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 11 of 17
     Fraction(11, 17)

@@ -34,11 +34,12 @@ Inequalities = tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]
 class WorstCase(Guarantee):
     """Cover a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
 
-    - `contamination=d`: a share 1 - d of the test rows follows the sites in proportion to n_k + 1, the rest
-      may come from any of them;
-    - `total_variation=r`: at most a share r of the weight is elsewhere than in proportion to n_k + 1;
-    - `box=(lower, upper)`: bounds on each site's weight, a number for all sites or one for each;
-    - `polytope=(A, b)`: all weights w with A w <= b.
+    Attributes:
+        contamination: the share of test rows that may come from any of the sites; the others follow the sites in
+            proportion to n_k + 1.
+        total_variation: the share of weight that may be elsewhere than in proportion to n_k + 1.
+        box: the least and the largest weight of every site; one number for all sites, or one for each.
+        polytope: a matrix A and a vector b: all weights w with A w <= b.
 
     >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/17 + 0.1 * 4/6
     Fraction(77, 102)
