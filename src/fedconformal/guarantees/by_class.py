@@ -48,7 +48,7 @@ class ByClass(Guarantee):
     def __post_init__(self) -> None:
         """Check that there is a guarantee to keep."""
         if not isinstance(self.guarantee, Guarantee) or isinstance(self.guarantee, ByClass):
-            raise InputError(f"by class: {self.guarantee!r:.60} is not a guarantee such as fedconformal.Mixture()")
+            raise InputError(f"{self.name}: {self.guarantee!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property
     def kept(self) -> Guarantee:
