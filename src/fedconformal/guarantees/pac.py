@@ -149,7 +149,7 @@ class PAC(Guarantee):
 
 def _cap(rank: int, size: int) -> int:
     # Hoeffding's condition r >= N(1 - alpha) + 1, in units of coverage.
-    return max(0, rank - 1) * ALPHA_UNIT // size
+    return max(0, rank - 1) * ALPHA_UNIT // max(1, size)
 
 
 @lru_cache(maxsize=2**16)
