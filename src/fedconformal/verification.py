@@ -58,7 +58,7 @@ def verify(
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
         return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
     digests = [summary.digest() for summary in summaries]
-    given = dict(zip(digests, summaries, strict=True))
+    given: dict[str, Summary | NoisyHistogram] = dict(zip(digests, summaries, strict=True))
     wanted = [record.sha256 for record in certificate.summaries]
     spare = Counter(digests)
     spare.subtract(wanted)

@@ -190,7 +190,8 @@ class _Sweep:
         inside = slice(self.ends[start], self.ends[stop])
         if self.group is None:
             return np.array([self.rise[inside].sum()], dtype=np.float64)
-        return np.bincount(self.group[inside], self.rise[inside], self.groups)
+        sums: Floats = np.bincount(self.group[inside], self.rise[inside], self.groups).astype(np.float64, copy=False)
+        return sums
 
 
 def _guesses(wanted: Fraction, low: _Edge, high: _Edge, values: Floats, rises: Integers) -> Floats:

@@ -44,6 +44,13 @@ class Summary(ABC):
     origin: Origin = UNKNOWN
 
     @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return some to check: of one score, of many that are tied, and of more than are sent one by one."""
+        rng = np.random.default_rng(0)
+        scores = (np.array([0.5]), rng.random(60).round(1), rng.normal(size=3000))
+        return tuple(cls.of_scores(part, alpha=0.1, sites=("a",)) for part in scores)
+
+    @classmethod
     @abstractmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
         """Summarise the checked scores of one site, maybe sorted in place; `alpha` says where precision matters."""
