@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_scores
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.summary import Summary, extended
+from fedconformal.summaries.summary import Summary
 
 FIRST_NUMBERS = np.arange(1, 4097)
 """The counts of small sites, which they share."""
@@ -65,11 +64,6 @@ class ExactSummary(Summary):
         """Count exactly."""
         counts = np.searchsorted(self.values, q, side="right").astype(np.int64)
         return counts, counts
-
-    def extend(self, more: ArrayLike) -> Self:
-        """Sort the new scores in."""
-        new = as_scores(more)
-        return type(self)(values=np.sort(np.concatenate([self.values, new]), kind="stable"), **extended(self, new))
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

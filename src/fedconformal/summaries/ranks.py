@@ -111,7 +111,7 @@ class RankSummary(Summary):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Read the last score <= q and the first score > q."""
         after = np.searchsorted(self.values, q, side="right")
-        return self._at_least(after), self._at_most(after)
+        return self._lower_from_zero[after], self._below_to_end[after]
 
     @cached_property
     def _lower_from_zero(self) -> Integers:
@@ -120,12 +120,6 @@ class RankSummary(Summary):
     @cached_property
     def _below_to_end(self) -> Integers:
         return np.append(self.below, self.n).astype(np.int64)
-
-    def _at_least(self, after: Integers) -> Integers:
-        return self._lower_from_zero[after]
-
-    def _at_most(self, after: Integers) -> Integers:
-        return self._below_to_end[after]
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
@@ -173,8 +167,8 @@ class RankSummary(Summary):
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
         for part in parts:
-            lower += part._at_least(np.searchsorted(part.values, values, side="right"))
-            below += part._at_most(np.searchsorted(part.values, values, side="left"))
+            lower += part._lower_from_zero[np.searchsorted(part.values, values, side="right")]
+            below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
         return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
 
     def thin(self, gap: int) -> Self:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal._base.names import check_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
@@ -74,9 +74,11 @@ class Summary(ABC):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Bound the number of scores <= q for an array of q."""
 
-    @abstractmethod
     def extend(self, more: ArrayLike) -> Self:
         """Add more rows of the same site: still one site."""
+        new = as_scores(more)
+        about = extended(self, new)
+        return self.merge([self, self.of_scores(new)], **about)
 
     @classmethod
     @abstractmethod
@@ -169,11 +171,6 @@ class Summary(ABC):
         """Tell what it holds."""
         who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
         return f"<{self.name} summary of {self.n} scores from {who}>"
-
-
-def kinds() -> dict[str, type[Summary]]:
-    """Every kind of summary by name."""
-    return registry.members(Summary)
 
 
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
@@ -291,7 +288,7 @@ def _origin(facts: bytes) -> Origin:
 def _kind(letter: str) -> type[Summary]:
     from fedconformal.summaries.by_class import ClassSummary  # which is made of the other kinds
 
-    known: list[type[Summary]] = [*kinds().values(), ClassSummary]
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
     for kind in known:
         if vars(kind).get("letter") == letter:
             return kind
