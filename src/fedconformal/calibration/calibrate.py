@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -18,23 +17,21 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha
 from fedconformal.calibration.certificate import (
     Certificate,
     ClassRecord,
-    HeavySite,
     SummaryRecord,
     made_certificate,
     threshold_json,
     threshold_text,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.calibration.remarks import heavy_sites, silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
-from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
+from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
+from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
-
-FAR = 10
-"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
 
 UNSEEN = 4096
 """A certificate by class lists so many classes of which no score was seen, and as many more as were seen."""
@@ -62,9 +59,7 @@ class Calibration:
         return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
 
 
-def calibrate(
-    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
-) -> Calibration:
+def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None) -> Calibration:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
     >>> from fedconformal import summarize
@@ -79,35 +74,34 @@ def calibrate(
 
 
 def calibrate_again(
-    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
     return _calibrated(_checked(summaries, wanted), wanted, guarantee)
 
 
-def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | ByClass | None) -> Calibration:
+def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
     """Calibrate from summaries that were checked."""
     guarantee = Mixture() if guarantee is None else guarantee
-    if not isinstance(guarantee, Guarantee | ByClass):
+    if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
-    bound = kept.bind(names, sizes)
+    bound = guarantee.kept.bind(names, sizes)
     if bound.sites_apart and len(summaries) != len(sizes):
         pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled.label} came pooled, and {kept.name} needs every site's own summary; "
+            f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     if isinstance(guarantee, ByClass):
-        return _by_class(summaries, wanted, guarantee, bound, sizes, names)
+        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), sizes, names)
     search = Search(summaries, bound, sizes)
-    threshold = search.smallest([wanted])[0]
+    threshold = search.smallest(wanted)
     if threshold == math.inf:
         warnings.warn(
             f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
-            + bound.shortfall(wanted, sizes, names),
+            + shortfall(bound, wanted, sizes, names),
             InfeasibleWarning,
             stacklevel=3,
         )
@@ -144,44 +138,6 @@ def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
     return list({id(summary.origin): summary for summary in summaries}.values())
 
 
-def warn_of_sites(certificate: Certificate) -> None:
-    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
-    for remark in remarks(certificate):
-        warnings.warn(remark, stacklevel=3)
-
-
-def remarks(certificate: Certificate) -> list[UserWarning]:
-    """Say what is to be known of the sites in a certificate."""
-    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
-    if quiet := certificate.version_1_sites:
-        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        found.append(
-            VersionWarning(
-                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
-                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
-                "sites"
-            )
-        )
-    return found
-
-
-def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
-    """Say what it means that a site outweighs the others."""
-    return HeavySiteWarning(
-        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
-        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
-    )
-
-
-def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
-    """Name every site; those without a name are numbered."""
-    names: list[str] = []
-    for summary in summaries:
-        count = len(summary.sizes)
-        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
-    return names
-
-
 def _by_class(
     summaries: Sequence[Summary],
     alpha: Fraction,
@@ -196,7 +152,6 @@ def _by_class(
         if not isinstance(summary, ClassSummary):
             raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
         sites.append(summary)
-    bound = bound.in_class(sizes)
     classes, sure = _number_of_classes(sites), _sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
@@ -210,7 +165,7 @@ def _by_class(
         held = [site.parts.get(label, _Absent()) for site in sites]
         of_class = _of_class(sites, label)
         search = Search(held, bound, of_class) if label in seen else None
-        threshold = search.smallest([alpha])[0] if search else math.inf
+        threshold = search.smallest(alpha) if search else math.inf
         searches.append(search)
         band = _band(bound, alpha, threshold, of_class, held, sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
@@ -299,7 +254,7 @@ def _band(
 def _certificate(
     summaries: Sequence[Summary],
     alpha: Fraction,
-    guarantee: Guarantee | ByClass,
+    guarantee: Guarantee,
     names: Sequence[str],
     sizes: Sequence[int],
     found: dict[str, Any],
@@ -311,10 +266,8 @@ def _certificate(
         origin=origin,
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
-        clients=len(sizes),
-        scores=sum(sizes),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=_silent_sites(summaries, names) or None,
+        version_1_sites=silent_sites(summaries, names) or None,
         heavy_sites=heavy_sites(guarantee, names, sizes) or None,
         **found,
     )
@@ -323,25 +276,3 @@ def _certificate(
 def _sure(summaries: Sequence[Summary]) -> bool:
     """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
     return all(summary.certified and not summary.origin.estimated for summary in summaries)
-
-
-def _silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
-    """Name the sites whose summaries are of version 1, if others' are not."""
-    if len({id(summary.origin) for summary in summaries}) == 1:
-        return []
-    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
-    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
-
-
-def heavy_sites(guarantee: Guarantee | ByClass, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Name the sites that weigh far more than the others because they claim so many scores.
-
-    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
-    [HeavySite(site='c', share=0.9)]
-    """
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
-    if kept.sites_apart or len(sizes) < 2:
-        return []
-    total = sum(sizes)
-    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
-    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]

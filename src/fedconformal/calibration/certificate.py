@@ -13,7 +13,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin
 
 
@@ -145,10 +145,10 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 
 
 def made_certificate(
-    *, guarantee: Guarantee | ByClass, sites: Sequence[str], origin: Origin, **found: Any
+    *, guarantee: Guarantee, sites: Sequence[str], origin: Origin, summaries: Sequence[SummaryRecord], **found: Any
 ) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
-    score = origin.score
+    score, sizes = origin.score, [n for record in summaries for n in record.sizes]
     fields = {
         "promise": guarantee.promise(sites),
         "assumption": guarantee.assumption,
@@ -162,6 +162,9 @@ def made_certificate(
         "precision": origin.precision,
         "calibration": origin.calibration,
         "expires": origin.expires,
+        "clients": len(sizes),
+        "scores": sum(sizes),
+        "summaries": list(summaries),
         "versions": versions(),
         **found,
     }

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
+from fedconformal.guarantees.planning import counting
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
@@ -65,6 +66,17 @@ class WorstCase(Guarantee):
     box: tuple[Given, Given] | None = None
     polytope: tuple[Sequence[Sequence[float]] | NDArray[Any], Sequence[float] | NDArray[Any]] | None = None
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """One of every kind of set."""
+        return (
+            cls(),
+            cls(contamination=0.1),
+            cls(total_variation=0.25),
+            cls(box=(0.2, (0.3, 0.5, 0.6))),
+            cls(polytope=(((1.0, -1.0, 0.0), (0.0, 0.3, 0.7)), (0.0, 0.4))),
+        )
+
     def __post_init__(self) -> None:
         """Check that one set is given, and its numbers."""
         given = {field: value for field, value in vars(self).items() if value is not None}
@@ -84,17 +96,13 @@ class WorstCase(Guarantee):
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the least weighted counts of many q at once."""
-        mixtures = self._set(sizes)
-        if mixtures is None:
+        if self._set(sizes) is None:
             share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
             return [
                 (1 - share) * proportional + share * least
                 for proportional, least in zip(Mixture().promised_many(counts, sizes), worst, strict=True)
             ]
-        worth, whole = _one_score(sizes)
-        return [
-            mixtures.least([m * w for m, w in zip(column, worth, strict=True)]) / whole for column in counts.T.tolist()
-        ]
+        return [self.least(column, sizes) for column in counts.T.tolist()]
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Take the worst share of the class over the set."""
@@ -107,28 +115,12 @@ class WorstCase(Guarantee):
             share, total = self._contamination, sum(sizes) + len(sizes)
             worst = min(Fraction(value, n + 1) for value, n in zip(values, sizes, strict=True))
             return (1 - share) * Fraction(sum(values), total) + share * worst
-        worth, whole = _one_score(sizes)
-        return mixtures.least([v * w for v, w in zip(values, worth, strict=True)]) / whole
+        whole = math.lcm(*(n + 1 for n in sizes))
+        return mixtures.least([v * (whole // (n + 1)) for v, n in zip(values, sizes, strict=True)]) / whole
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest weighted gap over the set."""
-        mixtures = self._set(sizes)
-        if mixtures is None:
-            share, largest = self._contamination, EveryClient().slack(gaps, sizes)
-            return (1 - share) * Mixture().slack(gaps, sizes) + share * largest
-        worth, whole = _one_score(sizes)
-        return -mixtures.least([-gap * w for gap, w in zip(gaps, worth, strict=True)]) / whole
-
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above: the mixture may be an easy one."""
-        return Fraction(1)
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Bring the sites that may carry weight up to the same number."""
-        return {k: extra for k, extra in super().missing(alpha, sizes).items() if self._may_weigh(k, sizes)}
-
-    def _may_weigh(self, k: int, sizes: Counts) -> bool:
-        return self.slack([int(j == k) for j in range(len(sizes))], sizes) > 0
+        return -self.least([-gap for gap in gaps], sizes)
 
     @property
     def _contamination(self) -> Fraction:
@@ -198,13 +190,16 @@ class WorstClassShare(Guarantee):
         """Return the largest share over the sites, which no mixture exceeds."""
         return EveryClient().slack(gaps, sizes)
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above."""
-        return Fraction(1)
-
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""
         return "for a test row of one class"
+
+
+@counting.register
+def _(guarantee: WorstCase, sizes: Counts) -> Sequence[int]:
+    # Those that carry weight in some mixture of the set.
+    places = range(len(sizes))
+    return [k for k in places if guarantee.slack([int(j == k) for j in places], sizes)]
 
 
 def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:
@@ -225,12 +220,6 @@ def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fracti
     Fraction(81, 100)
     """
     return (1 - contamination) * (rank - error * sum(sizes)) / (sum(sizes) + len(sizes))
-
-
-def _one_score(sizes: Counts) -> tuple[list[int], int]:
-    # What one score is worth at each site, 1 / (n_k + 1), over one common denominator.
-    whole = math.lcm(*(n + 1 for n in sizes))
-    return [whole // (n + 1) for n in sizes], whole
 
 
 @lru_cache(maxsize=16)

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
-from fedconformal.calibration.calibrate import Calibration, site_names, usable
+from fedconformal.calibration.calibrate import Calibration, usable
 from fedconformal.calibration.certificate import SummaryRecord
+from fedconformal.calibration.remarks import site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
@@ -188,7 +189,7 @@ def calibrate_privately(
     )
 
 
-def check_alike(guarantee: Guarantee | ByClass) -> Guarantee:
+def check_alike(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that does not weigh all rows alike: a row of more weight would need more noise."""
     if isinstance(guarantee, ByClass) or guarantee not in (Mixture(), Exchangeable()):
         raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")

@@ -19,7 +19,7 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.summaries.summary import BATCH, rare_collection
+from fedconformal.summaries.batch import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
 
