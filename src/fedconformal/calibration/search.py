@@ -67,7 +67,7 @@ class Search:
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""
         wanted = 1 - alpha
-        if len(self._summaries) == 1:  # no need to stack it, which takes twice as long
+        if len(self._summaries) == 1:  # no need to stack it, which takes up to twice as long
             points, bounds = self._summaries[0].points, self._summaries[0].bounds
             place = bisect_left(
                 range(len(points)), wanted, key=lambda i: self._promised(bounds(points[i : i + 1])[0][None])[0]
