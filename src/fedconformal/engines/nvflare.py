@@ -1,4 +1,4 @@
-"""Calibration on NVFlare: one more call to every site, through its Collab API.
+"""Calibration and evaluation on NVFlare: one more call to every site each, through its Collab API.
 
 Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022. A site publishes `calibrate`, which
 answers with a summary of its scores; the server's main function calls `calibrate` here, once, after training. The same
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +20,9 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.calibration import Calibrated, Question, Reader, conclude
+from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
-from fedconformal.summaries import Summary
 
 try:
     from nvflare.collab import CollabCallError, collab
@@ -33,6 +32,8 @@ except ImportError:
 __all__ = ["Calibrated", "calibrate", "calibrate_reply", "fingerprint"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KEYS = {"data", "format", "num-examples"}
 
@@ -88,13 +89,8 @@ def calibrate(  # noqa: PLR0913
         kind=kind,
         by_class=isinstance(guarantee, ByClass),
     )
-    summaries, left_out = _gather(question, weights, timeout)
-    if len(summaries) < min_sites:
-        whys = "; ".join(f"{one.site}: {one.reason}" for one in left_out[-3:])
-        raise InputError(
-            f"calibrate: {len(summaries)} sites answered properly, at least {min_sites} are needed ({whys or 'none'})"
-        )
-    found = conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    engine = CalibrationOnNVFlare(weights, min_sites=min_sites, timeout=timeout)
+    found = exchange.calibrate_sites(engine, question, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
     if why := why_full(found.certificate):
         logger.warning("calibrate: %s", why)
     return found
@@ -116,39 +112,71 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-def _gather(
-    question: Question, weights: Mapping[str, ArrayLike], timeout: float
-) -> tuple[list[Summary], list[LeftOut]]:
-    """Collect the summaries of all sites, and name those that sent none that can be used."""
-    sites = sorted(client.name for client in collab.clients)
-    if not sites:
-        return [], []
-    replies = collab.clients(timeout=timeout).calibrate(question.to_dict(), dict(weights))
-    answers, reader, found, reasons = dict(replies), Reader(question), {}, {}
-    for site in sites:
-        try:
-            if site not in answers:
-                raise InputError(_why_none(replies.failures.get(site), timeout))
-            found[site] = _read(reader, site, answers[site])
-        except exchange.MALFORMED as error:
-            reasons[site] = exchange.reason(error)
-    for site, reason in zip(list(found), exchange.spoken_for(list(found.items())), strict=True):
-        if reason is not None:
-            reasons[site] = reason
-            del found[site]
-    for site, reason in reasons.items():
+class SiteAnswer(NamedTuple, Generic[T]):
+    """What one site answered."""
+
+    name: str
+    value: T
+
+
+class CalibrationOnNVFlare:
+    """Carries the question for summaries, with this model, and keeps who is refused."""
+
+    def __init__(self, weights: Mapping[str, ArrayLike], *, min_sites: int, timeout: float) -> None:
+        self._weights = dict(weights)
+        self._min_sites = min_sites
+        self._timeout = timeout
+        self._reasons: dict[str, str] = {}
+
+    def ask(self, question: Question) -> list[SiteAnswer[SiteSummary]]:
+        """Call `calibrate` at every site, and read what can be read."""
+        sites = sorted(client.name for client in collab.clients)
+        if not sites:
+            return []
+        replies = collab.clients(timeout=self._timeout).calibrate(question.to_dict(), self._weights)
+        found, reader, answers = dict(replies), Reader(question), []
+        for site in sites:
+            try:
+                if site not in found:
+                    raise InputError(self._why_none(replies.failures.get(site)))
+                answers.append(SiteAnswer(site, _read(reader, site, found[site])))
+            except exchange.MALFORMED as error:
+                self._refuse(site, exchange.reason(error))
+        return answers
+
+    def refuse(
+        self, answers: Sequence[SiteAnswer[SiteSummary]], reasons: Sequence[str | None]
+    ) -> list[SiteAnswer[SiteSummary]]:
+        """Refuse the answers that have a reason, and return the others."""
+        kept = []
+        for answer, reason in zip(answers, reasons, strict=True):
+            if reason is None:
+                kept.append(answer)
+            else:
+                self._refuse(answer.name, reason)
+        if len(kept) < self._min_sites:
+            whys = "; ".join(f"{one.site}: {one.reason}" for one in self.left_out(kept)[-3:]) or "none"
+            raise InputError(
+                f"calibrate: {len(kept)} sites answered properly, at least {self._min_sites} are needed ({whys})"
+            )
+        return kept
+
+    def left_out(self, answers: Iterable[SiteAnswer[SiteSummary]]) -> list[LeftOut]:
+        """Name the sites that were refused."""
+        return [LeftOut(site=site, reason=self._reasons[site]) for site in sorted(self._reasons)]
+
+    def _refuse(self, site: str, reason: str) -> None:
+        self._reasons[site] = reason
         logger.warning("calibrate: %s %s", site, reason)
-    return list(found.values()), [LeftOut(site=site, reason=reasons[site]) for site in sorted(reasons)]
+
+    def _why_none(self, failure: CollabCallError | None) -> str:
+        """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
+        if failure is None or isinstance(failure.cause, TimeoutError):
+            return f"gave no answer within {self._timeout:g} s"
+        return f"failed: {exchange.last_line(str(failure.cause))}"
 
 
-def _why_none(failure: CollabCallError | None, timeout: float) -> str:
-    """Say why there is no answer: NVFlare tells what a site raised, and which calls it gave up."""
-    if failure is None or isinstance(failure.cause, TimeoutError):
-        return f"gave no answer within {timeout:g} s"
-    return f"failed: {exchange.last_line(str(failure.cause))}"
-
-
-def _read(reader: Reader, site: str, reply: Any) -> Summary:
+def _read(reader: Reader, site: str, reply: Any) -> SiteSummary:
     if not isinstance(reply, dict) or set(reply) != KEYS:
         raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
-    return reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site)
+    return SiteSummary(reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site))

@@ -27,9 +27,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import PackedClients
 from fedconformal.federated.features import GradientFeatures
-from fedconformal.federated.matrices import Matrix, Room
+from fedconformal.federated.matrices import FeatureStorage, Matrix
 
 Loss = Literal["cross-entropy", "squared"]
 CURVATURE: dict[Loss, float] = {"cross-entropy": 0.5, "squared": 1.0}
@@ -158,9 +159,9 @@ def largest_eigenvalue(features: Matrix, gram: Tensor | None) -> float:
 
 @dataclass(eq=False, kw_only=True)
 class LinearTask:
-    """What clients do in the second stage, told by the message: measure, prepare, or one round.
+    """What a site does in the second stage: the steps "measure", "prepare" and "round".
 
-    A round gets theta and c in one vector and gives back c_k; R stays with the client, in its columns of `residuals`.
+    A round gets theta and c and gives back c_k; R stays with the site, in its columns of `residuals`.
     """
 
     features: GradientFeatures
@@ -168,53 +169,50 @@ class LinearTask:
     classes: int
     steps: int
     loss: Loss
-    room: Room
+    storage: FeatureStorage
     residuals: Tensor
     device: torch.device
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: tuple[str, float]) -> tuple[float, bool]:
-        """Do what the message says; return a number and whether everything is finite."""
-        what, rate = message
-        with torch.no_grad():
-            if what == "measure":
-                return self._measure(client, out)
-            if what == "prepare":
-                return self._prepare(client, vector)
-            return self._round(client, vector, out, rate)
+    @torch.no_grad()
+    def __call__(self, site: int, step: Step) -> Update:
+        """Take one step at one site."""
+        if step.what == "measure":
+            return self._measure(site)
+        tensors = {name: tensor.to(self.device) for name, tensor in step.tensors.items()}
+        if step.what == "prepare":
+            return self._prepare(site, tensors["mean"], tensors["scale"])
+        return self._round(site, tensors["theta"], tensors["control"], step.numbers["step"])
 
-    def _measure(self, client: int, out: Tensor) -> tuple[float, bool]:
-        matrix, parts = self.room.matrix(client), []
-        for rows, block in self._raw(client):
+    def _measure(self, site: int) -> Update:
+        matrix, parts = self.storage.matrix(site), []
+        for rows, block in self._raw(site):
             if not matrix.half:
                 matrix.write(rows, block)
             variance, mean = torch.var_mean(block, dim=0, correction=0)
             parts.append(Moments(len(block), mean, variance))
-        moments = merge(parts)
-        p = self.features.count
-        out[:p], out[p : 2 * p] = moments.mean, moments.variance
-        return float(moments.rows), bool(out[: 2 * p].isfinite().all())
+        total, mean, variance = merge(parts)
+        found = {"mean": mean.float().cpu(), "variance": variance.float().cpu()}
+        return Update(total, found, {}, finite=all(bool(one.isfinite().all()) for one in found.values()))
 
-    def _prepare(self, client: int, vector: Tensor) -> tuple[float, bool]:
-        p = self.features.count
-        matrix, mean, scale = self.room.matrix(client), vector[:p].to(self.device), vector[p : 2 * p].to(self.device)
+    def _prepare(self, site: int, mean: Tensor, scale: Tensor) -> Update:
+        matrix = self.storage.matrix(site)
         if matrix.half:  # too large to be kept before mean and scale were known
-            for rows, block in self._raw(client):
+            for rows, block in self._raw(site):
                 matrix.write(rows, block.sub_(mean).mul_(scale))
         else:
             matrix.tensor.sub_(mean).mul_(scale)
-        gram = self.room.gram(client)
+        gram = self.storage.gram(site)
         if gram is not None:
             matrix.gram(gram)
-        return largest_eigenvalue(matrix, gram), True
+        return Update(len(matrix.tensor), {}, {"eigenvalue": largest_eigenvalue(matrix, gram)})
 
-    def _round(self, client: int, vector: Tensor, out: Tensor, rate: float) -> tuple[float, bool]:
-        theta, control = vector.to(self.device).view(2, self.classes, -1)
-        matrix = self.room.matrix(client)
-        mine = slice(*self.clients.starts[client : client + 2])
+    def _round(self, site: int, theta: Tensor, control: Tensor, rate: float) -> Update:
+        matrix, (_, y) = self.storage.matrix(site), self.clients.rows(site)
+        mine = slice(*self.clients.starts[site : site + 2])
         local = LocalDescent(
             features=matrix,
-            gram=self.room.gram(client),
-            y=self.clients.rows(client)[1].to(self.device),
+            gram=self.storage.gram(site),
+            y=y.to(self.device),
             steps=self.steps,
             rate=rate,
             loss=self.loss,
@@ -224,11 +222,10 @@ class LinearTask:
         finite = bool(mean_gradient.isfinite().all())
         if finite:
             self.residuals[:, mine] = now
-            out[: mean_gradient.numel()].copy_(mean_gradient.view(-1))
-        return before, finite
+        return Update(len(y), {"control": mean_gradient.cpu()}, {"loss": before}, finite=finite)
 
-    def _raw(self, client: int) -> Iterable[tuple[slice, Tensor]]:
-        x, _ = self.clients.rows(client)
+    def _raw(self, site: int) -> Iterable[tuple[slice, Tensor]]:
+        x, _ = self.clients.rows(site)
         for start in range(0, len(x), ROWS):
             rows = slice(start, min(start + ROWS, len(x)))
             yield rows, self.features(self.clients.preprocess(x[rows].to(self.device)))

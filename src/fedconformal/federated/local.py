@@ -1,4 +1,4 @@
-"""What a client does in a round: some epochs of stochastic gradient descent from the global weights.
+"""What a site does in a round: some epochs of stochastic gradient descent from the global weights.
 
 The weights of the model are views of one vector, and so are its gradients. So loading the global weights is one copy
 and a step of SGD is three operations on a vector, however many layers there are.
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import PackedClients
 
 
@@ -66,7 +67,7 @@ def with_weights(module: nn.Module, vector: Tensor) -> nn.Module:
 
 
 def client_seed(seed: int, number: int, client: int) -> int:
-    """Return the seed of one client in one round.
+    """Return the seed of one site in one round.
 
     >>> client_seed(0, 1, 0) != client_seed(0, 0, 1)
     True
@@ -76,9 +77,9 @@ def client_seed(seed: int, number: int, client: int) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class LocalTraining:
-    """The task of a client: train from the global weights and give back the new ones.
+    """The step "train" at a site: start from the global weights and give back the new ones.
 
-    `proximal` is FedProx's mu, 0 for none. The answer is the mean loss and whether every weight is finite.
+    `proximal` is FedProx's mu, 0 for none.
     """
 
     module: nn.Module
@@ -96,14 +97,14 @@ class LocalTraining:
         # A worker makes a model of its own: in a copy, weights and gradients would no longer be views of one vector.
         return {**vars(self), "_model": None}
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: int) -> tuple[float, bool]:
-        """Train one client; the message is the number of the round."""
+    def __call__(self, site: int, step: Step) -> Update:
+        """Train at one site; the step holds the global weights and the number of the round."""
         if self._model is None:
             self._model = FlatModel(self.module, self.device)
-        model, (x, y) = self._model, self.clients.rows(client)
-        model.load(vector)
+        model, (x, y) = self._model, self.clients.rows(site)
+        model.load(step.tensors["weights"])
         model.module.train()
-        seed = client_seed(self.seed, message, client)
+        seed = client_seed(self.seed, int(step.numbers["round"]), site)
         if self.device.type == "cpu":  # seeding all devices costs more than a step where there is no other
             torch.default_generator.manual_seed(seed)
         else:
@@ -115,8 +116,9 @@ class LocalTraining:
                 chosen = rows.to(self.device)
                 losses.append(self._gradient(model, x[chosen], y[chosen]))
                 self._descend(model, start, speed)
-        out.copy_(model.vector)
-        return float(torch.stack(losses).mean()), bool(out.isfinite().all())
+        weights = model.vector.cpu()
+        numbers = {"loss": float(torch.stack(losses).mean())}
+        return Update(len(y), {"weights": weights}, numbers, finite=bool(weights.isfinite().all()))
 
     def _gradient(self, model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
         model.gradient.zero_()

@@ -1,17 +1,17 @@
 """Train, convexify, train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so clients that differ a lot still agree on one solution; see `linear_stage.py`.
+2022. The second problem is convex, so sites that differ a lot still agree on one solution. What a site does in the
+second stage is in `linear_stage.py`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Step, TrainingEngine
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.linear_stage import CURVATURE, LinearTask, Loss, Moments, merge, scale_of
 from fedconformal.federated.local import weights_of, with_weights
-from fedconformal.federated.matrices import Room
-from fedconformal.federated.trainer import Course, RoundState, Trainer, find_device
-from fedconformal.federated.workers import Crew, available_workers
+from fedconformal.federated.matrices import FeatureStorage
+from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ STAGE = "tct"
 SAFE = 0.9
 """The largest step, as a share of the one at which gradient descent starts to oscillate for ever."""
 ROWS = 256
+PREPARING = 2
+"""Questions before the first round of the second stage: features, then inner products."""
+
+OnLinearRound = Callable[[int, Tensor, Tensor, dict[str, float]], object]
 
 
 class LinearisedModel(nn.Module):
@@ -54,6 +58,12 @@ class LinearisedModel(nn.Module):
         self.register_buffer("mean", torch.zeros(features.count))
         self.register_buffer("scale", torch.ones(features.count))
         self.register_buffer("theta", torch.zeros(classes, features.count))
+
+    @classmethod
+    def of(cls, network: nn.Module, *, classes: int, coordinates: int, seed: int) -> LinearisedModel:
+        """Linearise a network; the seed draws its one output and the coordinates."""
+        output = one_output(network, seed)
+        return cls(GradientFeatures(output, draw_coordinates(output, coordinates, seed)), classes)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
@@ -114,59 +124,125 @@ class TCT(Trainer):
         """How many rounds there are in both stages."""
         return self.rounds + self.linear_rounds
 
-    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        """Train both stages and return the linear model as a module that takes the same inputs."""
-        resume = course.resume
+    def fit_linear(
+        self,
+        engine: TrainingEngine,
+        model: LinearisedModel,
+        monitor: TrainingMonitor,
+        on_round: OnLinearRound | None = None,
+        start: tuple[int, Tensor, Tensor] | None = None,
+    ) -> None:
+        """Run the second stage over an engine, and set the model's mean, scale and theta.
+
+        Args:
+            engine: who asks the sites.
+            model: the linear model.
+            monitor: gets the progress.
+            on_round: called after every round, with its number, theta, the control variate and metrics.
+            start: the number of rounds that are done, with theta and the control variate after them.
+        """
+        model.mean, model.scale = self._standardise(engine, monitor, model.features.count)
+        standard = {"mean": model.mean, "scale": model.scale}
+        step = self._stable_step(engine, monitor, standard)
+        done, theta, control = start or (0, torch.zeros_like(model.theta), torch.zeros_like(model.theta))
+        for number in range(done, self.linear_rounds):
+            sent = {**standard, "theta": theta, "control": control}
+            control, metrics = self._linear_round(engine, monitor, Step("round", sent, {"step": step}), number)
+            theta = theta - step * self.steps * control
+            if on_round is not None:
+                on_round(number + 1, theta, control, metrics)
+        model.theta = theta
+
+    def _standardise(self, engine: TrainingEngine, monitor: TrainingMonitor, count: int) -> tuple[Tensor, Tensor]:
+        """Merge the sites' moments to the mean and the scale that all of them use."""
+        parts = []
+        for answer in engine.ask(Step("measure")):
+            if not answer.value.finite:
+                raise InputError(
+                    f"{answer.name}: the network's gradients are not finite on its rows; try a smaller rate"
+                )
+            mean, variance = (answer.value.tensors[name].clone() for name in ("mean", "variance"))
+            parts.append(Moments(answer.value.rows, mean, variance))
+            self._linear_progress(monitor, 0, len(parts), "features")
+        moments = merge(parts)
+        return moments.mean.float(), scale_of(moments)
+
+    def _stable_step(self, engine: TrainingEngine, monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
+        """Compare the step with the largest eigenvalue of any site's problem."""
+        largest = 0.0
+        for place, answer in enumerate(engine.ask(Step("prepare", standard)), 1):
+            largest = max(largest, answer.value.numbers["eigenvalue"])
+            self._linear_progress(monitor, 1, place, "inner products")
+        limit = SAFE * 2 / (CURVATURE[self.loss] * largest) if largest > 0 else math.inf
+        if self.step > limit:
+            logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
+        return min(self.step, limit)
+
+    def _linear_round(
+        self, engine: TrainingEngine, monitor: TrainingMonitor, step: Step, number: int
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the plain mean of the sites' mean gradients, and what was measured."""
+        total, losses, asked = torch.zeros_like(step.tensors["control"], dtype=torch.float64), [], 0
+        for answer in engine.ask(step):
+            asked += 1
+            if answer.value.finite:
+                total += answer.value.tensors["control"]
+                losses.append(answer.value.numbers["loss"])
+            else:
+                logger.warning(
+                    "round %d: the update of %s is not finite; the round goes on without it", number + 1, answer.name
+                )
+            self._linear_progress(monitor, PREPARING + number, asked, f"round {number + 1} of {self.linear_rounds}")
+        if not losses:
+            raise InputError(f"round {number + 1}: no client's update is finite; try a smaller step")
+        metrics = {"loss": sum(losses) / len(losses), "refused": float(asked - len(losses)), **step.numbers}
+        return (total / len(losses)).float(), metrics
+
+    def _linear_progress(self, monitor: TrainingMonitor, asked: int, sites: int, text: str) -> None:
+        """Report progress over both stages; features and inner products count as a round each."""
+        total = self.total_rounds + PREPARING
+        monitor.progressed(self.rounds + asked, sites, total, f"{STAGE}, second stage: {text}")
+
+    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        """Train both stages on this machine; return the linear model as a module that takes the same inputs."""
+        resume, monitor = monitor.resume, monitor.over(len(sites))
         if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
             network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
-        else:
-            network = self._first_stage(model, sites, course)
-            course = replace(course, resume=None)
-        return self._second_stage(network, sites, course)
-
-    def _first_stage(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
+            return self._train_linear(network, sites, monitor)
         if self.rounds == 0:
-            return with_weights(model, weights_of(model))
-        first = FedAvg(**{field.name: getattr(self, field.name) for field in fields(FedAvg)})
-        told = _Told(self, len(sites), course)
-        return first.fit(model, sites, progress=told.first_stage, on_round=course.on_round, resume=course.resume)
+            return self._train_linear(with_weights(model, weights_of(model)), sites, replace(monitor, resume=None))
 
-    def _second_stage(self, network: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        classes = _classes(network, sites)
-        output = one_output(network, self.seed)
-        features = GradientFeatures(output, draw_coordinates(output, self.coordinates, self.seed))
-        result = LinearisedModel(features, classes)
-        theta, control = torch.zeros_like(result.theta), torch.zeros_like(result.theta)
-        residuals, start = torch.zeros(classes, sum(site.n for site in sites)), 0
-        resume, told = course.resume, _Told(self, len(sites), course)
+        def first_stage(done: int, _total: int, text: str) -> None:
+            total = self.total_rounds + PREPARING
+            monitor.progressed(0, done, total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
+
+        network = FedAvg.like(self)._train(model, sites, replace(monitor, progress=first_stage))
+        return self._train_linear(network, sites, replace(monitor, resume=None))
+
+    def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        classes, device = _classes(network, sites), find_device(self.device)
+        result = LinearisedModel.of(network, classes=classes, coordinates=self.coordinates, seed=self.seed)
+        features, resume, sizes = result.features, monitor.resume, [site.n for site in sites]
+        residuals, start = torch.zeros(classes, sum(sizes)), None
         if resume is not None:
-            theta, control = (_found(resume, name, theta.shape) for name in ("theta", "control"))
-            residuals, start = _found(resume, "residuals", residuals.shape), resume.round - self.rounds
-        with self._crew(features, sites, residuals) as crew:
-            result.mean, result.scale = self._standardise(crew, sites, told, features.count, theta.numel())
-            step = self._stable_step(crew, told, torch.cat([result.mean, result.scale]), theta.numel())
-            for number in range(start, self.linear_rounds):
-                control, metrics = self._round(crew, sites, told, torch.cat([theta, control]), (number, step))
-                control = control.view_as(theta)
-                theta = theta - step * self.steps * control
-                state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
-                course.hand_out(self.rounds + number + 1, STAGE, state, metrics)
-        result.theta = theta
-        return result.cpu().eval()
+            theta, control = (_found(resume, name, result.theta.shape) for name in ("theta", "control"))
+            residuals, start = (
+                _found(resume, "residuals", residuals.shape),
+                (resume.round - self.rounds, theta, control),
+            )
 
-    @contextlib.contextmanager
-    def _crew(self, features: GradientFeatures, sites: list[ClientData], residuals: Tensor) -> Iterator[Crew]:
-        device = find_device(self.device)
-        workers = self.workers if device.type == "cpu" else 1
-        sizes, classes, count = [site.n for site in sites], len(residuals), features.count
+        def on_round(number: int, theta: Tensor, control: Tensor, metrics: dict[str, float]) -> None:
+            state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
+            monitor.finished_round(self.rounds + number, STAGE, state, metrics)
+
         with _scratch(self.scratch) as folder:
-            room = Room.make(
+            storage = FeatureStorage.make(
                 sizes,
-                count,
+                features.count,
                 memory=self.memory,
                 folder=Path(folder),
                 device=device,
-                shared=available_workers(workers, len(sites)) > 1,
+                shared=self._in_parallel(sites, device),
             )
             task = LinearTask(
                 features=features.to(device),
@@ -174,80 +250,14 @@ class TCT(Trainer):
                 classes=classes,
                 steps=self.steps,
                 loss=self.loss,
-                room=room,
+                storage=storage,
                 residuals=residuals,
                 device=device,
             )
-            names, vector, out = [site.name for site in sites], 2 * classes * count, max(classes, 2) * count
-            with Crew(task, names, vector=vector, out=out, workers=workers, costs=sizes) as crew:
-                yield crew
-
-    def _standardise(
-        self, crew: Crew, sites: list[ClientData], told: _Told, count: int, size: int
-    ) -> tuple[Tensor, Tensor]:
-        """Merge the clients' moments to the mean and the scale that all of them use."""
-        parts = []
-        for done in crew.round(torch.zeros(2 * size), ("measure", 0.0)):
-            rows, finite = done.info
-            if not finite:
-                name = sites[done.client].name
-                raise InputError(f"{name}: the network's gradients are not finite on its rows; try a smaller rate")
-            mean, variance = done.out[: 2 * count].clone().split(count)
-            parts.append(Moments(int(rows), mean, variance))
-            told.second_stage(done.client, "features")
-        moments = merge(parts)
-        return moments.mean.float(), scale_of(moments)
-
-    def _stable_step(self, crew: Crew, told: _Told, standard: Tensor, size: int) -> float:
-        """Compare the step with the largest eigenvalue of any client's problem."""
-        vector = torch.zeros(2 * size)
-        vector[: len(standard)] = standard
-        largest = 0.0
-        for done in crew.round(vector, ("prepare", 0.0)):
-            largest = max(largest, done.info[0])
-            told.second_stage(len(crew.clients) + done.client, "inner products")
-        limit = SAFE * 2 / (CURVATURE[self.loss] * largest) if largest > 0 else math.inf
-        if self.step > limit:
-            logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
-        return min(self.step, limit)
-
-    def _round(
-        self, crew: Crew, sites: list[ClientData], told: _Told, vector: Tensor, now: tuple[int, float]
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Return the plain mean of the clients' mean gradients, and what was measured."""
-        number, step = now
-        total, losses = torch.zeros(vector.numel() // 2, dtype=torch.float64), []
-        for done in crew.round(vector, ("round", step)):
-            loss, finite = done.info
-            if finite:
-                total += done.out[: len(total)]
-                losses.append(loss)
-            else:
-                name = sites[done.client].name
-                logger.warning(
-                    "round %d: the update of %s is not finite; the round goes on without it", number + 1, name
-                )
-            place = (2 + number) * len(sites) + done.client
-            told.second_stage(place, f"round {number + 1} of {self.linear_rounds}")
-        if not losses:
-            raise InputError(f"round {number + 1}: no client's update is finite; try a smaller step")
-        metrics = {"loss": sum(losses) / len(losses), "refused": float(len(sites) - len(losses)), "step": step}
-        return (total / len(losses)).float(), metrics
-
-
-class _Told:
-    """Progress over both stages, counted in clients; features and inner products count as a round each."""
-
-    def __init__(self, tct: TCT, clients: int, course: Course) -> None:
-        self._tell = course.tell
-        self._before = tct.rounds * clients
-        self._total = (tct.total_rounds + 2) * clients
-
-    def first_stage(self, done: int, total: int, text: str) -> None:
-        self._tell(done, self._total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
-
-    def second_stage(self, place: int, text: str) -> None:
-        self._tell(self._before + place + 1, self._total, f"{STAGE}, second stage: {text}")
+            sent, received = 2 * (classes + 1) * features.count, max(classes, 2) * features.count
+            with self._pool(task, sites, device, sent=sent, received=received) as pool:
+                self.fit_linear(pool, result, monitor, on_round, start)
+        return result.cpu().eval()
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:

@@ -1,0 +1,72 @@
+"""The server's side of the other questions on Flower: for a temperature, for coverage, and to keep the predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.records import (
+    ARRAYS,
+    ASK,
+    EXAMPLES,
+    FULL,
+    METRICS,
+    check_keys,
+    read_examples,
+    read_metrics,
+)
+from fedconformal.federated import temperature
+from fedconformal.federated.evaluation import Counts
+
+
+@dataclass(frozen=True, eq=False)
+class TemperatureOnFlower:
+    """Asks for sums over the rows that are kept for the temperature, with this model."""
+
+    federation: Federation
+    arrays: ArrayRecord
+
+    def ask(self, points: Sequence[float]) -> list[Answer[temperature.Sums]]:
+        """Ask every site for its sums at these inverse temperatures."""
+
+        def read(content: RecordDict) -> temperature.Sums:
+            check_keys(content, METRICS)
+            record: dict[str, Any] = dict(content.metric_records[METRICS])
+            read_examples(record)
+            return temperature.check({name: record[name] for name in record if name != EXAMPLES}, points)
+
+        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"points": list(points)})})
+        return self.federation.ask("temperature", content, "query.temperature", read)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationOnFlower:
+    """Asks for counts on the sites' test rows, with this model."""
+
+    federation: Federation
+    arrays: ArrayRecord
+
+    def ask(self, predictor: Predictor) -> list[Answer[Counts]]:
+        """Ask every site how this predictor's sets do."""
+        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
+        return self.federation.ask("evaluate", content, "evaluate", _counts)
+
+
+def _counts(content: RecordDict) -> Counts:
+    check_keys(content, METRICS)
+    sent: Any = content[METRICS]
+    full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
+    values: dict[str, Any] = read_metrics(sent, [EXAMPLES, "covered", "labels", "correct", *full])
+    rows = read_examples(values)
+    return Counts(rows, values["covered"], values["labels"], values["correct"], values.get(FULL)).check()
+
+
+def send_predictor(federation: Federation, predictor: Predictor) -> None:
+    """Send every site the predictor, to keep."""
+    content = RecordDict({ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
+    federation.ask("broadcast", content, "query.predictor", lambda reply: check_keys(reply, METRICS))
