@@ -70,9 +70,9 @@ def test_without_a_temperature_all_rows_calibrate(tmp_path: Path) -> None:
 KILLED = """
 import json, sys
 from pathlib import Path
-from fedconformal.training.config import Config
-from fedconformal.training.metrics import Metrics
-from fedconformal.training.run import train
+from fedconformal.federated.config import Config
+from fedconformal.federated.metrics import Metrics
+from fedconformal.federated.run import train
 
 if __name__ == "__main__":
     train(Config.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
+from fedconformal.federated.ask import SiteAnswer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
@@ -32,8 +33,6 @@ except ImportError:
 __all__ = ["Calibrated", "calibrate", "calibrate_reply", "fingerprint"]
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 KEYS = {"data", "format", "num-examples"}
 
@@ -110,13 +109,6 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
-
-
-class SiteAnswer(NamedTuple, Generic[T]):
-    """What one site answered."""
-
-    name: str
-    value: T
 
 
 class CalibrationOnNVFlare:

@@ -246,7 +246,7 @@ class CalibrationEngine(Protocol[A]):
         """Refuse the answers that have a reason, and return the others; too few of them are an error."""
 
     def left_out(self, answers: Iterable[A], /) -> list[LeftOut]:
-        """Name the sites that are known and not among these, with the reason."""
+        """Name the known sites that are not among these, with the reason."""
 
 
 def gather(engine: CalibrationEngine[A], question: Question) -> tuple[Sequence[A], list[LeftOut]]:

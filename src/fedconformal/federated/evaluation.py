@@ -1,4 +1,4 @@
-"""Coverage at every site, over an engine: sites count on their own test rows, and only the counts leave them."""
+"""Coverage at every site of an engine: sites count on their own test rows, and only the counts leave them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedconformal._base.arrays import as_labels, softmax
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_sets
-from fedconformal.federated.ask import Engine
+from fedconformal.federated.ask import Ask
 
 
 class Counts(NamedTuple):
@@ -68,9 +68,9 @@ class Counts(NamedTuple):
         return found | ({} if self.full is None else {"full_sets": int(self.full)})
 
 
-def evaluate(engine: Engine[Predictor, Counts], predictor: Predictor) -> dict[str, dict[str, float]]:
+def evaluate(ask: Ask[Predictor, Counts], predictor: Predictor) -> dict[str, dict[str, float]]:
     """Ask every site how often the predictor's sets hold the label of its test rows."""
-    return {answer.name: answer.value.to_dict() for answer in engine.ask(predictor)}
+    return {answer.name: answer.value.to_dict() for answer in ask(predictor)}
 
 
 def overall(by_site: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

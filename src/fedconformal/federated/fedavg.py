@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Step, TrainingEngine
+from fedconformal.federated.ask import Ask, Step, Update
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
 from fedconformal.federated.mean import WeightedMean
@@ -50,14 +50,14 @@ class FedAvg(Trainer):
         """How strongly a site is held at the global weights; FedProx has its own."""
         return 0.0
 
-    def average(self, engine: TrainingEngine, weights: Weights, monitor: TrainingMonitor) -> Weights:
-        """Run the rounds over an engine, from these weights, and return the last global weights."""
+    def average(self, ask: Ask[Step, Update], weights: Weights, monitor: TrainingMonitor) -> Weights:
+        """Run the rounds from these weights, and return the last global weights."""
         start = 0
         if monitor.resume is not None:
             weights, start = _resumed(monitor.resume, weights), monitor.resume.round
         for number in range(start, self.rounds):
             mean, asked = WeightedMean(), 0
-            for answer in engine.ask(Step("train", weights, {"round": number})):
+            for answer in ask(Step("train", weights, {"round": number})):
                 update, asked = answer.value, asked + 1
                 if update.finite:
                     share = float(update.rows) if self.weighting == "examples" else 1.0
@@ -80,19 +80,9 @@ class FedAvg(Trainer):
     def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
         sites = self._sites(sites)
         weights, device = weights_of(model), find_device(self.device)
-        task = LocalTraining(
-            module=model,
-            clients=pack(sites).to(device),
-            epochs=self.epochs,
-            rate=self.rate,
-            momentum=self.momentum,
-            batch=self.batch,
-            seed=self.seed,
-            proximal=self.proximal,
-            device=device,
-        )
+        task = LocalTraining(module=model, clients=pack(sites).to(device), settings=self, device=device)
         with self._pool(task, sites, device, sent=len(weights), received=len(weights)) as pool:
-            weights = self.average(pool, {"weights": weights}, monitor.over(len(sites)))["weights"]
+            weights = self.average(pool.ask, {"weights": weights}, monitor.over(len(sites)))["weights"]
         return with_weights(model, weights)
 
     def _sites(self, clients: list[ClientData]) -> list[ClientData]:

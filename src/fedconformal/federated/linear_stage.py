@@ -166,7 +166,6 @@ class LinearTask:
 
     features: GradientFeatures
     clients: PackedClients
-    classes: int
     steps: int
     loss: Loss
     storage: FeatureStorage

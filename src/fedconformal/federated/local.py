@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from torch.nn import functional
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import PackedClients
+
+if TYPE_CHECKING:
+    from fedconformal.federated.fedavg import FedAvg
 
 
 class FlatModel:
@@ -77,19 +81,11 @@ def client_seed(seed: int, number: int, client: int) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class LocalTraining:
-    """The step "train" at a site: start from the global weights and give back the new ones.
-
-    `proximal` is FedProx's mu, 0 for none.
-    """
+    """The step "train" at a site: start from the global weights and give back the new ones."""
 
     module: nn.Module
     clients: PackedClients
-    epochs: int
-    rate: float
-    momentum: float
-    batch: int
-    seed: int
-    proximal: float
+    settings: FedAvg
     device: torch.device
     _model: FlatModel | None = field(default=None, init=False)
 
@@ -104,15 +100,15 @@ class LocalTraining:
         model, (x, y) = self._model, self.clients.rows(site)
         model.load(step.tensors["weights"])
         model.module.train()
-        seed = client_seed(self.seed, int(step.numbers["round"]), site)
+        seed = client_seed(self.settings.seed, int(step.numbers["round"]), site)
         if self.device.type == "cpu":  # seeding all devices costs more than a step where there is no other
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)
         start, speed = model.vector[: model.trained].clone(), torch.zeros_like(model.gradient)
         losses = []
-        for _ in range(self.epochs):
-            for rows in batches(len(y), self.batch):
+        for _ in range(self.settings.epochs):
+            for rows in batches(len(y), self.settings.batch):
                 chosen = rows.to(self.device)
                 losses.append(self._gradient(model, x[chosen], y[chosen]))
                 self._descend(model, start, speed)
@@ -132,10 +128,10 @@ class LocalTraining:
 
     def _descend(self, model: FlatModel, start: Tensor, speed: Tensor) -> None:
         weights = model.vector[: model.trained]
-        if self.proximal:
-            model.gradient.add_(weights - start, alpha=self.proximal)
-        speed.mul_(self.momentum).add_(model.gradient)
-        weights.add_(speed, alpha=-self.rate)
+        if self.settings.proximal:
+            model.gradient.add_(weights - start, alpha=self.settings.proximal)
+        speed.mul_(self.settings.momentum).add_(model.gradient)
+        weights.add_(speed, alpha=-self.settings.rate)
 
 
 def batches(n: int, size: int) -> list[Tensor]:

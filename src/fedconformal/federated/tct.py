@@ -7,10 +7,11 @@ second stage is in `linear_stage.py`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Step, TrainingEngine
+from fedconformal.federated.ask import Ask, Step, Update
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
@@ -126,37 +127,37 @@ class TCT(Trainer):
 
     def fit_linear(
         self,
-        engine: TrainingEngine,
+        ask: Ask[Step, Update],
         model: LinearisedModel,
         monitor: TrainingMonitor,
         on_round: OnLinearRound | None = None,
         start: tuple[int, Tensor, Tensor] | None = None,
     ) -> None:
-        """Run the second stage over an engine, and set the model's mean, scale and theta.
+        """Run the second stage, and set the model's mean, scale and theta.
 
         Args:
-            engine: who asks the sites.
+            ask: asks the sites.
             model: the linear model.
             monitor: gets the progress.
             on_round: called after every round, with its number, theta, the control variate and metrics.
             start: the number of rounds that are done, with theta and the control variate after them.
         """
-        model.mean, model.scale = self._standardise(engine, monitor, model.features.count)
+        model.mean, model.scale = self._standardise(ask, monitor, model.features.count)
         standard = {"mean": model.mean, "scale": model.scale}
-        step = self._stable_step(engine, monitor, standard)
+        step = self._stable_step(ask, monitor, standard)
         done, theta, control = start or (0, torch.zeros_like(model.theta), torch.zeros_like(model.theta))
         for number in range(done, self.linear_rounds):
             sent = {**standard, "theta": theta, "control": control}
-            control, metrics = self._linear_round(engine, monitor, Step("round", sent, {"step": step}), number)
+            control, metrics = self._linear_round(ask, monitor, Step("round", sent, {"step": step}), number)
             theta = theta - step * self.steps * control
             if on_round is not None:
                 on_round(number + 1, theta, control, metrics)
         model.theta = theta
 
-    def _standardise(self, engine: TrainingEngine, monitor: TrainingMonitor, count: int) -> tuple[Tensor, Tensor]:
+    def _standardise(self, ask: Ask[Step, Update], monitor: TrainingMonitor, count: int) -> tuple[Tensor, Tensor]:
         """Merge the sites' moments to the mean and the scale that all of them use."""
         parts = []
-        for answer in engine.ask(Step("measure")):
+        for answer in ask(Step("measure")):
             if not answer.value.finite:
                 raise InputError(
                     f"{answer.name}: the network's gradients are not finite on its rows; try a smaller rate"
@@ -167,10 +168,10 @@ class TCT(Trainer):
         moments = merge(parts)
         return moments.mean.float(), scale_of(moments)
 
-    def _stable_step(self, engine: TrainingEngine, monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
+    def _stable_step(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
         """Compare the step with the largest eigenvalue of any site's problem."""
         largest = 0.0
-        for place, answer in enumerate(engine.ask(Step("prepare", standard)), 1):
+        for place, answer in enumerate(ask(Step("prepare", standard)), 1):
             largest = max(largest, answer.value.numbers["eigenvalue"])
             self._linear_progress(monitor, 1, place, "inner products")
         limit = SAFE * 2 / (CURVATURE[self.loss] * largest) if largest > 0 else math.inf
@@ -179,11 +180,11 @@ class TCT(Trainer):
         return min(self.step, limit)
 
     def _linear_round(
-        self, engine: TrainingEngine, monitor: TrainingMonitor, step: Step, number: int
+        self, ask: Ask[Step, Update], monitor: TrainingMonitor, step: Step, number: int
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the plain mean of the sites' mean gradients, and what was measured."""
         total, losses, asked = torch.zeros_like(step.tensors["control"], dtype=torch.float64), [], 0
-        for answer in engine.ask(step):
+        for answer in ask(step):
             asked += 1
             if answer.value.finite:
                 total += answer.value.tensors["control"]
@@ -222,8 +223,8 @@ class TCT(Trainer):
     def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
         classes, device = _classes(network, sites), find_device(self.device)
         result = LinearisedModel.of(network, classes=classes, coordinates=self.coordinates, seed=self.seed)
-        features, resume, sizes = result.features, monitor.resume, [site.n for site in sites]
-        residuals, start = torch.zeros(classes, sum(sizes)), None
+        resume, start = monitor.resume, None
+        residuals = torch.zeros(classes, sum(site.n for site in sites))
         if resume is not None:
             theta, control = (_found(resume, name, result.theta.shape) for name in ("theta", "control"))
             residuals, start = (
@@ -235,29 +236,40 @@ class TCT(Trainer):
             state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
             monitor.finished_round(self.rounds + number, STAGE, state, metrics)
 
-        with _scratch(self.scratch) as folder:
-            storage = FeatureStorage.make(
-                sizes,
-                features.count,
-                memory=self.memory,
-                folder=Path(folder),
-                device=device,
-                shared=self._in_parallel(sites, device),
-            )
-            task = LinearTask(
-                features=features.to(device),
-                clients=pack(sites),
-                classes=classes,
-                steps=self.steps,
-                loss=self.loss,
-                storage=storage,
-                residuals=residuals,
-                device=device,
-            )
-            sent, received = 2 * (classes + 1) * features.count, max(classes, 2) * features.count
-            with self._pool(task, sites, device, sent=sent, received=received) as pool:
-                self.fit_linear(pool, result, monitor, on_round, start)
+        count, parallel = result.features.count, self._in_parallel(sites, device)
+        sent, received = 2 * (classes + 1) * count, max(classes, 2) * count
+        with (
+            linear_task(self, result.features, sites, residuals, device, shared=parallel) as task,
+            self._pool(task, sites, device, sent=sent, received=received) as pool,
+        ):
+            self.fit_linear(pool.ask, result, monitor, on_round, start)
         return result.cpu().eval()
+
+
+@contextlib.contextmanager
+def linear_task(
+    settings: TCT,
+    features: GradientFeatures,
+    sites: list[ClientData],
+    residuals: Tensor,
+    device: torch.device,
+    *,
+    shared: bool = False,
+) -> Iterator[LinearTask]:
+    """Make what these sites do in the second stage; their features may be on disk for the length of the block."""
+    with _scratch(settings.scratch) as folder:
+        sizes, place = [site.n for site in sites], Path(folder)
+        yield LinearTask(
+            features=features.to(device),
+            clients=pack(sites),
+            steps=settings.steps,
+            loss=settings.loss,
+            storage=FeatureStorage.make(
+                sizes, features.count, memory=settings.memory, folder=place, device=device, shared=shared
+            ),
+            residuals=residuals,
+            device=device,
+        )
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:

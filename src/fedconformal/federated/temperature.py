@@ -1,4 +1,4 @@
-"""One temperature for all sites, over an engine: sites answer with sums, and their rows stay with them.
+"""One temperature for all sites of an engine: sites answer with sums, and their rows stay with them.
 
 The method is that of `calibration/temperature.py`: Newton steps in 1/T on the likelihood of all rows. The first
 question asks for the sums at many points at once, as on a network every question takes a while.
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Engine
+from fedconformal.federated.ask import Ask
 
 STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
 """Inverse temperatures where the search may start."""
@@ -24,11 +24,11 @@ Sums = NDArray[np.float64]
 """A row for each of NAMES, a column for each inverse temperature."""
 
 
-def fit(engine: Engine[Sequence[float], Sums]) -> float:
+def fit(ask: Ask[Sequence[float], Sums]) -> float:
     """Find the temperature that makes the labels of all sites' rows most likely."""
-    known = dict(zip(STARTS, _total(engine, STARTS), strict=True))
+    known = dict(zip(STARTS, _total(ask, STARTS), strict=True))
     start = min(STARTS, key=lambda b: abs(known[b][1]))
-    return minimise(lambda b: known.get(b) or _total(engine, [b])[0], start)
+    return minimise(lambda b: known.get(b) or _total(ask, [b])[0], start)
 
 
 def answer(points: Sequence[float], logits: ArrayLike, labels: ArrayLike) -> dict[str, list[float]]:
@@ -37,8 +37,8 @@ def answer(points: Sequence[float], logits: ArrayLike, labels: ArrayLike) -> dic
     >>> answer([1.0], [[0.0, 0.0]], [1])["slope"]
     [0.0]
     """
-    ask = likelihood_of(logits, labels)
-    return dict(zip(NAMES, map(list, zip(*(ask(float(b)) for b in points), strict=True)), strict=True))
+    sums = likelihood_of(logits, labels)
+    return dict(zip(NAMES, map(list, zip(*(sums(float(b)) for b in points), strict=True)), strict=True))
 
 
 def check(found: Mapping[str, Any], points: Sequence[float]) -> Sums:
@@ -53,6 +53,6 @@ def check(found: Mapping[str, Any], points: Sequence[float]) -> Sums:
     return sums
 
 
-def _total(engine: Engine[Sequence[float], Sums], points: Sequence[float]) -> list[tuple[float, float, float]]:
-    total = np.array([one.value for one in engine.ask(points)]).sum(axis=0)
+def _total(ask: Ask[Sequence[float], Sums], points: Sequence[float]) -> list[tuple[float, float, float]]:
+    total = np.array([one.value for one in ask(points)]).sum(axis=0)
     return [(float(loss), float(slope), float(curvature)) for loss, slope, curvature in total.T]

@@ -177,7 +177,7 @@ def test_ending_a_program_ends_what_it_started(
 TOLD_TO_END = """
 import sys, time
 from pathlib import Path
-from fedconformal.flower.engines import exit_on_signals, running
+from fedconformal.engines.flower.engines import exit_on_signals, running
 home = Path(sys.argv[1])
 with exit_on_signals(), running([sys.executable, "-c", sys.argv[2]], home, home / "log"):
     time.sleep(600)

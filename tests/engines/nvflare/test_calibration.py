@@ -37,7 +37,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nvflare")
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "nvflare.md").read_text("utf-8"), re.DOTALL)
     (folder / "digits.py").write_text(example, "utf-8")
-    jobs = {"digits": folder / "digits.py", "faulty": ROOT / "tests" / "nvflare" / "faulty_job.py"}
+    jobs = {"digits": folder / "digits.py", "faulty": ROOT / "tests" / "engines" / "nvflare" / "faulty_job.py"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NVFLARE_SIMULATOR_WORKSPACE_ROOT", str(folder))
         patch.setenv("NVFLARE_RUNNER_SYNC_TIMEOUT", "20")

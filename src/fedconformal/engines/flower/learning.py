@@ -20,6 +20,7 @@ from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step
 from fedconformal.federated.clients import ClientData, PackedClients, as_clients
+from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
 from fedconformal.federated.tct import LinearisedModel
 
@@ -63,17 +64,16 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     loaded = load_model(model, msg.content.array_records[ARRAYS])
     place = place_of(context)
     starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
-    task = LocalTraining(
-        module=loaded,
-        clients=PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess),
+    packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
+    settings = FedProx(
         epochs=int(config["epochs"]),
         rate=float(config["rate"]),
         momentum=float(config["momentum"]),
         batch=int(config["batch"]),
         seed=int(config["seed"]),
-        proximal=float(config.get("proximal-mu", 0.0)),
-        device=CPU,
+        mu=float(config.get("proximal-mu", 0.0)),
     )
+    task = LocalTraining(module=loaded, clients=packed, settings=settings, device=CPU)
     step = Step("train", {"weights": weights_of(loaded)}, {"round": int(config["server-round"]) - 1})
     with one_thread():
         update = task(place, step)

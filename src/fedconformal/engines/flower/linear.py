@@ -6,8 +6,6 @@ deployment starts a new process for every message, so features are computed agai
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +17,9 @@ from fedconformal.engines.flower.learning import CPU, load_model, reply
 from fedconformal.engines.flower.records import ARRAYS, ASK, EXAMPLES, LINEAR, METRIC_OF
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.federated.ask import Step, Update
-from fedconformal.federated.clients import ClientData, as_clients, pack
+from fedconformal.federated.clients import ClientData, as_clients
 from fedconformal.federated.linear_stage import LinearTask
-from fedconformal.federated.matrices import FeatureStorage
-from fedconformal.federated.tct import LinearisedModel
+from fedconformal.federated.tct import TCT, LinearisedModel, linear_task
 
 RESIDUALS = "residuals"
 STEPS = ("measure", "prepare", "round")
@@ -33,23 +30,12 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
     asked: dict[str, Any] = dict(msg.content.config_records[ASK])
     network = load_model(model, msg.content.array_records[ARRAYS])
     (rows,) = as_clients([rows])
-    classes, coordinates, seed = (int(asked[name]) for name in ("classes", "coordinates", "seed"))
+    classes, coordinates, seed, steps = (int(asked[name]) for name in ("classes", "coordinates", "seed", "steps"))
+    settings = TCT(coordinates=coordinates, seed=seed, steps=steps, loss=asked["loss"], memory=float(asked["memory"]))
     features = LinearisedModel.of(network, classes=classes, coordinates=coordinates, seed=seed).features
     kept = context.state.array_records.get(RESIDUALS)
-    with one_thread(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
-        storage = FeatureStorage.make(
-            [rows.n], features.count, memory=float(asked["memory"]), folder=Path(folder), device=CPU, shared=False
-        )
-        task = LinearTask(
-            features=features,
-            clients=pack([rows]),
-            classes=classes,
-            steps=int(asked["steps"]),
-            loss=asked["loss"],
-            storage=storage,
-            residuals=torch.zeros(classes, rows.n) if kept is None else _tensor(kept[RESIDUALS]),
-            device=CPU,
-        )
+    residuals = torch.zeros(classes, rows.n) if kept is None else _tensor(kept[RESIDUALS])
+    with one_thread(), linear_task(settings, features, [rows], residuals, CPU) as task:
         update = _last_step(msg, task, str(asked["what"]), float(asked["step"]))
     if asked["what"] == "round":
         context.state[RESIDUALS] = ArrayRecord({RESIDUALS: Array(task.residuals.numpy())})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -20,41 +19,35 @@ from fedconformal.engines.flower.records import (
     read_examples,
     read_metrics,
 )
-from fedconformal.federated import temperature
+from fedconformal.federated.ask import Ask
 from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.temperature import Sums, check
 
 
-@dataclass(frozen=True, eq=False)
-class TemperatureOnFlower:
-    """Asks for sums over the rows that are kept for the temperature, with this model."""
+def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:
+    """Ask for sums over the rows that the sites keep for the temperature, with this model."""
 
-    federation: Federation
-    arrays: ArrayRecord
-
-    def ask(self, points: Sequence[float]) -> list[Answer[temperature.Sums]]:
-        """Ask every site for its sums at these inverse temperatures."""
-
-        def read(content: RecordDict) -> temperature.Sums:
+    def ask(points: Sequence[float]) -> list[Answer[Sums]]:
+        def read(content: RecordDict) -> Sums:
             check_keys(content, METRICS)
             record: dict[str, Any] = dict(content.metric_records[METRICS])
             read_examples(record)
-            return temperature.check({name: record[name] for name in record if name != EXAMPLES}, points)
+            return check({name: record[name] for name in record if name != EXAMPLES}, points)
 
-        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"points": list(points)})})
-        return self.federation.ask("temperature", content, "query.temperature", read)
+        content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"points": list(points)})})
+        return federation.ask("temperature", content, "query.temperature", read)
+
+    return ask
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluationOnFlower:
-    """Asks for counts on the sites' test rows, with this model."""
+def ask_evaluation(federation: Federation, arrays: ArrayRecord) -> Ask[Predictor, Counts]:
+    """Ask for counts on the sites' test rows, with this model."""
 
-    federation: Federation
-    arrays: ArrayRecord
+    def ask(predictor: Predictor) -> list[Answer[Counts]]:
+        content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
+        return federation.ask("evaluate", content, "evaluate", _counts)
 
-    def ask(self, predictor: Predictor) -> list[Answer[Counts]]:
-        """Ask every site how this predictor's sets do."""
-        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
-        return self.federation.ask("evaluate", content, "evaluate", _counts)
+    return ask
 
 
 def _counts(content: RecordDict) -> Counts:

@@ -31,10 +31,10 @@ from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.engines.flower.calibration import calibrate
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
-from fedconformal.engines.flower.questions import EvaluationOnFlower, TemperatureOnFlower, send_predictor
+from fedconformal.engines.flower.questions import ask_evaluation, ask_temperature, send_predictor
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.sums import calibrate_by_sums
-from fedconformal.engines.flower.training import LinearOnFlower, RoundsOnFlower
+from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import temperature
@@ -177,14 +177,14 @@ class _Run:
     def _train(self) -> None:
         if not self.config.trainer.rounds:  # TCT from weights that are there
             return
-        trainer = FedAvg.like(self.config.trainer)
-        engine = RoundsOnFlower(federation=self.federation, start=self.arrays, settings=trainer)
+        trainer, start = FedAvg.like(self.config.trainer), self.arrays
 
         def keep(state: RoundState) -> None:
-            write_bytes(self.output / "model.npz", model_bytes(engine.arrays(state.tensors), self.temperature))
+            self.arrays = with_weights(start, state.tensors)
+            write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
             flower_logger.info("train: round %d of %d is done", state.round, trainer.rounds)
 
-        self.arrays = engine.arrays(trainer.average(engine, engine.weights(), TrainingMonitor(on_round=keep)))
+        trainer.average(ask_rounds(self.federation, start, trainer), weights_in(start), TrainingMonitor(on_round=keep))
 
     def _linear(self) -> None:
         settings = self.config.trainer
@@ -193,13 +193,12 @@ class _Run:
             model = LinearisedModel.of(
                 network, classes=self.config.classes, coordinates=settings.coordinates, seed=settings.seed
             )
-            engine = LinearOnFlower(federation=self.federation, network=network, model=model, settings=settings)
-            settings.fit_linear(engine, model, TrainingMonitor())
+            settings.fit_linear(ask_linear(self.federation, network, model, settings), model, TrainingMonitor())
             self.arrays = arrays_of(model)
 
     def _temperature(self) -> None:
         if self.config.temperature:
-            self.temperature = temperature.fit(TemperatureOnFlower(self.federation, self.arrays))
+            self.temperature = temperature.fit(ask_temperature(self.federation, self.arrays))
 
     def _calibrate(self) -> None:
         config = self.config
@@ -224,7 +223,7 @@ class _Run:
         self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = evaluate(EvaluationOnFlower(self.federation, self.arrays), self._found())
+        self.coverage = evaluate(ask_evaluation(self.federation, self.arrays), self._found())
 
     def _broadcast(self) -> None:
         send_predictor(self.federation, self._found())

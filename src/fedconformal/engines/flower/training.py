@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MessageType, RecordDict
 from torch import Tensor, nn
@@ -14,113 +12,78 @@ from torch import Tensor, nn
 from fedconformal.engines.flower.federation import Answer, Federation
 from fedconformal.engines.flower.learning import arrays_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, is_float, read_update
-from fedconformal.federated.ask import Step, Update
+from fedconformal.federated.ask import Ask, Step, Update
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.tct import TCT, LinearisedModel
-from fedconformal.summaries.wire import MAX_SIZE
 
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
+SENT = ("epochs", "rate", "momentum", "batch", "seed")
+SENT_LINEAR = ("coordinates", "seed", "steps", "loss", "memory")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RoundsOnFlower:
-    """Carries the rounds of FedAvg; arrays of whole numbers go along and stay as they are.
+def weights_in(arrays: ArrayRecord) -> dict[str, Tensor]:
+    """Return what is averaged of a model: its arrays of floats."""
+    return {name: torch.tensor(array.numpy()) for name, array in arrays.items() if is_float(array)}
 
-    Attributes:
-        federation: whom to ask.
-        start: the arrays of the model where training starts.
-        settings: how the sites train.
-    """
 
-    federation: Federation
-    start: ArrayRecord
-    settings: FedAvg
+def with_weights(arrays: ArrayRecord, weights: Mapping[str, Tensor]) -> ArrayRecord:
+    """Return the model with other weights; arrays of whole numbers stay as they are."""
+    return ArrayRecord({name: _array(weights[name]) if name in weights else one for name, one in arrays.items()})
 
-    def weights(self) -> dict[str, Tensor]:
-        """Return what is averaged."""
-        return {name: torch.tensor(array.numpy()) for name, array in self.start.items() if is_float(array)}
 
-    def arrays(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
-        """Return the model with these weights."""
-        return ArrayRecord(
-            {name: Array(weights[name].numpy()) if name in weights else array for name, array in self.start.items()}
-        )
+def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> Ask[Step, Update]:
+    """Ask the sites to train from given weights; the other arrays are those at the start."""
 
-    def ask(self, step: Step) -> Iterator[Answer[Update]]:
-        """Ask every site to train from these weights."""
-        names = ("epochs", "rate", "momentum", "batch", "seed")
-        config = ConfigRecord({name: getattr(self.settings, name) for name in names})
-        if isinstance(self.settings, FedProx):
-            config["proximal-mu"] = self.settings.mu
+    def ask(step: Step) -> Iterator[Answer[Update]]:
+        config = ConfigRecord({name: getattr(settings, name) for name in SENT})
+        if isinstance(settings, FedProx):
+            config["proximal-mu"] = settings.mu
         config["server-round"] = int(step.numbers["round"]) + 1
-        content = RecordDict({ARRAYS: self.arrays(step.tensors), "config": config})
-        return _updates(self.federation, "train", content, MessageType.TRAIN, step, ("loss",), most=MAX_EXAMPLES)
+        like = with_weights(start, step.tensors)
+        content = RecordDict({ARRAYS: like, "config": config})
+        return _updates(federation, ("train", MessageType.TRAIN, "weights"), content, like, ["loss"])
+
+    return ask
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearOnFlower:
-    """Carries the steps of TCT's second stage.
+def ask_linear(federation: Federation, network: nn.Module, model: LinearisedModel, settings: TCT) -> Ask[Step, Update]:
+    """Ask the sites for the steps of TCT's second stage, on the features of this network."""
+    column, table = _array(model.mean), _array(model.theta)
+    expected: dict[str, tuple[dict[str, Array], list[str]]] = {
+        "measure": ({"mean": column, "variance": column}, []),
+        "prepare": ({}, ["eigenvalue"]),
+        "round": ({"control": table}, ["loss"]),
+    }
 
-    Attributes:
-        federation: whom to ask.
-        network: what the first stage has trained.
-        model: its linear model.
-        settings: how the sites train.
-    """
+    def ask(step: Step) -> Iterator[Answer[Update]]:
+        config: dict[str, Any] = {"what": step.what, "classes": len(model.theta)}
+        config |= {name: getattr(settings, name) for name in SENT_LINEAR} | {"step": step.numbers.get("step", 0.0)}
+        vectors = ArrayRecord({name: _array(tensor) for name, tensor in step.tensors.items()})
+        content = RecordDict({ARRAYS: arrays_of(network), LINEAR: vectors, ASK: ConfigRecord(config)})
+        return _updates(federation, ("linear", "train.linear", step.what), content, *expected[step.what])
 
-    federation: Federation
-    network: nn.Module
-    model: LinearisedModel
-    settings: TCT
-
-    def ask(self, step: Step) -> Iterator[Answer[Update]]:
-        """Ask every site to take this step."""
-        settings = self.settings
-        config: dict[str, Any] = {
-            "what": step.what,
-            "classes": len(self.model.theta),
-            "coordinates": settings.coordinates,
-            "seed": settings.seed,
-            "steps": settings.steps,
-            "loss": settings.loss,
-            "memory": settings.memory,
-            "step": step.numbers.get("step", 0.0),
-        }
-        vectors = ArrayRecord({name: Array(tensor.numpy()) for name, tensor in step.tensors.items()})
-        content = RecordDict({ARRAYS: arrays_of(self.network), LINEAR: vectors, ASK: ConfigRecord(config)})
-        tensors, numbers = {
-            "measure": ({"mean": self.model.mean, "variance": self.model.mean}, ()),
-            "prepare": ({}, ("eigenvalue",)),
-            "round": ({"control": self.model.theta}, ("loss",)),
-        }[step.what]
-        expected = Step(step.what, tensors)
-        return _updates(self.federation, "linear", content, "train.linear", expected, numbers)
+    return ask
 
 
 def _updates(
     federation: Federation,
-    stage: str,
+    names: tuple[str, str, str],
     content: RecordDict,
-    message_type: str,
-    expected: Step,
-    numbers: tuple[str, ...],
-    most: int = MAX_SIZE,
+    like: Mapping[str, Array],
+    numbers: Sequence[str],
 ) -> Iterator[Answer[Update]]:
-    """Ask, and read tensors like those expected; a site whose numbers are not finite is refused."""
-    what = "weights" if expected.what == "train" else expected.what
-    like = content.array_records[ARRAYS] if expected.what == "train" else _arrays(expected.tensors)
+    """Ask, and read arrays like these and these numbers; `names` are of the stage, the message and the arrays."""
+    stage, message_type, what = names
 
     def read(reply: RecordDict) -> tuple[dict[str, Any], int, dict[str, float]]:
-        return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=most)
+        return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=MAX_EXAMPLES)
 
-    for answer in federation.ask(stage, content, message_type, read):
-        arrays, rows, metrics = answer.value
-        tensors = {name: torch.tensor(arrays[name]) for name in expected.tensors}
-        found = {name: metrics[METRIC_OF[name]] for name in numbers}
-        yield Answer(answer.node, answer.site, Update(rows, tensors, found))
+    for node, site, (arrays, rows, metrics) in federation.ask(stage, content, message_type, read):
+        tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
+        yield Answer(node, site, Update(rows, tensors, {name: metrics[METRIC_OF[name]] for name in numbers}))
 
 
-def _arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.zeros(tensor.shape, np.float32)) for name, tensor in tensors.items()})
+def _array(tensor: Tensor) -> Array:
+    return Array(tensor.numpy())
