@@ -42,7 +42,7 @@ class Counts(NamedTuple):
         )
 
     def check(self) -> Counts:
-        """Refuse what cannot be counts of so many rows.
+        """Refuse counts that such rows cannot have.
 
         >>> Counts(rows=2, covered=3, labels=3, correct=1, full=0).check()
         Traceback (most recent call last):

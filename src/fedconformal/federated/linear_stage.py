@@ -1,19 +1,19 @@
-"""A linear model on gradient features, trained across clients: the second stage of TCT.
+"""A linear model on gradient features, trained across sites: the second stage of TCT.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022, with the control variates of Karimireddy et al., "SCAFFOLD", 2020. In a round every client takes M steps of full
-gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the client's mean gradient over
-its last M steps and c the mean over clients. Then theta moves by the plain mean of what the clients did, which is
+2022, with the control variates of Karimireddy et al., "SCAFFOLD", 2020. In a round every site takes M steps of full
+gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
+its last M steps and c the mean over sites. Then theta moves by the plain mean of what the sites did, which is
 -rate M c with the new c, as the corrections cancel.
 
 The M steps can be taken exactly in sample space. With G = F F', z = F theta and residuals r = softmax(z) - Y,
 
     z <- z - rate (G r / n - F h),    c_k = F' R,    R = (sum of r over the steps) / (M n),
 
-which costs n^2 J a step instead of 2 n p J, and a client's state is R, one number a row and class, instead of h_k.
+which costs n^2 J a step instead of 2 n p J, and a site's state is R, one number a row and class, instead of h_k.
 Matrices are stored with classes along the first axis: products with few rows are several times faster that way.
 
-Features are standardised with mean and variance that are merged from the clients' own, and divided by the square root
+Features are standardised with mean and variance that are merged from the sites' own, and divided by the square root
 of their number. So the trace of G / n is about 1, and one step size serves any number of features: a step of 10 is
 1e-4 on 100,000 features that are not divided.
 """
@@ -98,7 +98,7 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """The steps of one client in one round.
+    """The steps of one site in one round.
 
     Attributes:
         features: standardised, (n, p).

@@ -88,7 +88,7 @@ class StoredVector:
 
     @classmethod
     def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
-        """Make room in a file; all of it at once, so that a full disk is noticed here and not in the middle."""
+        """Make room in a file; all of it at once, so that a full disk is noticed here and not later."""
         size = max(1, length) * (2 if half else 4)
         try:
             with path.open("wb") as file:

@@ -79,9 +79,9 @@ class TCT(Trainer):
 
     Attributes:
         rounds: of FedAvg; 0 takes the model's weights as they are.
-        linear_rounds: of the linear model. Clients count alike in it, whatever `weighting` says of FedAvg.
+        linear_rounds: of the linear model. Sites count alike in it, whatever `weighting` says of FedAvg.
         coordinates: how many features, that is weights of the network; all where it has no more.
-        steps: of gradient descent in a round, on all rows of a client.
+        steps: of gradient descent in a round, on all rows of a site.
         step: their size, on features divided by the square root of their number. Lowered where it would not be stable.
         loss: of the linear model; with squared loss the sets are larger (the paper's ablation).
         memory: GB for features; above it they are kept on disk in half precision.

@@ -59,7 +59,7 @@ class TrainingMonitor:
     sites: int = 0
 
     def over(self, sites: int) -> TrainingMonitor:
-        """Return the same for so many sites."""
+        """Return the same, for this number of sites."""
         return replace(self, sites=sites)
 
     def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
@@ -78,16 +78,16 @@ class TrainingMonitor:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer(ABC):
-    """A way to train one model across clients.
+    """A way to train one model across sites.
 
     Attributes:
         rounds: how often weights are exchanged.
-        epochs: passes over a client's rows in a round.
+        epochs: passes over a site's rows in a round.
         rate: the step of stochastic gradient descent.
         momentum: of stochastic gradient descent; starts at zero in every round.
         batch: rows in a step.
         seed: everything random comes from it.
-        weighting: a client counts by its examples, or all count alike.
+        weighting: a site counts by its examples, or all count alike.
         workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
         device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
     """
@@ -137,7 +137,7 @@ class Trainer(ABC):
 
         Args:
             model: gives (n, J) logits.
-            clients: what `as_clients` takes, one for each client.
+            clients: what `as_clients` takes, one for each site.
             progress: called with how far the training is.
             on_round: gets the state after every round.
             resume: such a state; training continues from it, to the same result bit for bit.

@@ -74,7 +74,7 @@ class Federation:
 
     Args:
         grid: Flower's.
-        min_sites: with fewer that answer properly a stage ends in an error.
+        min_sites: fewer that answer properly in a stage are an error.
         timeout: seconds that sites have for an answer; their messages live as long.
     """
 
@@ -250,7 +250,7 @@ class Federation:
         content = reply.content
         stage.received += size_of(content)
         site, before = read_site(content, node), self._known[node]
-        said = SITE in content  # an app of somebody else's may not say so in every reply
+        said = SITE in content  # an app that is not ours may not say so in every reply
         if said and before is not None and before != site.name:
             raise InputError(f"calls itself {site.name} now and was {before} before")
         value = check(content)

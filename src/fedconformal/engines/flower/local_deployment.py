@@ -146,7 +146,7 @@ class LocalDeployment:
         return self.folder / f"{name}.log"
 
     def _operator(self) -> Path:
-        """Return the home of whoever registers nodes."""
+        """Return the home of the operator, who registers nodes."""
         home = self.folder / "operator"
         home.mkdir(exist_ok=True)
         return home

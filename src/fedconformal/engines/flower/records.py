@@ -56,7 +56,7 @@ def site_record(site: Site) -> ConfigRecord:
 
 
 def read_site(content: RecordDict, node: int) -> Site:
-    """Read whose answer it is; an app of somebody else's may not say so."""
+    """Read whose answer it is; an app that is not ours may not say so."""
     record = content.get(SITE)
     if record is None:
         return Site(node, f"node-{node}")

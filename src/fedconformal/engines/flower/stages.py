@@ -1,7 +1,7 @@
 """The stages of a run at the server: wait, train, linear, temperature, calibrate, evaluate, broadcast.
 
-After each stage, and each round of training, what is needed to go on lies in the output directory, so a run that broke
-goes on from any stage with the saved model:
+After each stage, and each round of training, the output directory has what is needed to continue, so a run that broke
+continues from any stage with the saved model:
 
     model.npz        weights, and the temperature once it is known
     sites/*.fcs      the summaries, for `fedconformal verify`; none from sums
@@ -51,7 +51,7 @@ from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
-"""What Flower shows of a run that goes on somewhere else."""
+"""What it logs is what `flwr run --stream` shows."""
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
 PRIVACY = ("none", "sums")
@@ -69,7 +69,7 @@ class RunConfig:
         guarantee: mixture, exchangeable, every-client, new-client or pac.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         temperature: whether to fit one.
-        min_sites: with fewer sites that answer properly a stage ends in an error.
+        min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
         wait: seconds for the nodes to connect.
         timeout: seconds that sites have for an answer.
@@ -138,7 +138,7 @@ class RunConfig:
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
-    """Run all stages, or those from one on, and return what came out; it lies in the output directory too.
+    """Run all stages, or those from one on, and return the result; it is in the output directory too.
 
     Args:
         grid: Flower's.
