@@ -37,8 +37,9 @@ class WeightedMean:
         }
         with np.errstate(over="ignore"):
             for name, array in arrays.items():
-                total = self._arrays.setdefault(name, np.zeros(np.shape(array)))
-                total += np.multiply(array, share, dtype=np.float64)
+                if name not in self._arrays:
+                    self._arrays[name] = np.zeros(np.shape(array))
+                self._arrays[name] += np.multiply(array, share, dtype=np.float64)
         self._share += share
         self.sites += 1
 

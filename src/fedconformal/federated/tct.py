@@ -1,17 +1,15 @@
 """Train, convexify, train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so sites that differ a lot still agree on one solution. What a site does in the
-second stage is in `linear_stage.py`.
+2022. The second problem is convex, so sites that differ a lot still agree on one solution. Its mathematics are in
+`linear_stage.py`, what a site does in `linear_site.py`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -21,12 +19,12 @@ from torch import Tensor, nn
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask, Step, Update
-from fedconformal.federated.clients import ClientData, pack
+from fedconformal.federated.clients import ClientData
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
-from fedconformal.federated.linear_stage import CURVATURE, LinearTask, Loss, Moments, merge, scale_of
+from fedconformal.federated.linear_site import linear_task
+from fedconformal.federated.linear_stage import CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.federated.local import weights_of, with_weights
-from fedconformal.federated.matrices import FeatureStorage
 from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
@@ -142,7 +140,7 @@ class TCT(Trainer):
             on_round: called after every round, with its number, theta, the control variate and metrics.
             start: the number of rounds that are done, with theta and the control variate after them.
         """
-        model.mean, model.scale = self._standardise(ask, monitor, model.features.count)
+        model.mean, model.scale = self._standardise(ask, monitor)
         standard = {"mean": model.mean, "scale": model.scale}
         step = self._stable_step(ask, monitor, standard)
         done, theta, control = start or (0, torch.zeros_like(model.theta), torch.zeros_like(model.theta))
@@ -154,7 +152,7 @@ class TCT(Trainer):
                 on_round(number + 1, theta, control, metrics)
         model.theta = theta
 
-    def _standardise(self, ask: Ask[Step, Update], monitor: TrainingMonitor, count: int) -> tuple[Tensor, Tensor]:
+    def _standardise(self, ask: Ask[Step, Update], monitor: TrainingMonitor) -> tuple[Tensor, Tensor]:
         """Merge the sites' moments to the mean and the scale that all of them use."""
         parts = []
         for answer in ask(Step("measure")):
@@ -227,10 +225,8 @@ class TCT(Trainer):
         residuals = torch.zeros(classes, sum(site.n for site in sites))
         if resume is not None:
             theta, control = (_found(resume, name, result.theta.shape) for name in ("theta", "control"))
-            residuals, start = (
-                _found(resume, "residuals", residuals.shape),
-                (resume.round - self.rounds, theta, control),
-            )
+            residuals = _found(resume, "residuals", residuals.shape)
+            start = resume.round - self.rounds, theta, control
 
         def on_round(number: int, theta: Tensor, control: Tensor, metrics: dict[str, float]) -> None:
             state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
@@ -244,32 +240,6 @@ class TCT(Trainer):
         ):
             self.fit_linear(pool.ask, result, monitor, on_round, start)
         return result.cpu().eval()
-
-
-@contextlib.contextmanager
-def linear_task(
-    settings: TCT,
-    features: GradientFeatures,
-    sites: list[ClientData],
-    residuals: Tensor,
-    device: torch.device,
-    *,
-    shared: bool = False,
-) -> Iterator[LinearTask]:
-    """Make what these sites do in the second stage; their features may be on disk for the length of the block."""
-    with _scratch(settings.scratch) as folder:
-        sizes, place = [site.n for site in sites], Path(folder)
-        yield LinearTask(
-            features=features.to(device),
-            clients=pack(sites),
-            steps=settings.steps,
-            loss=settings.loss,
-            storage=FeatureStorage.make(
-                sizes, features.count, memory=settings.memory, folder=place, device=device, shared=shared
-            ),
-            residuals=residuals,
-            device=device,
-        )
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:
@@ -287,10 +257,3 @@ def _found(state: RoundState, name: str, shape: torch.Size) -> Tensor:
     if found is None or found.shape != shape:
         raise InputError("resume: the state is not from this model, these clients and these settings")
     return found.to(torch.float32, copy=True)
-
-
-def _scratch(folder: str) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="fedconformal-", dir=folder or None)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another place in scratch") from None

@@ -1,4 +1,4 @@
-"""What a site does in TCT's second stage on Flower: one message for each step of `federated/linear_stage.py`.
+"""What a site does in TCT's second stage on Flower: one message for each step of `federated/linear_site.py`.
 
 Only a site's residuals, one number a row and class, are kept from message to message, in the context's state. A
 deployment starts a new process for every message, so features are computed again for each.
@@ -18,8 +18,8 @@ from fedconformal.engines.flower.records import ARRAYS, ASK, EXAMPLES, LINEAR, M
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import ClientData, as_clients
-from fedconformal.federated.linear_stage import LinearTask
-from fedconformal.federated.tct import TCT, LinearisedModel, linear_task
+from fedconformal.federated.linear_site import LinearTask, linear_task
+from fedconformal.federated.tct import TCT, LinearisedModel
 
 RESIDUALS = "residuals"
 STEPS = ("measure", "prepare", "round")

@@ -108,7 +108,7 @@ class WorkerPool:
             done += 1
             self._start_if_worth_it()
         if done < len(self.sites):
-            order = Order(step.what, write(step.tensors, self._vector), step.numbers)
+            order = (step.what, write(step.tensors, self._vector), step.numbers)
             yield from self._in_workers(range(done, len(self.sites)), order)
 
     def _here(self, site: int, step: Step) -> Update:

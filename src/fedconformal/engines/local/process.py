@@ -7,6 +7,7 @@ a few numbers go back through the pipe. The process ends when its pipe closes, s
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import traceback
 from collections import deque
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,8 +28,10 @@ from fedconformal.federated.ask import Step, Update
 PATIENCE = 5.0
 """Seconds that a worker has to end by itself."""
 
-Layout = Sequence[tuple[str, torch.Size]]
+Layout = list[tuple[str, tuple[int, ...]]]
 """Names and shapes of tensors that follow one another in a vector."""
+Order = tuple[str, Layout, Mapping[str, float]]
+"""A step as it goes through the pipe, with its tensors in the shared vector: plain values, as those pickle fastest."""
 
 
 class SiteError(InputError):
@@ -42,21 +45,13 @@ class Task(Protocol):
         """Take one step for the site with this number."""
 
 
-class Order(NamedTuple):
-    """A step as it goes through the pipe: its tensors are in the shared vector."""
-
-    what: str
-    layout: Layout
-    numbers: Mapping[str, float]
-
-
 def write(tensors: Mapping[str, Tensor], vector: Tensor) -> Layout:
     """Copy tensors one after another into a vector, and return their layout."""
     start = 0
     for tensor in tensors.values():
         vector[start : start + tensor.numel()].copy_(tensor.detach().reshape(-1))
         start += tensor.numel()
-    return [(name, tensor.shape) for name, tensor in tensors.items()]
+    return [(name, tuple(tensor.shape)) for name, tensor in tensors.items()]
 
 
 def read(vector: Tensor, layout: Layout) -> dict[str, Tensor]:
@@ -66,8 +61,11 @@ def read(vector: Tensor, layout: Layout) -> dict[str, Tensor]:
     >>> read(found, write({"a": torch.ones(2), "b": torch.zeros(1, 2)}, found))
     {'a': tensor([1., 1.]), 'b': tensor([[0., 0.]])}
     """
-    parts = vector[: sum(shape.numel() for _, shape in layout)].split([shape.numel() for _, shape in layout])
-    return {name: part.view(shape) for (name, shape), part in zip(layout, parts, strict=True)}
+    found, start = {}, 0
+    for name, shape in layout:
+        end = start + math.prod(shape)
+        found[name], start = vector[start:end].view(shape), end
+    return found
 
 
 @dataclass(eq=False, kw_only=True)
@@ -107,8 +105,8 @@ class Worker:
             error.add_note(fault[1])
             raise error
         self.proven = True
-        layout, update = found
-        return site, slot, update._replace(tensors=read(slots[slot], layout))
+        rows, layout, numbers, finite = found
+        return site, slot, Update(rows, read(slots[slot], layout), numbers, finite)
 
     def end(self) -> None:
         """Wait until the process has ended, and kill it if it takes too long."""
@@ -132,11 +130,11 @@ def _work(pipe: Connection[Any, Any], task: Task, vector: Tensor, slots: Tensor)
     keep_freed_memory()
     with contextlib.suppress(EOFError, OSError):  # the pipe closes when the run is over
         while True:
-            site, slot, order = pipe.recv()
+            site, slot, (what, layout, numbers) = pipe.recv()
             answer: tuple[tuple[str, str] | None, Any]
             try:
-                update = task(site, Step(order.what, read(vector, order.layout), order.numbers))
-                answer = None, (write(update.tensors, slots[slot]), update._replace(tensors={}))
+                update = task(site, Step(what, read(vector, layout), numbers))
+                answer = None, (update.rows, write(update.tensors, slots[slot]), update.numbers, update.finite)
             except Exception as error:  # noqa: BLE001
                 answer = (message_of(error), traceback.format_exc()), None
             pipe.send(answer)
