@@ -98,7 +98,8 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
 def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
     """Sum along each row, in any order, a few times faster than `sum`.
 
-    Not by BLAS, if rows are not short: its threads go on spinning for a while, in the way of those that share the work.
+    Rows that are not short are not summed by BLAS: its threads spin for a while after each call, and slow down those
+    that share the work.
     """
     if matrix.shape[1] < SHORT_ROW:
         return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
