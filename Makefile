@@ -57,7 +57,7 @@ coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (
 	$(PYTEST) --cov
 
 fuzz: $(VENV)/.dev ## decode hostile summaries
-	$(BIN)/python scripts/fuzz.py --count 200000
+	$(BIN)/python scripts/fuzz.py --count 1000000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
 	$(BIN)/python scripts/mutate.py
