@@ -17,9 +17,8 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.sums import coordinator as middle
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.messages import Answer, unpack
 from fedconformal.privacy.sums.radix import EXACT, SHORT, Rounds, Search
 from fedconformal.privacy.sums.weights import weighted_sum
@@ -82,10 +81,9 @@ def test_masked_counts_are_uniform_bytes() -> None:
     """Three sites that hold the same few scores, many sessions: every byte value is equally common."""
     seen = []
     for _ in range(40):
-        coordinator, sites = opened({name: np.full(5, 0.5) for name in "abc"}, (8, 8))
-        question = middle.ask(coordinator)
+        state, question, sites = opened({name: np.full(5, 0.5) for name in "abc"}, (8, 8))
         for site in sites.values():
-            message = unpack(ends.answer(site, question)[1], Answer, coordinator.session.signing)  # type: ignore[union-attr]
+            message = unpack(at_site.answer(site, question)[1], Answer, state.session.signing)
             seen.append(np.frombuffer(message.counts, dtype=np.uint8))
     observed = np.bincount(np.concatenate(seen), minlength=256)
     assert stats.chisquare(observed).pvalue > 1e-6

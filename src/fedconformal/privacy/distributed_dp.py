@@ -24,7 +24,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.noise import MOVED, shares
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
-from fedconformal.privacy.released import OUTSIDE, Claim
+from fedconformal.privacy.release import OUTSIDE, Claim
 from fedconformal.privacy.sums.radix import Counted, Search
 
 TAIL = 60
@@ -74,8 +74,7 @@ class NoisyRound:
             ),
             epsilon=self.epsilon,
             grid=self.grid,
-            promised=Fraction(1) if plan is None else plan.promised,
-            failure=Fraction(0) if plan is None else plan.failure,
+            plan=plan,
             details={
                 **played,
                 "margin": None if plan is None else int(plan.margins.max()),

@@ -16,10 +16,11 @@ import msgspec
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, Parameter
+from fedconformal.privacy.wire import ScoreField
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from fedconformal.privacy.sums.keys import SigningKey
 
 MAGIC = b"FCM1"
 SIGNATURE = 64
@@ -71,7 +72,7 @@ class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     size: Size
     signing: Key
     masking: Key
-    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
+    score: ScoreField | None = None
     model: Name | None = None
     temperature: float | None = None
 
@@ -159,10 +160,15 @@ class Shares(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
 M = TypeVar("M", bound=Message)
 
 
-def pack(message: Message, key: Ed25519PrivateKey) -> bytes:
+def pack(message: Message, key: SigningKey) -> bytes:
     """Encode and sign."""
     body = message.letter.encode() + msgspec.msgpack.encode(message)
     return MAGIC + body[:1] + key.sign(MAGIC + body) + body[1:]
+
+
+def letter_of(data: bytes) -> bytes:
+    """Return the letter for the kind of a message, before anything of it is checked."""
+    return data[len(MAGIC) : len(MAGIC) + 1]
 
 
 def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = None) -> M:
@@ -173,8 +179,8 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     """
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
-    if data[4:5] != kind.letter.encode():
-        raise InputError(f"expected the message {kind.__name__}, got one of the kind {data[4:5]!r}")
+    if letter_of(data) != kind.letter.encode():
+        raise InputError(f"expected the message {kind.__name__}, got one of the kind {letter_of(data)!r}")
     try:
         message = msgspec.msgpack.decode(data[PREFIX:], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
