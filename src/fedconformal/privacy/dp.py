@@ -36,6 +36,7 @@ from fedconformal.privacy.release import Claim, Plan, certify_release, ranks_to_
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.summary import Summary
 
+
 @dataclass(frozen=True, kw_only=True)
 class Release(Plan):
     """What is released with which parameters."""

@@ -312,6 +312,7 @@ def test_scores_of_something_else_are_refused() -> None:
 def test_counts_that_cannot_be_give_no_certificate() -> None:
     """A member of the session that signs properly, and counts wrongly."""
     import msgspec
+
     from fedconformal.privacy.sums.messages import Answer, pack
     from fedconformal.privacy.sums.state import SiteState, decode_state
 

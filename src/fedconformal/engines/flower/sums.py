@@ -83,7 +83,7 @@ class _FlowerChannel:
         """Ask everybody to join, with the model; or those who answered last, which have their scores already."""
         keys: set[bytes] = set()
 
-        def check(content: RecordDict) -> Message:
+        def check(content: RecordDict) -> Any:
             found: Any = read(_data(content))
             _check_sender(content, found.site)
             if difference := self._expected.difference(origin_of(found)):
@@ -111,7 +111,7 @@ class _FlowerChannel:
         """Send each of these sites its message, and read what they answer."""
         names = sorted(self._nodes)  # the roster's order
 
-        def check(content: RecordDict) -> Message:
+        def check(content: RecordDict) -> Any:
             found: Any = read(_data(content))
             _check_sender(content, names[found.site])
             return found

@@ -5,7 +5,7 @@ A state is written before the messages that belong to it are sent, so that a ste
 
 from __future__ import annotations
 
-import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -48,29 +48,25 @@ def advance_files(state: CoordinatorState, paths: Iterable[Path]) -> tuple[Coord
             messages.append(read(state, data))
     state, outgoing = step(state, messages)
     made = {message: bundle(message) for message in set(outgoing.values())}
-    return msgspec.structs.replace(state, received=received), {name: made[sent] for name, sent in outgoing.items()}
+    state = msgspec.structs.replace(state, received=received, tag=os.urandom(8).hex())
+    return state, {name: made[message] for name, message in outgoing.items()}
 
 
 def prepare(state: CoordinatorState, outgoing: Mapping[Path, bytes]) -> None:
     """Write what goes with a new state beside its places: sites must not get two different messages of one step."""
-    tag = _tag(state)
     for path, data in outgoing.items():
-        write_bytes(path.with_name(f"{path.name}.{tag}"), data)
+        write_bytes(path.with_name(f"{path.name}.{state.tag}"), data)
 
 
 def publish(folder: Path, state: CoordinatorState) -> list[Path]:
     """Move what was prepared with this state to its places; what was prepared with another never counted."""
-    found = {path.with_suffix(""): path for path in folder.glob(f"to-*.fcm.{_tag(state)}")}
+    found = {path.with_suffix(""): path for path in folder.glob(f"to-*.fcm.{state.tag}")}
     if found:
         for path in set(folder.glob("to-*.fcm*")) - found.keys() - set(found.values()):
             path.unlink()
     for path, prepared in found.items():
         prepared.replace(path)
     return sorted(found)
-
-
-def _tag(state: CoordinatorState) -> str:
-    return hashlib.sha256(encode_state(state)).hexdigest()[:16]
 
 
 def read_state(path: Path, kind: type[S]) -> S:

@@ -83,7 +83,7 @@ class MaskingKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fr
         return self._key.public_key().public_bytes_raw()
 
     def agreed_with(self, public: bytes) -> bytes:
-        """Return what this site and the owner of the public key both know, and nobody else; ValueError if anybody can."""
+        """Return what only this site and the owner of the public key know; ValueError if anybody could know it."""
         with needing("secure"):
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         return self._key.exchange(X25519PublicKey.from_public_bytes(public))

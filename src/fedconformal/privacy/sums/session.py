@@ -24,6 +24,7 @@ from fedconformal.privacy.sums.messages import Invite, Roster, unpack
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.weights import summable, weighted_sum
 
+
 @dataclass(frozen=True)
 class Session:
     """Who takes part, and what is computed."""

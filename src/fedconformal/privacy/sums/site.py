@@ -94,14 +94,21 @@ def join(site: SiteState, invitation: bytes) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    made_from = (site.score, site.model, site.temperature)
-    keys = (site.signing.public, site.masking.public)
-    message = Join(invite.session, site.name, len(site.keys), *keys, *made_from)
+    message = Join(
+        session=invite.session,
+        site=site.name,
+        size=len(site.keys),
+        signing=site.signing.public,
+        masking=site.masking.public,
+        score=site.score,
+        model=site.model,
+        temperature=site.temperature,
+    )
     return changed(site, invite=invite), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
-    """Find the neighbours on the roster, agree on keys with them, and leave with some what is needed without this site."""
+    """Agree on keys with the neighbours, and leave with some of them what is needed should this site be lost."""
     if site.invite is None or site.roster:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     site = changed(site, roster=roster)
@@ -113,9 +120,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = seats.index(mine)
-    agreed = {
-        j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)
-    }
+    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)}
     site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(seats))))
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
     site = changed(site, mask=_added(site, agreed, 0, words).tobytes())

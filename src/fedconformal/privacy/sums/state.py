@@ -7,7 +7,7 @@ sent. Functions return the next state and leave this one as it is.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -100,6 +100,8 @@ class CoordinatorState(
     """The sites that are not there any more, and since when."""
     received: int = 0
     """Bytes from all sites so far, if the session goes by files."""
+    tag: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]*$")] = ""
+    """Another one at each step by files: it names the files that were prepared with this state."""
 
     @property
     def expects(self) -> type[Message]:
@@ -152,15 +154,14 @@ S = TypeVar("S", SiteState, CoordinatorState)
 
 
 def encode_state(state: SiteState | CoordinatorState) -> bytes:
-    """Encode a state; the bytes hold secrets. A coordinator's are the same after decoding, whatever the order of sets."""
-    if isinstance(state, SiteState):
-        return msgspec.msgpack.encode(msgspec.structs.replace(state, mask=b""))
-    return msgspec.msgpack.encode(state, order="deterministic")
+    """Encode a state; the bytes hold secrets."""
+    return msgspec.msgpack.encode(msgspec.structs.replace(state, mask=b"") if isinstance(state, SiteState) else state)
 
 
 def decode_state(data: bytes, kind: type[S]) -> S:
     """Decode a state."""
-    return decoded(data, kind, "a state of a sums session")
+    found: S = decoded(data, kind, "a state of a sums session")
+    return found
 
 
 def decoded(data: bytes, kind: Any, what: str) -> Any:
