@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,29 +20,34 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin
 
 
-def certify(
-    threshold: float,
-    promised: Fraction,
-    *,
-    alpha: Fraction,
-    guarantee: Guarantee,
-    names: Sequence[str],
-    records: Sequence[SummaryRecord],
-    origin: Origin,
-    **found: Any,
-) -> Calibration:
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What was calibrated from, for which promise."""
+
+    alpha: Fraction
+    guarantee: Guarantee
+    names: Sequence[str]
+    records: Sequence[SummaryRecord]
+    origin: Origin
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of scores of every site."""
+        return [n for record in self.records for n in record.sizes]
+
+
+def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:
     """Write the certificate; `found` has the other fields of it."""
-    sizes = [n for record in records for n in record.sizes]
     certificate = made_certificate(
-        guarantee=guarantee,
-        sites=names,
-        origin=origin,
-        alpha=float(alpha),
+        guarantee=inputs.guarantee,
+        sites=inputs.names,
+        origin=inputs.origin,
+        alpha=float(inputs.alpha),
         threshold=threshold_json(threshold),
-        clients=len(sizes),
-        scores=sum(sizes),
-        summaries=list(records),
-        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
+        clients=len(inputs.sizes),
+        scores=sum(inputs.sizes),
+        summaries=list(inputs.records),
+        heavy_sites=heavy_sites(inputs.guarantee, inputs.names, inputs.sizes) or None,
         **found,
     )
     warn_of_sites(certificate)

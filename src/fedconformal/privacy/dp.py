@@ -31,6 +31,7 @@ from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
+from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.noise import least_noise
 from fedconformal.privacy.release import Claim, Plan, certify_release, ranks_to_try
 from fedconformal.summaries.origin import all_joined
@@ -153,9 +154,7 @@ def calibrate_privately(
         plan=release,
         details={"aimed_at": None if release is None else release.aimed},
     )
-    return certify_release(
-        threshold,
-        claim,
+    inputs = Inputs(
         alpha=wanted,
         guarantee=guarantee,
         names=site_names(summaries),
@@ -163,6 +162,7 @@ def calibrate_privately(
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
         origin=all_joined(summary.origin for summary in summaries),
     )
+    return certify_release(threshold, claim, inputs)
 
 
 def check_alike(guarantee: Guarantee | ByClass) -> Guarantee:

@@ -24,6 +24,7 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
@@ -139,9 +140,8 @@ def calibrate_locally(
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    return certify_release(
-        threshold, claim, alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin
-    )
+    inputs = Inputs(alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin)
+    return certify_release(threshold, claim, inputs)
 
 
 def _check_together(histograms: Sequence[NoisyHistogram]) -> None:

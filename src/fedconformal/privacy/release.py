@@ -7,19 +7,18 @@ at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import SummaryRecord, threshold_json
+from fedconformal.calibration.certificate import threshold_json
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.privacy.certify import certify
-from fedconformal.summaries import Origin
+from fedconformal.privacy.certify import Inputs, certify
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities to try."""
@@ -94,42 +93,29 @@ class Claim:
         }
 
 
-def certify_release(
-    threshold: float,
-    claim: Claim,
-    *,
-    alpha: Fraction,
-    guarantee: Guarantee,
-    names: Sequence[str],
-    records: Sequence[SummaryRecord],
-    origin: Origin,
-    caveat: str = "",
-) -> Calibration:
+def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Calibration:
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
+    alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
-        scores = sum(n for record in records for n in record.sizes)
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised from {scores} scores with epsilon={float(claim.epsilon):g}, "
-            "so every label is in every set; calibration scores needed: more, at any site",
+            f"alpha={float(alpha):g} cannot be promised from {sum(inputs.sizes)} scores with "
+            f"epsilon={float(claim.epsilon):g}, so every label is in every set; calibration scores needed: more, at any "
+            "site",
             InfeasibleWarning,
             stacklevel=3,
         )
     return certify(
         threshold,
         claim.promised,
-        alpha=alpha,
-        guarantee=guarantee,
-        names=names,
-        records=records,
-        origin=origin,
-        status="estimated" if origin.estimated else "certified",
-        promise=guarantee.promise(names) + ", and over the noise of the release",
+        inputs,
+        status="estimated" if estimated else "certified",
+        promise=guarantee.promise(inputs.names) + ", and over the noise of the release",
         caveat=guarantee.caveat + caveat,
         target=str(1 - alpha),
         rank=None,
         rank_out_of=None,
         slack=1.0,
-        coverage_at_least=0.0 if origin.estimated else float(claim.promised),
+        coverage_at_least=0.0 if estimated else float(claim.promised),
         coverage_at_most=1.0,
         privacy=claim.to_dict(),
     )

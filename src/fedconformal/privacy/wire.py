@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,22 +12,6 @@ from fedconformal.summaries.wire import Name, Parameter
 
 ScoreField = tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]]
 """The name of a score, and its parameters in order."""
-
-
-class SaysOrigin(Protocol):
-    """A message with the three fields."""
-
-    @property
-    def score(self) -> ScoreField | None:
-        """The score."""
-
-    @property
-    def model(self) -> str | None:
-        """The fingerprint of the model."""
-
-    @property
-    def temperature(self) -> float | None:
-        """What logits were divided by."""
 
 
 def origin_fields(origin: Origin | None) -> dict[str, Any]:
@@ -41,7 +25,7 @@ def origin_fields(origin: Origin | None) -> dict[str, Any]:
     return {"score": score, "model": made.model, "temperature": made.temperature}
 
 
-def origin_of(message: SaysOrigin) -> Origin:
-    """Read the three fields, which may be hostile."""
+def origin_of(message: Any) -> Origin:
+    """Read the three fields of a message, which may be hostile."""
     score = None if message.score is None else score_from(*message.score)
     return Origin(score=score, model=message.model, temperature=message.temperature)

@@ -10,7 +10,7 @@ from fedconformal._base.float_bits import BITS
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.privacy.certify import certify
+from fedconformal.privacy.certify import Inputs, certify
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import certify_release
 from fedconformal.privacy.sums.state import CoordinatorState
@@ -39,6 +39,7 @@ def certified(state: CoordinatorState) -> Calibration:
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
         for name, n, key in zip(session.names, sizes, session.signing, strict=True)
     ]
+    inputs = Inputs(alpha=alpha, guarantee=bound, names=session.names, records=records, origin=state.origin)
     caveat = DROPPED if state.dropped else ""
     played = {
         "mode": "sums",
@@ -47,16 +48,7 @@ def certified(state: CoordinatorState) -> Calibration:
         "dropped": [{"site": session.names[k], "when": when} for k, when in sorted(state.dropped.items())],
     }
     if isinstance(rounds, NoisyRound):
-        return certify_release(
-            threshold,
-            rounds.claim(state.counted, played),
-            alpha=alpha,
-            guarantee=bound,
-            names=session.names,
-            records=records,
-            origin=state.origin,
-            caveat=caveat,
-        )
+        return certify_release(threshold, rounds.claim(state.counted, played), inputs, caveat)
     finite = threshold < math.inf
     # The upper edge of a cell instead of a score, or sites that dropped out, may cost any amount of coverage on top.
     whole = sum(rounds.widths) == BITS and len(state.present) == len(session.names)
@@ -67,11 +59,7 @@ def certified(state: CoordinatorState) -> Calibration:
     return certify(
         threshold,
         lowest,
-        alpha=alpha,
-        guarantee=bound,
-        names=session.names,
-        records=records,
-        origin=state.origin,
+        inputs,
         status="certified",
         caveat=bound.caveat + (HIDDEN if rounds.alike else APART) + caveat,
         target=str(bound.at_least(alpha, sizes)),

@@ -22,9 +22,9 @@ from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
+from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.keys import SigningKey
 from fedconformal.privacy.sums.messages import (
     Answer,
     Deposit,

@@ -18,17 +18,16 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.keys import MaskingKey
 from fedconformal.privacy.sums.radix import Counted, Rounds
-
-if TYPE_CHECKING:
-    from fedconformal.privacy.sums.keys import MaskingKey
 
 SECRET = 16
 KEY = 32
@@ -124,12 +123,15 @@ def pair_keys(mine: MaskingKey, theirs: bytes, binding: bytes) -> PairKeys:
 
 def check_public(key: bytes) -> None:
     """Refuse a public key with which no neighbour could agree on anything secret."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
     try:
-        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+        _any_key().agreed_with(key)
     except ValueError:
         raise InputError("the public key for masks is of no use") from None
+
+
+@cache
+def _any_key() -> MaskingKey:
+    return MaskingKey.new()
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:

@@ -8,26 +8,22 @@ and round, so that one from elsewhere, from before or sent twice is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
+from fedconformal.privacy.keys import Key, SigningKey, is_signed
 from fedconformal.privacy.wire import ScoreField
 from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name
-
-if TYPE_CHECKING:
-    from fedconformal.privacy.sums.keys import SigningKey
 
 MAGIC = b"FCM1"
 SIGNATURE = 64
 PREFIX = len(MAGIC) + 1 + SIGNATURE
 MAX_BYTES = 2**28
 
-Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Seed = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
@@ -200,17 +196,6 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
 def _verify(data: bytes, signer: bytes) -> None:
-    ed25519, wrong = _signatures()
-    try:
-        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-        ed25519.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
-    except (wrong, ValueError):
-        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
-
-
-@cache
-def _signatures() -> tuple[Any, type[Exception]]:
-    with needing("secure"):
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    return Ed25519PublicKey, InvalidSignature
+    signed = data[: len(MAGIC) + 1] + data[PREFIX:]
+    if not is_signed(signed, data[len(MAGIC) + 1 : PREFIX], signer):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)")

@@ -20,8 +20,8 @@ from fedconformal._base.arrays import as_scores
 from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
+from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums.messages import (
     Answer,
     Deposit,

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
-from fedconformal.privacy.sums.keys import MaskingKey, SigningKey
+from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums.masks import PairKeys
 from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Roster, Seed, Shares
 from fedconformal.privacy.sums.radix import Search
