@@ -149,9 +149,9 @@ def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
     for shares in ([(sender, bytes(48))], [(99, sealed)], [(1, sealed)]):
         with refused("was altered, or the site is not lost"):
             at_site.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
-    for vanished, words in (({0}, "cannot be right"), ({3, 4, 5, 6}, "only 3 of 7 sites are left; nothing is opened")):
+    for lost, words in (({0}, "cannot be right"), ({3, 4, 5, 6}, "only 3 of 7 sites are left; nothing is opened")):
         with refused(words):
-            at_site.open_shares(first.revealed["a"], pack(changed(request, vanished=session.as_bits(vanished)), key))
+            at_site.open_shares(first.revealed["a"], pack(changed(request, lost=session.as_bits(lost)), key))
 
 
 def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:

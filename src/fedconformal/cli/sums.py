@@ -167,12 +167,8 @@ def close(
     state: Annotated[Path, typer.Argument(help="A site's state, or the coordinator's folder.")], json: Json = False
 ) -> None:
     """At a site, when the session is over or was given up: wipe the state with its keys and scores."""
-    path = state
-    if state.is_dir():
-        path = state / STATE
-        read_state(path, CoordinatorState)
-    else:
-        read_state(path, SiteState)
+    path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
+    read_state(path, kind)
     wipe(path)
     if json:
         print_json({"wiped": str(path)})

@@ -39,11 +39,9 @@ from fedconformal.summaries.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(Plan):
-    """What is released with which parameters."""
+class ReleasePlan(Plan):
+    """The rank to reach, and the one to aim at."""
 
-    epsilon: Fraction
-    candidates: int
     aimed: int
     """r', at which the mechanism aims."""
 
@@ -62,7 +60,7 @@ def default_grid() -> Floats:
 
 def plan_release(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, candidates: int
-) -> Release | None:
+) -> ReleasePlan | None:
     """Choose r and d for the least r + d; None if that is more than there are scores.
 
     >>> found = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
@@ -70,14 +68,7 @@ def plan_release(
     (304, 22)
     """
     found = [
-        Release(
-            epsilon=epsilon,
-            candidates=candidates,
-            rank=rank,
-            aimed=rank + _enough(epsilon, candidates, failure),
-            out_of=out_of,
-            failure=failure,
-        )
+        ReleasePlan(rank=rank, out_of=out_of, failure=failure, aimed=rank + _enough(epsilon, candidates, failure))
         for failure, rank, out_of in ranks_to_try(guarantee, alpha, sizes)
     ]
     return min((one for one in found if one.aimed <= sum(sizes)), key=lambda one: one.aimed, default=None)

@@ -43,7 +43,7 @@ class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
         return f"{type(self).__name__}(...)"
 
 
-class SigningKey(SecretKey, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
+class SigningKey(SecretKey, frozen=True):
     """An Ed25519 key.
 
     >>> key = SigningKey.new()
@@ -62,7 +62,7 @@ class SigningKey(SecretKey, array_like=True, forbid_unknown_fields=True, frozen=
         return bytes(self._key.sign(data))
 
 
-class MaskingKey(SecretKey, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
+class MaskingKey(SecretKey, frozen=True):
     """An X25519 key.
 
     >>> one, other = MaskingKey.new(), MaskingKey.new()

@@ -99,8 +99,8 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     if claim.plan is None:
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {sum(inputs.sizes)} scores with "
-            f"epsilon={float(claim.epsilon):g}, so every label is in every set; calibration scores needed: more, at any "
-            "site",
+            f"epsilon={float(claim.epsilon):g}, so every label is in every set; "
+            "calibration scores needed: more, at any site",
             InfeasibleWarning,
             stacklevel=3,
         )

@@ -17,7 +17,7 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.summary import Summary, check_together
 
 POINTS = 512
-"""Distributions are compared at so many scores."""
+"""Distributions are compared at this many scores."""
 
 CHANCE = 0.01
 """If all sites are alike, the chance that one is flagged is about this."""

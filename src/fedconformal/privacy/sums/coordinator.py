@@ -34,6 +34,7 @@ from fedconformal.privacy.sums.messages import (
     Message,
     Question,
     Reveal,
+    Roster,
     Shares,
     Unmask,
     pack,
@@ -82,12 +83,13 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     for found, origin in zip(joins, origins, strict=True):
         if difference := origins[0].difference(origin):
             raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
-    state = changed(state, joins=joins)
-    session = state.session
-    state = changed(state, search=session.rounds.start, present=frozenset(range(len(joins))))
-    if state.search.answer is not None:  # too few scores for the noise: nobody is asked
-        return state, {}
-    return state, _to(session, state.present, pack(state.roster, state.signing))
+    seats = sorted((found.site, found.size, found.signing, found.masking) for found in joins)
+    roster = pack(Roster(state.invite.session, seats), state.signing)
+    state = changed(state, first=joins[0], roster=roster, present=frozenset(range(len(joins))))
+    search = state.session.rounds.start
+    # With too few scores for the noise the search is at its end, and nobody is asked.
+    outgoing = _to(state.session, state.present, roster) if search.answer is None else {}
+    return changed(state, search=search), outgoing
 
 
 def _take_deposits(state: CoordinatorState, deposits: list[Deposit]) -> Step:

@@ -18,7 +18,7 @@ from fedconformal.privacy.sums.coordinator import step
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, decoded, encode_state
 
-S = TypeVar("S", SiteState, CoordinatorState)
+S = TypeVar("S", bound=msgspec.Struct)
 Bundle = Annotated[list[bytes], msgspec.Meta(min_length=1)]
 
 

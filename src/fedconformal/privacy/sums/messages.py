@@ -45,7 +45,7 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     session: Id
 
 
-class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Invite(Message, frozen=True):
     """The coordinator says what will be computed."""
 
     letter = "I"
@@ -59,7 +59,7 @@ class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
 
 
-class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Join(Message, frozen=True):
     """A site says who it is, how many scores it has, its two public keys, and what the scores were made from."""
 
     letter = "J"
@@ -73,7 +73,7 @@ class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     temperature: float | None = None
 
 
-class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Roster(Message, frozen=True):
     """All who joined, in the order by which they are numbered; frozen for all rounds."""
 
     letter = "R"
@@ -81,7 +81,7 @@ class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     seats: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
-class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Deposit(Message, frozen=True):
     """What is needed to do without a site: locked halves of its keys, and for some neighbours sealed shares."""
 
     letter = "D"
@@ -91,7 +91,7 @@ class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True)
     shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=64)]
 
 
-class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Question(Message, frozen=True):
     """Count the next digit of the scores that start with these; masks are for those who are present."""
 
     letter = "Q"
@@ -101,7 +101,7 @@ class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True
     present: Bits
 
 
-class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Answer(Message, frozen=True):
     """A masked histogram."""
 
     letter = "A"
@@ -112,7 +112,7 @@ class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     counts: bytes
 
 
-class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Unmask(Message, frozen=True):
     """Who answered."""
 
     letter = "U"
@@ -121,7 +121,7 @@ class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     answered: Bits
 
 
-class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Reveal(Message, frozen=True):
     """The seed of a site's own mask, and this round's masks that it shares with those who did not answer."""
 
     letter = "V"
@@ -132,18 +132,18 @@ class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     masks: Annotated[list[tuple[Index, bytes]], msgspec.Meta(max_length=2**10)]
 
 
-class Lost(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Who vanished after the answer, and the sealed shares of lost sites that are for this one."""
+class Lost(Message, frozen=True):
+    """The sites that were lost after their answer, and the sealed shares of lost sites that are for this one."""
 
     letter = "L"
 
     number: Round
     site: Index
-    vanished: Bits
+    lost: Bits
     shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=2**10)]
 
 
-class Shares(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Shares(Message, frozen=True):
     """Opened shares of lost sites: of what their own masks follow from, if they had answered, and of their locks."""
 
     letter = "S"

@@ -17,7 +17,7 @@ from fedconformal.privacy.sums.state import CoordinatorState
 def read(state: CoordinatorState, data: bytes) -> Message:
     """Read one message of a site; refuse it if it is not what the site has to send now."""
     kind = state.expects
-    found = unpack(data, kind, state.session.signing if state.joins else None)
+    found = unpack(data, kind, state.session.signing if state.roster else None)
     CHECKS[kind](state, found)
     return found
 

@@ -82,28 +82,18 @@ def _of_bits(bits: bytes, count: int) -> frozenset[int]:
     return frozenset(found.tolist())
 
 
-def session_of(invite: Invite, roster: Roster) -> Session:
-    """Check that a roster goes with an invitation, and work out the rest."""
-    if roster.session != invite.session:
-        raise InputError("the roster is of another session")
-    return _session(msgspec.msgpack.encode(invite), msgspec.msgpack.encode(roster))
-
-
-def session_of_roster(invite: Invite, roster: bytes) -> Session:
-    """Work out the session from the roster as it came, which the coordinator has signed."""
-    return _of_roster(msgspec.msgpack.encode(invite), roster)
+def session_of(invite: Invite, roster: bytes) -> Session:
+    """Work out the session from the roster as it is sent, which the coordinator has signed."""
+    return _session(msgspec.msgpack.encode(invite), roster)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
-def _of_roster(invited: bytes, roster: bytes) -> Session:
+def _session(invited: bytes, signed_roster: bytes) -> Session:
     invite = msgspec.msgpack.decode(invited, type=Invite)
-    return session_of(invite, unpack(roster, Roster, invite.coordinator))
-
-
-@lru_cache(maxsize=4)
-def _session(invited: bytes, roster: bytes) -> Session:
-    invite = msgspec.msgpack.decode(invited, type=Invite)
-    names, sizes, signing, masking = zip(*msgspec.msgpack.decode(roster, type=Roster).seats, strict=True)
+    roster = unpack(signed_roster, Roster, invite.coordinator)
+    if roster.session != invite.session:
+        raise InputError("the roster is of another session")
+    names, sizes, signing, masking = zip(*roster.seats, strict=True)
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
@@ -121,7 +111,7 @@ def _session(invited: bytes, roster: bytes) -> Session:
         sizes=sizes,
         signing=signing,
         masking=masking,
-        fingerprint=hashlib.sha256(invited + roster).hexdigest(),
+        fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
 
 

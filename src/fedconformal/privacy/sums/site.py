@@ -176,10 +176,10 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
     request = unpack(asked, Lost, session.coordinator)
     if request.session != session.id or request.number != site.number - 1 or not site.may_open:
         raise InputError(f"shares of sites lost in round {request.number} are not to be opened now")
-    vanished = session.of_bits(request.vanished)
-    left = site.present - vanished
-    if request.site != site.index or site.index not in left or not vanished <= site.present:
-        raise InputError("the list of those who vanished after their answer cannot be right")
+    lost = session.of_bits(request.lost)
+    left = site.present - lost
+    if request.site != site.index or site.index not in left or not lost <= site.present:
+        raise InputError("the list of sites that were lost after their answer cannot be right")
     if not masks.is_majority(len(left), len(session.names)):
         raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
     opened = []
@@ -189,7 +189,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
         if share is None or sender in left:
             raise InputError(f"a share of site number {sender} was altered, or the site is not lost")
         own, locking = share[: masks.SECRET], share[masks.SECRET :]
-        opened.append((sender, own if sender in vanished else None, locking))
+        opened.append((sender, own if sender in lost else None, locking))
     message = Shares(session.id, request.number, site.index, opened)
     return changed(site, present=left, may_open=False), pack(message, site.signing)
 

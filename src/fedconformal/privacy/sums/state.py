@@ -16,9 +16,9 @@ from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums.masks import PairKeys
-from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Roster, Seed, Shares
+from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Seed, Shares
 from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.session import Session, session_of, session_of_roster
+from fedconformal.privacy.sums.session import Session, session_of
 from fedconformal.privacy.wire import ScoreField, origin_of
 from fedconformal.summaries import Origin
 
@@ -66,7 +66,7 @@ class SiteState(
         """The session, once there is a roster."""
         if self.invite is None or not self.roster:
             raise InputError(f"site {self.name!r} has no roster yet")
-        return session_of_roster(self.invite, self.roster)
+        return session_of(self.invite, self.roster)
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +85,10 @@ class CoordinatorState(
 
     signing: SigningKey
     invite: Invite
-    joins: list[Join] = []
+    first: Join | None = None
+    """How the first site joined; the scores of all others were made from the same."""
+    roster: bytes = b""
+    """As it is sent, with the coordinator's signature."""
     search: Search = Search()
     present: frozenset[int] = frozenset()
     """The sites that are still there."""
@@ -108,7 +111,7 @@ class CoordinatorState(
         """The kind of message that the sites send next."""
         if self.search.answer is not None:
             raise InputError("the threshold has been found; there are no more rounds")
-        if not self.joins:
+        if not self.roster:
             return Join
         if not self.deposits:
             return Deposit
@@ -117,22 +120,16 @@ class CoordinatorState(
         return Shares if self.reveals else Reveal
 
     @cached_property
-    def roster(self) -> Roster:
-        """All sites that joined, in the order by which they are numbered."""
-        seats = sorted((found.site, found.size, found.signing, found.masking) for found in self.joins)
-        if not seats:
-            raise InputError("there is no roster yet")
-        return Roster(self.invite.session, seats)
-
-    @cached_property
     def session(self) -> Session:
         """The session, once there is a roster."""
+        if not self.roster:
+            raise InputError("there is no roster yet")
         return session_of(self.invite, self.roster)
 
     @property
     def origin(self) -> Origin:
         """What all sites' scores were made from."""
-        return origin_of(self.joins[0])
+        return origin_of(self.first)
 
     @property
     def lost_after_answer(self) -> frozenset[int]:
@@ -147,10 +144,10 @@ class CoordinatorState(
 
     def __repr__(self) -> str:
         """Show no secrets."""
-        return f"CoordinatorState(joins={len(self.joins)}, search={self.search})"
+        return f"CoordinatorState(search={self.search})"
 
 
-S = TypeVar("S", SiteState, CoordinatorState)
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def encode_state(state: SiteState | CoordinatorState) -> bytes:
