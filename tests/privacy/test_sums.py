@@ -19,11 +19,12 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.messages import Answer, unpack
+from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
 from fedconformal.privacy.sums.radix import EXACT, SHORT, Rounds, Search
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
 from fedconformal.privacy.sums.weights import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
-from tests.privacy.sums_play import SCORES, opened
+from tests.privacy.sums_play import SCORES, Sites, each, opened, played, took
 
 
 @given(st.lists(vectors(6), min_size=3, max_size=4), alphas)
@@ -64,6 +65,31 @@ def test_the_bytes_are_few() -> None:
     assert found.rounds == 16
     assert found.bytes_up < 12 * histograms  # signatures, shares and reveals on top
     assert calibrate_by_sums(SCORES).threshold == found.threshold
+
+
+def test_a_session_goes_on_from_its_written_states() -> None:
+    """Coordinator and sites are written and read again between any two steps, also while a lost site is recovered."""
+
+    def again(state: CoordinatorState, sites: Sites) -> tuple[CoordinatorState, Sites]:
+        read = {name: decode_state(encode_state(site), SiteState) for name, site in sites.items()}
+        assert not any(site.mask for site in read.values())
+        return decode_state(encode_state(state), CoordinatorState), read
+
+    expected = played(SCORES, lambda _n, _s: True, lambda _n, s: s != "g", widths=SHORT)
+    state, question, sites = opened(SCORES, SHORT)
+    outgoing = dict.fromkeys(sites, question)
+    while outgoing:
+        state, sites = again(state, sites)
+        if state.expects is Reveal:
+            sites.pop("g", None)
+        moved, sent = each(sites, outgoing)
+        state, outgoing = took(again(state, sites)[0], sent)
+        sites |= moved
+    assert state.search == expected.search
+    assert state.dropped == expected.dropped == {6: "after its answer in round 0"}
+    for kind, other in ((SiteState, state), (CoordinatorState, sites["a"])):
+        with refused("this is not a state of a sums session"):
+            decode_state(encode_state(other), kind)
 
 
 def test_a_predictor_comes_out() -> None:

@@ -2,11 +2,12 @@
 
 The noisy counts of all cells up to a candidate estimate how many scores are at or below it. The number of scores N is
 public, so what the noisy counts add up to beyond N is noise; the j-th of B candidates is relieved of j/B of it. That
-halves the error of central candidates, and leaves little at the first and the last. The error is then a sum of independent terms, (1 - j/B)
-times the noise of a cell up to the candidate and -j/B times that of one above, and by Chernoff it is t + 1 or more
-with probability at most exp(-v (t + 1)) times its moment generating function at v, for any v. So there are margins t_j
-with which the first candidate that is estimated at r + t_j or more has r scores up to it, except with probability
-gamma over the noise, which has nothing to do with the scores: coverage is at least (1 - gamma) r / (N + K).
+halves the error of central candidates, and leaves little at the first and the last. The error is then a sum of
+independent terms, (1 - j/B) times the noise of a cell up to the candidate and -j/B times that of one above, and by
+Chernoff it is t + 1 or more with probability at most exp(-v (t + 1)) times its moment generating function at v, for any
+v. So there are margins t_j with which the first candidate that is estimated at r + t_j or more has r scores up to it,
+except with probability gamma over the noise, which has nothing to do with the scores: coverage is at least
+(1 - gamma) r / (N + K).
 """
 
 from __future__ import annotations

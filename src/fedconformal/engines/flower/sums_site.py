@@ -1,6 +1,7 @@
 """A site's part of a sums session over Flower: each message of the server is one step, and one message goes back.
 
-The scores, the site's keys and its progress are kept in the context's state, at the site, from one message to the next; a deployment starts a new process for each. The model comes with the first message only.
+The scores, the site's keys and its progress are kept in the context's state, at the site, from one message to the next;
+a deployment starts a new process for each. The model comes with the first message only.
 """
 
 from __future__ import annotations

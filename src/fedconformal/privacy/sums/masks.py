@@ -7,7 +7,7 @@ late message of a site that was given up stays hidden. Bell et al., "Secure sing
 (poly)logarithmic overhead", 2020: a hundred neighbours are enough for any number of sites, if chosen at random.
 
 Before the first round every site gives shares (Shamir) of two secrets to some neighbours, should it be lost. From the
-first follow the seeds of its own masks: with it a site that was lost after its answer still counts. The second locks its
+first follow the seeds of its own masks: with it a site that is lost after its answer still counts. The second locks its
 halves of the keys that it shares with its neighbours. One half says nothing, so the key of two neighbours comes to
 light only when both of them are lost, and the masks that a lost site shares with those who are left stay on for ever.
 """
