@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import Deposit, Question, Shares, Unmask, pack, unpack
+from fedconformal.privacy.sums.drive import InMemory, Reader, play
+from fedconformal.privacy.sums.messages import Deposit, Message, Question, Shares, Unmask, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.privacy.sums.state import SiteState
 from tests.contracts.tools import refused
@@ -93,6 +95,41 @@ def test_who_joins_and_does_not_enter_is_out() -> None:
         took(begun, deposits[-1:])
     with refused("the list of those who are left cannot be right"):
         at_site.answer(entered["g"], one_of(questions))
+
+
+class Lossy(InMemory):
+    """A channel that loses site c at every message of one kind; a second invitation goes to the others."""
+
+    def __init__(self, letter: bytes) -> None:
+        super().__init__(at_site.new_site(name, part) for name, part in SCORES.items())
+        self.letter, self.invitations = letter, 0
+
+    def invite(self, invitation: bytes, read: Reader) -> list[Message]:
+        self.invitations += 1
+        if self.invitations > 1:
+            super().__init__(at_site.renewed(site) for site in self._sites if site.name != "c")
+        return super().invite(invitation, read)
+
+    def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
+        lost = {"c"} if letter_of(outgoing.get("c", b"")) == self.letter else set()
+        return super().exchange({name: outgoing[name] for name in outgoing if name not in lost}, read)
+
+
+@pytest.mark.parametrize(
+    ("letter", "invitations", "dropped"),
+    [(b"R", 2, {}), (b"Q", 2, {}), (b"U", 1, {2: "after its answer in round 0"})],
+    ids=["before it enters", "before the first answer", "when the first sum is asked for"],
+)
+def test_a_session_starts_again_only_before_the_first_sum(
+    letter: bytes, invitations: int, dropped: dict[int, str]
+) -> None:
+    channel = Lossy(letter)
+    found = play(lambda: invite(fc.Mixture(), 0.1, BYTES), channel)
+    assert (channel.invitations, found.dropped) == (invitations, dropped)
+    assert len(found.session.names) == len(SCORES) + 1 - invitations
+    if invitations == 2:
+        left = np.sort(np.concatenate([part for name, part in SCORES.items() if name != "c"]))
+        assert found.search.answer == left[math.ceil(0.9 * (len(left) + 6)) - 1]
 
 
 def test_too_many_missing_shares_end_the_session() -> None:
