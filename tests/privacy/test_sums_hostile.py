@@ -179,9 +179,9 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
     with refused("site 'a' is not on the roster as it joined"):
         at_site.enter(sites[0][0], one_of(smaller))
     said = unpack(roster, Roster, state.invite.coordinator)
-    empty = [(name, 0 if name == "b" else size, *keys) for name, size, *keys in said.seats]
+    empty = [(name, 0 if name == "b" else size, *keys) for name, size, *keys in said.sites]
     with refused("Roster cannot be decoded"):
-        at_site.enter(sites[0][0], pack(msgspec.structs.replace(said, seats=empty), state.signing))
+        at_site.enter(sites[0][0], pack(msgspec.structs.replace(said, sites=empty), state.signing))
     with refused("has joined a session"):
         at_site.join(sites[0][0], invitation)
     with refused("no roster yet"):

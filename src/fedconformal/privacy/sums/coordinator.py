@@ -83,8 +83,8 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     for found, origin in zip(joins, origins, strict=True):
         if difference := origins[0].difference(origin):
             raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
-    seats = sorted((found.site, found.size, found.signing, found.masking) for found in joins)
-    roster = pack(Roster(state.invite.session, seats), state.signing)
+    listed = sorted((found.site, found.size, found.signing, found.masking) for found in joins)
+    roster = pack(Roster(state.invite.session, listed), state.signing)
     state = changed(state, first=joins[0], roster=roster, present=frozenset(range(len(joins))))
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.

@@ -78,7 +78,7 @@ class Roster(Message, frozen=True):
 
     letter = "R"
 
-    seats: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    sites: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
 class Deposit(Message, frozen=True):

@@ -93,7 +93,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     roster = unpack(signed_roster, Roster, invite.coordinator)
     if roster.session != invite.session:
         raise InputError("the roster is of another session")
-    names, sizes, signing, masking = zip(*roster.seats, strict=True)
+    names, sizes, signing, masking = zip(*roster.sites, strict=True)
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):

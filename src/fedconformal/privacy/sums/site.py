@@ -114,14 +114,14 @@ def enter(site: SiteState, roster: bytes) -> Step:
     site = changed(site, roster=roster)
     session = site.session
     mine = (site.name, len(site.keys), site.signing.public, site.masking.public)
-    seats = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
-    if mine not in seats:
+    listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
+    if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
-    index = seats.index(mine)
+    index = listed.index(mine)
     agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)}
-    site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(seats))))
+    site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(listed))))
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
     site = changed(site, mask=_added(site, agreed, 0, words).tobytes())
     holders = session.holders(index)
