@@ -29,14 +29,14 @@ def read_array(path: Path, *names: str, text: bool = False, rows: int | None = N
 
     `rows` is how many it should have, where that is known: a column of numbers does not tell a header 0 from a 0.
     """
-    if path.suffix not in READABLE:
+    if path.suffix.lower() not in READABLE:
         raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
     with reading(path):
-        if path.suffix == ".csv":
+        if path.suffix.lower() == ".csv":
             return read_csv(path, text=text, rows=rows)
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return read_parquet(path)
         with path.open("rb") as file:
             return npy.read_npy(file)
@@ -121,7 +121,7 @@ def in_lines(path: Path, rows: int) -> Iterator[None]:
     except InputError as error:
         start, row, rest = str(error).partition(f"{path}: row ")
         number, _, problem = rest.partition(" ")
-        if path.suffix != ".csv" or start or not row:
+        if path.suffix.lower() != ".csv" or start or not row:
             raise
         line = int(number) + 1 + count_lines(path) - rows
         raise type(error)(f"{path}: line {line} {problem}") from None

@@ -1,0 +1,95 @@
+"""Two files of the same rows: by their ids if both have some, by their order if not, and never by chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedconformal._base.names import name_key, shown
+from fedconformal.tables.labels import positions_of
+from fedconformal.tables.predictions import Predictions
+from fedconformal.tables.table import Table, listed
+
+
+def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
+    """Give every row its label from another table; the rows are in the same order, or joined by their ids.
+
+    `ids` is the column with ids there, by default that of the predictions; `labels` is the column with labels, which
+    may be left out if there is only one other column.
+
+    >>> from fedconformal.tables import probabilities_of, table_of
+    >>> probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
+    >>> found = pair(probs, table_of({"id": ["q", "p"], "label": ["b", "a"]}, name="labels"))
+    >>> found.labels.tolist(), found.recognised.split("; ")[-1]
+    ([0, 1], 'joined by id, as the rows are in another order')
+    """
+    table = _headed(found, table, ids, labels)
+    name = ids if ids is not None else found.id_column
+    has_ids = name is not None and table.names is not None and name_key(name) in table.names
+    column_of_ids = table.column(name) if name is not None and (ids is not None or has_ids) else None
+    if found.id_column is None and ids is not None:
+        raise found.table.error(f"has no ids, and {table.source} has; name its column of ids too")
+    rest = [j for j in table.columns if j != column_of_ids]
+    if labels is None and len(rest) != 1:
+        named = f" {listed([table.names[j] for j in rest])}" if table.names else ""
+        raise table.error(f"has {len(rest)} columns{named}; name the one with labels")
+    column = rest[0] if labels is None else table.column(labels)
+    if table.rows != found.table.rows:
+        raise table.error(f"has {table.rows} rows, and {found.table.source} has {found.table.rows}")
+    order, said = _order(found, table, column_of_ids)
+    positions = positions_of(table, column, found.classes, found.values.shape[1])
+    return replace(
+        found,
+        labels=positions if order is None else positions[order],
+        recognised=f"{found.recognised}; {table.recognised}; {said}",
+    )
+
+
+def _headed(found: Predictions, table: Table, ids: str | None, labels: str | None) -> Table:
+    """Decide whether line 1 of a table of text is its header: it is if it has the names asked for, or is one row more.
+
+    A label that is a class is never taken for a header.
+    """
+    if table.head is None:
+        return table
+    asked = [name_key(name) for name in (ids, labels) if name is not None]
+    if asked:
+        return table.with_header()
+    is_id = found.id_column is not None and found.id_column in table.head
+    one_more = table.rows == found.table.rows + 1
+    return table.with_header() if is_id or (one_more and not set(table.head) & set(found.classes or ())) else table
+
+
+def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
+    """Return the row of each id, or None if rows are in the same order."""
+    if column is not None and found.ids is not None:
+        mine, theirs, what = found.ids, table.texts(column), f"by {shown(found.id_column)}"
+    elif found.table.row_names is not None and table.row_names is not None and found.id_column is None:
+        mine, theirs, what = found.table.texts(found.table.row_names), table.texts(table.row_names), "by row names"
+    else:
+        return None, "paired by the order of rows"
+    if mine == theirs:
+        return None, f"paired {what}, in the same order"
+    if found.id_column is None and all(name.isdecimal() for name in (*mine, *theirs)):
+        row = next(row for row, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other)
+        raise table.error(
+            f"{table.place(row)} has the row number {theirs[row]}, and {found.table.source} has {mine[row]} there; "
+            "name the column if it is an id, or save both without row numbers if the rows are in one order"
+        )
+    at = _positions(theirs, table)
+    _positions(mine, found.table)
+    missing = next((row for row, name in enumerate(mine) if name not in at), None)
+    if missing is not None:
+        raise found.table.error(
+            f"{found.table.place(missing)} has the id {shown(mine[missing])}, which {table.source} does not have"
+        )
+    return [at[name] for name in mine], f"joined {what}, as the rows are in another order"
+
+
+def _positions(ids: list[str], table: Table) -> dict[str, int]:
+    at: dict[str, int] = {}
+    for row, name in enumerate(ids):
+        if at.setdefault(name, row) != row:
+            raise table.error(
+                f"{table.place(row)} has the id {shown(name)}, as {table.place(at[name])} has; ids must differ"
+            )
+    return at

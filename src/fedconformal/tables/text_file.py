@@ -1,0 +1,143 @@
+"""A table from a text file: its encoding, its layout, its header, its row names.
+
+Line 1 is a header if it has no number and the next line has one. Column numbers such as 0,1, which pandas writes by
+default, are a header unless they could be a row like the others: then they are refused. Where all cells are text, the
+rows that it goes with tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from fedconformal._base.arrays import SUM_TOLERANCE
+from fedconformal._base.names import name_key
+from fedconformal.errors import InputError
+from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
+from fedconformal.tables.encoding import opened
+from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
+from fedconformal.tables.table import CellError, Table
+
+MOST_BYTES = 2**30
+WHOLE = re.compile(r"[-+]?[0-9]+")
+
+
+def read_text_file(path: Path, encoding: str | None) -> Table:
+    """Read a .csv, .tsv or .txt file."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise InputError(f"has {size} bytes, more than {MOST_BYTES}; save it as .npy, or as several files")
+    with opened(path, encoding) as (file, coding):
+        texts = chunks(file)
+        text = next(texts, "")
+        stated = SEP_LINE.match(text)
+        text = text[stated.end() :] if stated else text
+        layout = Layout(stated[1], SEPARATORS[stated[1]]) if stated else layout_of(text)
+        cells = TextCells(tuple(blocks_of(chain(first_row(text), texts), layout)), layout.separator)
+    if not cells.rows:
+        raise InputError("is empty")
+    if layout.separator != COMMA and any(_has_decimal_comma(block.text, layout.separator) for block in cells.blocks):
+        cells = replace(cells, decimal=",")
+    said = [
+        layout.said,
+        "below a line sep=" if stated else "",
+        "decimal commas" if cells.decimal == "," else "",
+        coding,
+    ]
+    return _table(path, cells, said, short=layout.short)
+
+
+def _has_decimal_comma(text: str, separator: str) -> bool:
+    cell = rf'(?:^|[{separator}\n])[ "]*+{DECIMAL_COMMA.pattern}[ "]*+(?=[{separator}\n]|$)'
+    return COMMA in text and re.search(cell, text) is not None
+
+
+def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Table:
+    head = [*([""] if short else []), *map(name_key, next(rows_of(cells.blocks[0].text, cells.separator)))]
+    body = cells.without_first()
+    empty = {j for j, name in enumerate(head) if not name and _is_empty(body, j)}
+    columns = [j for j in range(len(head)) if j not in empty]
+    names = [head[j] for j in columns]
+    row_names = columns[0] if len(names) > 1 and not names[0] and _are_names(names[1:]) else None
+    columns = columns[1:] if row_names is not None else columns
+    header = row_names is not None or _is_header([head[j] for j in columns], body, columns)
+    if header and not body.rows:
+        raise InputError("is empty but for its header")
+    table = Table(
+        source=str(path),
+        cells=body if header else cells,
+        names=tuple(head) if header else None,
+        columns=tuple(columns),
+        recognised="",
+        row_names=row_names,
+        head=tuple(head) if header is None else None,
+        first_line=2 if header else 1,
+    )
+    numbered = table.names is not None and _positions([head[j] for j in columns])
+    said += [f"header {','.join(numbered)}" if numbered else "header" if header else "no header"]
+    said += [f"{len(empty)} empty column{'s' * (len(empty) > 1)} left out"] if empty else []
+    if row_names is not None:
+        found = table.texts(row_names)
+        counted = any(found == [str(i) for i in range(start, start + len(found))] for start in (0, 1))
+        said += ["row numbers left out" if counted else "row names in column 1"]
+        table = replace(table, counted=counted)
+    rows = f"{table.rows} row{'s' * (table.rows != 1)}"
+    return replace(table, recognised=f"{path}: {', '.join(filter(None, said))}; {rows}")
+
+
+def _is_empty(cells: TextCells, column: int) -> bool:
+    return not any(row[column].strip() for block in cells.blocks for row in rows_of(block.text, cells.separator))
+
+
+def _positions(names: list[str]) -> list[str]:
+    """Return the names that are numbers if they count columns, from 0 or from 1; else none."""
+    numbers = [name for name in names if is_number(name)]
+    return numbers if any(numbers == [str(i + start) for i in range(len(numbers))] for start in (0, 1)) else []
+
+
+def _are_names(names: list[str]) -> bool:
+    """Whether all cells beside an empty first one are names of columns."""
+    numbers = sum(map(is_number, names))
+    return all(names) and (not numbers or names == ["0"] or (numbers > 1 and bool(_positions(names))))
+
+
+def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | None:
+    """Whether line 1 is a header; None if its content does not tell."""
+    numbers = [j for j, name in zip(columns, names, strict=True) if is_number(name)]
+    if not numbers:
+        if not all(names):
+            raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
+        if not body.rows or not any(is_number(next(rows_of(body.blocks[0].text, body.separator))[j]) for j in columns):
+            return None
+        return True
+    if names == ["0"]:
+        return None
+    if len(numbers) < 2 or not _positions(names) or not all(names):
+        return False
+    return _counts_columns(_positions(names), body, numbers)
+
+
+def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bool:
+    """Tell whether a line 1 of column numbers is a header; refuse it where it could be a row like the others.
+
+    It is a header where every other row has a decimal mark, as a writer of decimals gives all numbers one; and where
+    all others are distributions, and it cannot be one.
+    """
+    found = (row for block in body.blocks for row in rows_of(block.text, body.separator))
+    whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in found)
+    if body.rows and not whole:
+        return True
+    if body.rows and len(names) > 2:
+        try:
+            if (np.abs(body.numbers(columns).sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+                return True
+        except CellError:
+            pass
+    raise InputError(
+        f"line 1 is {','.join(names[:3])}{',...' if len(names) > 3 else ''}, which could be a header of column numbers "
+        "or a row; write names there if it is a header, or else decimals such as 0.0,1.0"
+    )
