@@ -12,8 +12,8 @@ says what was recognised, and what could be read in two ways is refused.
 
 from fedconformal.tables.files import read_table
 from fedconformal.tables.frames import table_of
-from fedconformal.tables.pairing import pair
+from fedconformal.tables.pairing import beside, pair
 from fedconformal.tables.predictions import Predictions, match_columns, probabilities_of
 from fedconformal.tables.table import Table
 
-__all__ = ["Predictions", "Table", "match_columns", "pair", "probabilities_of", "read_table", "table_of"]
+__all__ = ["Predictions", "Table", "beside", "match_columns", "pair", "probabilities_of", "read_table", "table_of"]

@@ -1,9 +1,9 @@
 """Cells of a text file: checked line by line when they are read, made into numbers when they are used.
 
 The text stays in memory as it came, in blocks of whole rows: a column is text or numbers only once its use is known.
-The standard library and numpy read it. On a million rows of ten numbers pyarrow.csv takes about the same time (numbers
-are most of the work, and are correctly rounded in both) and three times the memory, and it neither counts lines as a
-spreadsheet does nor names the cell that is wrong.
+The standard library and numpy read it. On a million rows of ten numbers, pyarrow.csv on one core takes 0.6 of the time
+and 1.7 times the memory, for the same bits. That does not pay for a second reader with refusals of its own, which does
+not count lines as a spreadsheet does.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def blocks_of(texts: Iterable[str], layout: Layout) -> Iterator[Block]:
         filled = [any(map(str.strip, row)) for row in rows] if rows else [bool(one.strip(",; \t")) for one in lines]
         width = width or widths[0] + layout.short
         kept = max((i + 1 for i, some in enumerate(filled) if some), default=0)
-        for i in range(len(filled)):
+        good = not blank and all(filled) and set(widths) == {width}
+        for i in range(0 if good else len(filled)):
             if not filled[i]:
                 blank = blank or line + i
             elif blank:

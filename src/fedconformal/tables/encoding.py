@@ -33,7 +33,7 @@ def encoding_of(start: bytes, asked: str | None) -> str:
         "".encode(name)
     except (LookupError, ValueError):
         raise InputError(f"no encoding is called {shown(asked)}; try utf-8, utf-16 or cp1252") from None
-    if marked is not None and not name.startswith(marked[:6]):
+    if marked is not None and not name.startswith(marked.removesuffix("-sig")):
         spelled = SPELLED[marked].split()[0]
         raise InputError(f"begins with the mark of {spelled}, not of {shown(asked)}; leave out the encoding")
     return marked or name

@@ -15,7 +15,7 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.delimited import LONGEST_TEXT
 from fedconformal.tables.frames import array_table, table_of
-from fedconformal.tables.table import Table
+from fedconformal.tables.table import Table, listed
 from fedconformal.tables.text_file import read_text_file
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -78,8 +78,9 @@ def _read_parquet(path: Path) -> Table:
     if PANDAS_INDEX not in names:
         return found
     index = names.index(PANDAS_INDEX)
-    columns_in_use = tuple(j for j in found.columns if j != index)
-    return replace(found, columns=columns_in_use, row_names=index)
+    shown_names = [name for name in names if name != PANDAS_INDEX]
+    in_use = tuple(j for j in found.columns if j != index)
+    return replace(found, columns=in_use, row_names=index, said=(f"columns {listed(shown_names)}", "index of pandas"))
 
 
 def _column(column: Any, name: str) -> NDArray[Any] | str:

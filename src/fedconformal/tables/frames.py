@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.arrays import ArrayCells
-from fedconformal.tables.table import Table, listed
+from fedconformal.tables.table import Table, counted, listed
 
 
 def table_of(values: Any, *, name: str = "table") -> Table:
@@ -48,13 +48,13 @@ def array_table(
 ) -> Table:
     """Put columns together, with one line that says what they are."""
     cells = ArrayCells(columns, matrix)
-    said = f"columns {listed(names)}" if names is not None else f"{len(columns)} columns without names"
+    said = f"columns {listed(names)}" if names is not None else f"{counted(len(columns), 'column')} without names"
     return Table(
         source=source,
         cells=cells,
         names=None if names is None else tuple(names),
         columns=tuple(range(len(columns))),
-        recognised=f"{source}: {said}; {cells.rows} row{'s' * (cells.rows != 1)}",
+        said=(said,),
     )
 
 

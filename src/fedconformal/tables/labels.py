@@ -12,14 +12,14 @@ from fedconformal.tables.table import Table, absent, listed
 BOOLEANS = {"false": 0, "true": 1}
 
 
-def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> Integers:
-    """Return the position of each row's label among the classes; name the first row that has none.
+def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> tuple[Integers, str]:
+    """Return the position of each row's label among the classes, and what is said; name the first row that has none.
 
     >>> from fedconformal.tables import table_of
-    >>> positions_of(table_of(["b", "a "]), 0, ("a", "b"), 2).tolist()
-    [1, 0]
-    >>> positions_of(table_of([True, False]), 0, None, 2).tolist()
-    [1, 0]
+    >>> positions_of(table_of(["b", "a "]), 0, ("a", "b"), 2)
+    (array([1, 0]), '')
+    >>> positions_of(table_of([True, False]), 0, None, 2)
+    (array([1, 0]), 'False is class 0 and True is class 1')
     >>> positions_of(table_of([1, 0], name="y"), 0, ("a", "b"), 2)
     Traceback (most recent call last):
     fedconformal.errors.InputError: y: row 0, column 1 holds 1, and the classes have the names a, b; write these names
@@ -29,11 +29,12 @@ def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, cou
     known = BOOLEANS if classes is None else {name: at for at, name in enumerate(classes)}
     found = {cell: known.get(name_key(cell).lower() if classes is None else name_key(cell)) for cell in spelled}
     if classes is None and (count != 2 or None in found.values()):
-        return _numbers(table, column, cells, count)
+        return _numbers(table, column, cells, count), ""
     wrong = next((cell for cell, at in found.items() if at is None), None)
     if wrong is not None:
         raise table.error(f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes or ())}")
-    return np.array([found[cell] for cell in cells], dtype=np.int64)
+    said = "False is class 0 and True is class 1" if classes is None else ""
+    return np.array([found[cell] for cell in cells], dtype=np.int64), said
 
 
 def spellings(table: Table, column: str) -> set[str]:

@@ -18,7 +18,7 @@ MOST_LINES = 1000
 QUOTED = re.compile(r'"(?:[^"]|"")*+"')
 SEP_LINE = re.compile(r'"?sep=([,;\t])"?[,; \t]*\n', re.IGNORECASE)
 POINT = re.compile(r"[-+]?+(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][-+]?+[0-9]++)?+")
-DECIMAL_COMMA = re.compile(r"[-+]?+[0-9]*+,[0-9]++(?:[eE][-+]?+[0-9]++)?+")
+DECIMAL_COMMA = re.compile(r"[-+]?+(?:[0-9]++,[0-9]*+|,[0-9]++)(?:[eE][-+]?+[0-9]++)?+")
 
 
 class Layout(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedconformal._base.names import name_key, shown
 from fedconformal.tables.labels import positions_of
 from fedconformal.tables.predictions import Predictions
-from fedconformal.tables.table import Table, listed
+from fedconformal.tables.table import Table, counted, listed
 
 
 def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
@@ -22,26 +22,48 @@ def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: st
     >>> found.labels.tolist(), found.recognised.split("; ")[-1]
     ([0, 1], 'joined by id, as the rows are in another order')
     """
-    table = _headed(found, table, ids, labels)
-    name = ids if ids is not None else found.id_column
-    has_ids = name is not None and table.names is not None and name_key(name) in table.names
-    column_of_ids = table.column(name) if name is not None and (ids is not None or has_ids) else None
+    table, column, order, how = _aligned(found, table, ids, labels, "labels")
+    positions, note = positions_of(table, column, found.classes, found.values.shape[1])
+    said = filter(None, [found.recognised, table.recognised, how, note])
+    return replace(found, labels=positions if order is None else positions[order], recognised="; ".join(said))
+
+
+def beside(
+    found: Predictions, table: Table, *, ids: str | None = None, column: str | None = None
+) -> tuple[list[str], str]:
+    """Return a column of text from another table, such as sites, in the order of the predictions; and what is said.
+
+    >>> from fedconformal.tables import probabilities_of, table_of
+    >>> probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="probs"))
+    >>> beside(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
+    ['clinic-a', 'clinic-b']
+    """
+    table, position, order, how = _aligned(found, table, ids, column, "what is asked for")
+    texts = table.texts(position)
+    if "" in texts:
+        raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
+    return texts if order is None else [texts[row] for row in order], f"{table.recognised}; {how}"
+
+
+def _aligned(
+    found: Predictions, table: Table, ids: str | None, wanted: str | None, what: str
+) -> tuple[Table, int, list[int] | None, str]:
+    """Return a table with its header settled, its wanted column, and the order of its rows."""
+    table = _headed(found, table, ids, wanted)
     if found.id_column is None and ids is not None:
         raise found.table.error(f"has no ids, and {table.source} has; name its column of ids too")
+    name = ids if ids is not None else found.id_column
+    has_ids = name is not None and (ids is not None or name_key(name) in (table.names or ()))
+    column_of_ids = table.column(name) if name is not None and has_ids else None
     rest = [j for j in table.columns if j != column_of_ids]
-    if labels is None and len(rest) != 1:
+    if wanted is None and len(rest) != 1:
         named = f" {listed([table.names[j] for j in rest])}" if table.names else ""
-        raise table.error(f"has {len(rest)} columns{named}; name the one with labels")
-    column = rest[0] if labels is None else table.column(labels)
+        raise table.error(f"has {len(rest)} columns{named}; name the one with {what}")
+    column = rest[0] if wanted is None else table.column(wanted)
     if table.rows != found.table.rows:
-        raise table.error(f"has {table.rows} rows, and {found.table.source} has {found.table.rows}")
-    order, said = _order(found, table, column_of_ids)
-    positions = positions_of(table, column, found.classes, found.values.shape[1])
-    return replace(
-        found,
-        labels=positions if order is None else positions[order],
-        recognised=f"{found.recognised}; {table.recognised}; {said}",
-    )
+        rows = counted(table.rows, "row")
+        raise table.error(f"has {rows}, and {found.table.source} has {found.table.rows}")
+    return table, column, *_order(found, table, column_of_ids)
 
 
 def _headed(found: Predictions, table: Table, ids: str | None, labels: str | None) -> Table:

@@ -17,7 +17,7 @@ from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal._base.names import as_name, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.labels import positions_of, spellings
-from fedconformal.tables.table import Table, listed
+from fedconformal.tables.table import Table, absent, listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,11 @@ def probabilities_of(
     (('benign', 'malignant'), [[0.9, 0.1], [0.4, 0.6]], [0, 1])
     """
     asked = [name for name in (ids, labels, *drop, *keep) if name is not None]
-    if table.head is not None and asked and all(name_key(name) in table.head for name in asked):
+    sought = {name_key(name) for name in (*asked, *(classes or ()))}
+    if table.head is not None and sought and sought <= set(table.head):
         table = table.with_header()
+    if not table.rows or (table.head is not None and table.rows == 1):
+        raise table.error("has no rows" if table.first_line is None else "is empty but for its header")
     aside = [table.column(name) for name in asked]
     if len(set(aside)) < len(aside):
         same = next(name for name, j in zip(asked, aside, strict=True) if aside.count(j) > 1)
@@ -87,7 +90,7 @@ def probabilities_of(
     said: list[str] = []
     if positive is None:
         chosen, named = _class_columns(table, rest, wanted, said)
-        values = _matrix(table, chosen)
+        values = _matrix(table, chosen, sure=wanted is not None)
     else:
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     names = table.texts(ids) if ids is not None else None
@@ -98,13 +101,13 @@ def probabilities_of(
         said.append("row names are ids")
     found = None
     if labels is not None:
-        found = positions_of(table, table.column(labels), named, values.shape[1])
-        said.append(f"labels from {shown(labels)}")
+        found, note = positions_of(table, table.column(labels), named, values.shape[1])
+        said += [f"labels from {shown(labels)}", note]
     return Predictions(
         table=table,
         values=values,
         classes=named,
-        recognised="; ".join([table.recognised, *said]),
+        recognised="; ".join(filter(None, [table.recognised, *said])),
         id_column=None if ids is None else name_key(ids),
         ids=_filled(table, names, ids),
         labels=found,
@@ -127,7 +130,8 @@ def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tu
         there, expected = (one if isinstance(one, int) else len(one) for one in (names, wanted))
         if there != expected:
             raise InputError(f"has {there} columns of probabilities, and there are {expected} classes")
-        return list(range(there)), ""
+        given = wanted if isinstance(names, int) and not isinstance(wanted, int) else ()
+        return list(range(there)), f"columns without names are taken as {listed(given)}" if given else ""
     there_names, classes = tuple(map(name_key, names)), as_class_names(wanted)
     order, said = _found(there_names, classes)
     unknown = [name for j, name in enumerate(there_names) if j not in order]
@@ -176,7 +180,10 @@ def _class_columns(
             raise table.error(f"has {len(rest)} columns without names, and there are {len(wanted)} classes")
         if wanted is None and table.names is not None:
             found = [table.names[j] for j in rest]
-            named = None if found == [str(k) for k in range(len(found))] else as_class_names(found)
+            try:
+                named = None if found == [str(k) for k in range(len(found))] else as_class_names(found)
+            except InputError as error:
+                raise table.error(str(error)) from None
         said.append(f"{len(rest)} classes without names" if named is None else f"classes {listed(named)}")
     if len(chosen) == 1:
         raise table.error("has one column of probabilities; say which class is the positive one")
@@ -218,7 +225,7 @@ def _two_columns(
         both = (*(there - {positive}), positive)
     if len(both) != 2 or positive not in both:
         raise table.error(f"the classes {listed(both)} are not {shown(positive)} and one other")
-    p = _matrix(table, [column])[:, 0]
+    p = _matrix(table, [column])[:, 0].astype(np.float64)
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         row = int(np.argmax(outside))
@@ -234,13 +241,20 @@ def _two_columns(
     return values, both
 
 
-def _matrix(table: Table, columns: list[int]) -> Any:
-    values = table.numbers(columns)
+def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
+    """Read the numbers; a column that is only here as it has no other use may be none."""
+    try:
+        values = table.numbers(columns)
+    except InputError as error:
+        if sure or table.names is None or "not a number" not in str(error):
+            raise
+        raise InputError(f"{error}; if the column is no class, use it for ids or labels, or leave it out") from None
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
 def _filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] | None:
-    if ids is not None and "" in ids:
+    row = next((row for row, cell in enumerate(ids or ()) if absent(cell)), None)
+    if ids is not None and row is not None:
         column = table.column(name) if name is not None else table.row_names
-        raise table.error(f"{table.place(ids.index(''), column)} is empty; give every row an id")
+        raise table.error(f"{table.place(row, column)} {absent(ids[row])}; give every row an id")
     return ids

@@ -45,7 +45,7 @@ class Cells(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Columns with or without names, and one line that says what was recognised.
+    """Columns with or without names; `said` is what was recognised.
 
     `columns` are the positions of those in use: without row names, which are at `row_names`, and without empty ones.
     `counted` says that the row names are the numbers of the rows, from 0 (pandas) or from 1 (R).
@@ -62,7 +62,7 @@ class Table:
     cells: Cells
     names: tuple[str, ...] | None
     columns: tuple[int, ...]
-    recognised: str
+    said: tuple[str, ...]
     row_names: int | None = None
     counted: bool = False
     head: tuple[str, ...] | None = None
@@ -79,6 +79,12 @@ class Table:
     def rows(self) -> int:
         """How many rows there are."""
         return self.cells.rows
+
+    @property
+    def recognised(self) -> str:
+        """One line that says what was recognised."""
+        header = "" if self.first_line is None else "no header" if self.names is None else "header"
+        return f"{self.source}: {', '.join(filter(None, (*self.said, header)))}; {counted(self.rows, 'row')}"
 
     def column(self, name: str) -> int:
         """Return the position of a column, or say which names there are."""
@@ -117,9 +123,7 @@ class Table:
         if self.head is None or self.first_line is None:
             return self
         cells: Any = self.cells
-        recognised = self.recognised.replace("no header", "header")
-        named = replace(self, cells=cells.without_first(), names=self.head, head=None, recognised=recognised)
-        return replace(named, first_line=self.first_line + 1)
+        return replace(self, cells=cells.without_first(), names=self.head, head=None, first_line=self.first_line + 1)
 
     @contextmanager
     def in_lines(self) -> Iterator[None]:
@@ -149,6 +153,15 @@ def listed(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return ", ".join(map(shown, names[:SHOWN_NAMES])) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def absent(cell: str) -> str | None:

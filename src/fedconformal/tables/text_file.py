@@ -1,15 +1,15 @@
 """A table from a text file: its encoding, its layout, its header, its row names.
 
-Line 1 is a header if it has no number and the next line has one. Column numbers such as 0,1, which pandas writes by
-default, are a header unless they could be a row like the others: then they are refused. Where all cells are text, the
-rows that it goes with tell.
+Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
+writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
+text, the rows that it goes with tell.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,11 @@ from fedconformal.errors import InputError
 from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
 from fedconformal.tables.encoding import opened
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
-from fedconformal.tables.table import CellError, Table
+from fedconformal.tables.table import CellError, Table, counted
 
 MOST_BYTES = 2**30
+SOME_ROWS = 100
+"""Where a number below line 1 is looked for."""
 WHOLE = re.compile(r"[-+]?[0-9]+")
 
 
@@ -44,7 +46,7 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
         cells = replace(cells, decimal=",")
     said = [
         layout.said,
-        "below a line sep=" if stated else "",
+        "after a line sep= that is not counted" if stated else "",
         "decimal commas" if cells.decimal == "," else "",
         coding,
     ]
@@ -67,26 +69,27 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
     header = row_names is not None or _is_header([head[j] for j in columns], body, columns)
     if header and not body.rows:
         raise InputError("is empty but for its header")
+    if empty:
+        said.append(f"{counted(len(empty), 'empty column')} left out")
+    numbers = _positions([head[j] for j in columns]) if header else []
+    if numbers:
+        said.append(f"column numbers {','.join(numbers[:3])}{',...' * (len(numbers) > 3)} in line 1")
     table = Table(
         source=str(path),
         cells=body if header else cells,
         names=tuple(head) if header else None,
         columns=tuple(columns),
-        recognised="",
+        said=tuple(said),
         row_names=row_names,
         head=tuple(head) if header is None else None,
         first_line=2 if header else 1,
     )
-    numbered = table.names is not None and _positions([head[j] for j in columns])
-    said += [f"header {','.join(numbered)}" if numbered else "header" if header else "no header"]
-    said += [f"{len(empty)} empty column{'s' * (len(empty) > 1)} left out"] if empty else []
-    if row_names is not None:
-        found = table.texts(row_names)
-        counted = any(found == [str(i) for i in range(start, start + len(found))] for start in (0, 1))
-        said += ["row numbers left out" if counted else "row names in column 1"]
-        table = replace(table, counted=counted)
-    rows = f"{table.rows} row{'s' * (table.rows != 1)}"
-    return replace(table, recognised=f"{path}: {', '.join(filter(None, said))}; {rows}")
+    if row_names is None:
+        return table
+    found = table.texts(row_names)
+    counts = any(found == [str(i) for i in range(start, start + len(found))] for start in (0, 1))
+    what = "row numbers left out" if counts else "row names in column 1"
+    return replace(table, counted=counts, said=(*said, what))
 
 
 def _is_empty(cells: TextCells, column: int) -> bool:
@@ -111,9 +114,8 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
     if not numbers:
         if not all(names):
             raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
-        if not body.rows or not any(is_number(next(rows_of(body.blocks[0].text, body.separator))[j]) for j in columns):
-            return None
-        return True
+        below = islice(rows_of(body.blocks[0].text, body.separator), SOME_ROWS) if body.rows else ()
+        return True if any(is_number(row[j]) for row in below for j in columns) else None
     if names == ["0"]:
         return None
     if len(numbers) < 2 or not _positions(names) or not all(names):
