@@ -142,7 +142,7 @@ def test_a_column_beside() -> None:
     found, said = beside(probs, sites, column="site")
     assert found == ["clinic-a", "clinic-b"]
     assert said == "sites: columns id, site, sex; 2 rows; joined by id, as the rows are in another order"
-    with refused("sites: has 2 columns site, sex; name the one with what is asked for"):
+    with refused("sites: has 2 columns site, sex; name the one with the values"):
         beside(probs, sites)
     with refused("x: row 1, column 1 is empty"):
         beside(probs, table_of(["a", ""], name="x"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,14 @@ def outcome(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     try:
         found = found_in(case, folder)
     except fc.InputError as error:
-        return {"refused": str(error).replace(f"{folder}/", "")}
+        return {"refused": str(error).replace(f"{folder}{os.sep}", "")}
     optional = {
         "ids": found.ids,
         "labels": None if found.labels is None else found.labels.tolist(),
         "others": found.others or None,
     }
     return {
-        "recognised": found.recognised.replace(f"{folder}/", ""),
+        "recognised": found.recognised.replace(f"{folder}{os.sep}", ""),
         "classes": None if found.classes is None else list(found.classes),
         "values": found.values.tolist(),
         **{key: value for key, value in optional.items() if value is not None},

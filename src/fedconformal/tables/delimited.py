@@ -108,14 +108,18 @@ class TextCells:
         missing = absent(cell)
         if missing is not None:
             return f"{missing}; give every row its numbers, or leave the row out of every file"
-        problem = f"holds {shown(repr(cell))}, which is not a number"
         if self.decimal == "," and POINT.fullmatch(cell):
             return f"holds {shown(cell)} with a decimal point, and other cells have decimal commas; write all alike"
+        advice = ""
         if GROUPED.fullmatch(cell):
-            return f"{problem}; write it without separators of thousands"
-        if self.separator == COMMA and DECIMAL_COMMA.fullmatch(cell):
-            return f"{problem}; write decimal points, or save the table with semicolons"
-        return problem
+            advice = "; write it without separators of thousands"
+        elif self.separator == COMMA and DECIMAL_COMMA.fullmatch(cell):
+            advice = "; write decimal points, or save the table with semicolons"
+        elif cell.endswith("%"):
+            advice = "; write probabilities from 0 to 1"
+        elif " " in cell or "|" in cell:
+            advice = "; separate cells with commas, semicolons or tabs"
+        return f"holds {shown(repr(cell))}, which is not a number{advice}"
 
 
 DECIMAL_OR_WHOLE = re.compile(f"{DECIMAL_COMMA.pattern}|[-+]?+[0-9]++(?:[eE][-+]?+[0-9]++)?+")

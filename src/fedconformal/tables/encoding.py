@@ -13,6 +13,7 @@ from fedconformal.errors import InputError
 
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 SPELLED = {"utf-8": "", "utf-8-sig": "UTF-8 with a mark", "utf-16": "UTF-16"}
+ZIP = b"PK\x03\x04"
 BEGINNING = 256
 
 
@@ -22,6 +23,8 @@ def encoding_of(start: bytes, asked: str | None) -> str:
     >>> encoding_of(b"\xef\xbb\xbfa,b", None), encoding_of(b"a,b", None), encoding_of(b"a,b", "cp1252")
     ('utf-8-sig', 'utf-8', 'cp1252')
     """
+    if start.startswith(ZIP):
+        raise InputError("is a spreadsheet or a zip file, not text; save the sheet as CSV UTF-8 first")
     marked = next((name for mark, name in MARKS if start.startswith(mark)), None)
     if asked is None:
         if marked is None and b"\0" in start:

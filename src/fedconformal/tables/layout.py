@@ -68,6 +68,8 @@ def _reading(lines: list[str], separator: str) -> Layout | None:
 
 
 def _one_column(lines: list[str]) -> bool:
+    if len({line.lstrip(" -+").startswith(COMMA) for line in lines if COMMA in line}) > 1:
+        return False  # a program that writes ,5 does not write 0,5 too; but pandas writes ,0 above 0,5
     return all(
         SEMICOLON not in line
         and TAB not in line.strip()

@@ -38,7 +38,7 @@ def beside(
     >>> beside(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
     ['clinic-a', 'clinic-b']
     """
-    table, position, order, how = _aligned(found, table, ids, column, "what is asked for")
+    table, position, order, how = _aligned(found, table, ids, column, "values")
     texts = table.texts(position)
     if "" in texts:
         raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
@@ -56,9 +56,13 @@ def _aligned(
     has_ids = name is not None and (ids is not None or name_key(name) in (table.names or ()))
     column_of_ids = table.column(name) if name is not None and has_ids else None
     rest = [j for j in table.columns if j != column_of_ids]
+    if len(rest) > 1 and table.names is None:
+        raise table.error(f"has {len(rest)} columns without names; write their names above")
+    if found.id_column is not None and column_of_ids is None and len(rest) > 1:
+        raise table.error(f"has no column {shown(found.id_column)}; name its column of ids, or leave only the {what}")
     if wanted is None and len(rest) != 1:
-        named = f" {listed([table.names[j] for j in rest])}" if table.names else ""
-        raise table.error(f"has {len(rest)} columns{named}; name the one with {what}")
+        named = listed([(table.names or ())[j] for j in rest])
+        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}")
     column = rest[0] if wanted is None else table.column(wanted)
     if table.rows != found.table.rows:
         rows = counted(table.rows, "row")
@@ -85,8 +89,10 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
     """Return the row of each id, or None if rows are in the same order."""
     if column is not None and found.ids is not None:
         mine, theirs, what = found.ids, table.texts(column), f"by {shown(found.id_column)}"
-    elif found.table.row_names is not None and table.row_names is not None and found.id_column is None:
+    elif table.row_names is not None and found.table.row_names is not None and found.id_column is None:
         mine, theirs, what = found.table.texts(found.table.row_names), table.texts(table.row_names), "by row names"
+    elif table.row_names is not None and not table.counted and found.ids is not None:
+        mine, theirs, what = found.ids, table.texts(table.row_names), "by row names"
     else:
         return None, "paired by the order of rows"
     if mine == theirs:

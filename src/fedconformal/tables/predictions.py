@@ -17,7 +17,7 @@ from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal._base.names import as_name, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.labels import positions_of, spellings
-from fedconformal.tables.table import Table, absent, listed
+from fedconformal.tables.table import Table, absent, listed, twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +75,15 @@ def probabilities_of(
     >>> found.classes, found.values.tolist(), found.labels.tolist()
     (('benign', 'malignant'), [[0.9, 0.1], [0.4, 0.6]], [0, 1])
     """
-    asked = [name for name in (ids, labels, *drop, *keep) if name is not None]
-    sought = {name_key(name) for name in (*asked, *(classes or ()))}
-    if table.head is not None and sought and sought <= set(table.head):
-        table = table.with_header()
-    if not table.rows or (table.head is not None and table.rows == 1):
+    if table.head == ("0",):
+        raise table.error("line 1 is 0, which could be a header or a row; write a name there, or 0.0 if it is a row")
+    table = table.with_header()  # a first line of text only is no row of probabilities
+    if not table.rows:
         raise table.error("has no rows" if table.first_line is None else "is empty but for its header")
+    asked = [name for name in (ids, labels, *drop, *keep) if name is not None]
     aside = [table.column(name) for name in asked]
-    if len(set(aside)) < len(aside):
-        same = next(name for name, j in zip(asked, aside, strict=True) if aside.count(j) > 1)
+    same = twice(map(name_key, asked))
+    if same is not None:
         raise table.error(f"the column {shown(same)} has two uses; give each use a column of its own")
     rest = [j for j in table.columns if j not in aside]
     wanted = None if classes is None else as_class_names(classes)
@@ -91,6 +91,8 @@ def probabilities_of(
     if positive is None:
         chosen, named = _class_columns(table, rest, wanted, said)
         values = _matrix(table, chosen, sure=wanted is not None)
+        if len(chosen) == 1:
+            raise table.error("has one column of probabilities; say which class is the positive one")
     else:
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     names = table.texts(ids) if ids is not None else None
@@ -134,7 +136,8 @@ def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tu
         return list(range(there)), f"columns without names are taken as {listed(given)}" if given else ""
     there_names, classes = tuple(map(name_key, names)), as_class_names(wanted)
     order, said = _found(there_names, classes)
-    unknown = [name for j, name in enumerate(there_names) if j not in order]
+    used = set(order)
+    unknown = [name for k, name in enumerate(there_names) if k not in used]
     if unknown:
         what = f"has the column {shown(unknown[0])}, which is none of the classes {listed(classes)}"
         raise InputError(f"{what}; leave it out if it is no class")
@@ -151,7 +154,7 @@ def as_class_names(classes: Sequence[str]) -> tuple[str, ...]:
     if isinstance(classes, str) or not len(classes):
         raise InputError(f"classes is {classes!r:.60}, expected a list of names")
     names = tuple(as_name(name, "class") for name in classes)
-    same = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    same = twice(names)
     if same is not None:
         raise InputError(f"classes: {shown(same)} is there twice")
     return names
@@ -163,43 +166,37 @@ def _class_columns(
     """Choose the columns of the classes, and name them."""
     if not rest:
         raise table.error("has no column of probabilities left")
-    named = wanted
-    if wanted is not None and table.names is not None:
-        try:
-            order, pattern = _found([table.names[j] for j in rest], wanted)
-        except InputError as error:
-            raise table.error(str(error)) from None
-        chosen = [rest[k] for k in order]
-        said.append(pattern or f"classes {listed(wanted)}")
-        unused = [table.names[j] for j in rest if j not in chosen]
-        if unused:
-            said.append(f"not used: {listed(unused)}")
-    else:
-        chosen = rest
+    names = [table.names[j] for j in rest] if table.names is not None else None
+    if names is None or names == [str(k) for k in range(len(names))]:
         if wanted is not None and len(wanted) != len(rest):
             raise table.error(f"has {len(rest)} columns without names, and there are {len(wanted)} classes")
-        if wanted is None and table.names is not None:
-            found = [table.names[j] for j in rest]
-            try:
-                named = None if found == [str(k) for k in range(len(found))] else as_class_names(found)
-            except InputError as error:
-                raise table.error(str(error)) from None
-        said.append(f"{len(rest)} classes without names" if named is None else f"classes {listed(named)}")
-    if len(chosen) == 1:
-        raise table.error("has one column of probabilities; say which class is the positive one")
-    return chosen, named
+        said.append(
+            f"{len(rest)} classes without names" if wanted is None else f"classes {listed(wanted)}, in this order"
+        )
+        return rest, wanted
+    try:
+        named = as_class_names(names) if wanted is None else wanted
+        order, pattern = _found(names, named)
+    except InputError as error:
+        raise table.error(str(error)) from None
+    said.append(pattern or f"classes {listed(named)}")
+    unused = set(range(len(names))) - set(order)
+    if unused:
+        said.append(f"not used: {listed([names[k] for k in sorted(unused)])}")
+    return [rest[k] for k in order], named
 
 
 def _found(names: Sequence[str], classes: tuple[str, ...]) -> tuple[list[int], str]:
     """Find each class by its exact name, or all of them by one pattern such as prob_*."""
-    missing = [name for name in classes if name not in names]
+    at = {name: k for k, name in enumerate(names)}
+    missing = [name for name in classes if name not in at]
     if not missing:
-        return [names.index(name) for name in classes], ""
+        return [at[name] for name in classes], ""
     patterns = {(start, end) for name in names for start, found, end in [name.partition(classes[0])] if found}
-    fitting = [(a, b) for a, b in patterns if all(f"{a}{name}{b}" in names for name in classes)]
+    fitting = [(a, b) for a, b in patterns if all(f"{a}{name}{b}" in at for name in classes)]
     if len(missing) == len(classes) and len(fitting) == 1:
         start, end = fitting[0]
-        return [names.index(f"{start}{name}{end}") for name in classes], (
+        return [at[f"{start}{name}{end}"] for name in classes], (
             f"columns {shown(f'{start}*{end}')} are the classes {listed(classes)}"
         )
     raise InputError(f"has no column for the class {shown(missing[0])}; the columns are {listed(names)}")
@@ -246,7 +243,7 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
     try:
         values = table.numbers(columns)
     except InputError as error:
-        if sure or table.names is None or "not a number" not in str(error):
+        if sure or table.names is None or not str(error).endswith("not a number"):
             raise
         raise InputError(f"{error}; if the column is no class, use it for ids or labels, or leave it out") from None
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)

@@ -6,7 +6,7 @@ not 7, and only a column of probabilities is searched for cells that are no numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -71,8 +71,8 @@ class Table:
     def __post_init__(self) -> None:
         """Refuse two columns of one name."""
         names = [self.names[j] for j in self.columns] if self.names is not None else []
-        if len(set(names)) < len(names):
-            same = next(name for name in names if names.count(name) > 1)
+        same = twice(names)
+        if same is not None:
             raise self.error(f"two columns are called {shown(same)}; give each a name of its own")
 
     @property
@@ -153,6 +153,20 @@ def listed(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return ", ".join(map(shown, names[:SHOWN_NAMES])) + more
+
+
+def twice(names: Iterable[str]) -> str | None:
+    """Return the first name that is there twice, if one is.
+
+    >>> twice(["a", "b", "a"])
+    'a'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def counted(number: int, noun: str) -> str:

@@ -20,9 +20,11 @@ from fedconformal.errors import InputError
 from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
 from fedconformal.tables.encoding import opened
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
-from fedconformal.tables.table import CellError, Table, counted
+from fedconformal.tables.table import CellError, Table, absent, counted
 
 MOST_BYTES = 2**30
+PANDAS_NAMELESS = "Unnamed: 0"
+"""The name that pandas gives to an index that it reads as a column."""
 SOME_ROWS = 100
 """Where a number below line 1 is looked for."""
 WHOLE = re.compile(r"[-+]?[0-9]+")
@@ -60,6 +62,7 @@ def _has_decimal_comma(text: str, separator: str) -> bool:
 
 def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Table:
     head = [*([""] if short else []), *map(name_key, next(rows_of(cells.blocks[0].text, cells.separator)))]
+    head[0] = "" if head[0] == PANDAS_NAMELESS else head[0]
     body = cells.without_first()
     empty = {j for j, name in enumerate(head) if not name and _is_empty(body, j)}
     columns = [j for j in range(len(head)) if j not in empty]
@@ -114,6 +117,9 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
     if not numbers:
         if not all(names):
             raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
+        missing = [j for j, name in zip(columns, names, strict=True) if absent(name)]
+        if len(missing) > 1:  # one class may be called none
+            raise InputError(f"line 1, column {missing[0] + 1} {absent(names[columns.index(missing[0])])}, not a name")
         below = islice(rows_of(body.blocks[0].text, body.separator), SOME_ROWS) if body.rows else ()
         return True if any(is_number(row[j]) for row in below for j in columns) else None
     if names == ["0"]:
