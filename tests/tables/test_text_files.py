@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.tables import Predictions, delimited, probabilities_of, read_table, text_file
-from fedconformal.tables.delimited import Block, TextCells
+from fedconformal.tables.delimited import Block, TextCells, blocks_of, rows_of
+from fedconformal.tables.layout import Layout
 from fedconformal.tables.table import CellError
 from tests.contracts.tools import checks, refusal, refused
 
@@ -63,13 +65,28 @@ def test_floats_come_back(values: list[float], digits: int) -> None:
 @checks(500)
 @given(st.text(alphabet="0123456789.,eE+-_ naif\x1c\x0bxd'", max_size=8), st.sampled_from([".", ","]))
 def test_one_way_to_read_a_number(cell: str, decimal: str) -> None:
-    def read(*, plain: bool) -> float | str:
-        try:
-            return float(TextCells((Block(f"1;{cell}", 1, plain),), ";", decimal).numbers([1])[0, 0])
-        except CellError as error:
-            return str(error)
+    quick, slow = (TextCells((Block(f"1;{cell}", 1, plain),), ";", decimal) for plain in (True, False))
+    assert numbers_or_message(quick, 1) == numbers_or_message(slow, 1)
 
-    assert read(plain=True) == read(plain=False)
+
+@checks(500)
+@given(st.lists(st.text(alphabet='01.,;"" a', min_size=1, max_size=12), min_size=1, max_size=4))
+def test_a_block_is_cut_as_its_rows_are(lines: list[str]) -> None:
+    """At once or one by one: a quote never moves a cell into another column."""
+    try:
+        blocks = tuple(blocks_of(["\n".join(lines)], Layout(",", "commas")))
+    except fc.InputError:
+        return
+    for j in range(len(next(rows_of(blocks[0].text, ","), [])) if blocks else 0):
+        slow = TextCells(tuple(replace(block, plain=False) for block in blocks), ",")
+        assert numbers_or_message(TextCells(blocks, ","), j) == numbers_or_message(slow, j)
+
+
+def numbers_or_message(cells: TextCells, column: int) -> list[float] | str:
+    try:
+        return [float(value) for value in cells.numbers([column])[:, 0]]
+    except CellError as error:
+        return str(error)
 
 
 # --- lines, blocks and limits ---
@@ -142,6 +159,18 @@ def test_a_quote_that_is_never_closed_takes_little_memory(tmp_path: Path, monkey
     monkeypatch.setattr(delimited, "CHUNK", 2**12)
     path = written(tmp_path / "a.csv", "a,b", '"0.5,0.5', *["0.5,0.5"] * 10**5)
     assert "line 2 has a quote that is not closed" in refusal(lambda: read_table(path))
+
+
+def test_a_very_long_cell_is_refused(tmp_path: Path) -> None:
+    for cell in ("9" * 200_000, f'"{"9" * 200_000}"'):
+        with refused("a.csv: line 3 has", "a cell of more than 131072 characters"):
+            read_table(written(tmp_path / "a.csv", "a,b", "0.5,0.5", f"0.5,{cell}"))
+
+
+def test_many_columns_without_a_name_take_one_pass(tmp_path: Path) -> None:
+    width = 20_000
+    path = written(tmp_path / "a.csv", "a,b" + "," * width, *["0.5,0.5" + "," * width] * 20)
+    assert probabilities_of(read_table(path)).values.shape == (20, 2)
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a", "a.csv.gz"])

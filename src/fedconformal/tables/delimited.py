@@ -166,7 +166,8 @@ def blocks_of(texts: Iterable[str], layout: Layout) -> Iterator[Block]:
     line, width, blank = 1, 0, 0
     for text in filter(None, texts):
         lines = text.removesuffix("\n").split("\n")
-        rows = list(_checked(text.removesuffix("\n"), layout.separator, line)) if '"' in text else None
+        careful = '"' in text or len(max(lines, key=len)) > csv.field_size_limit()
+        rows = list(_checked(text.removesuffix("\n"), layout.separator, line)) if careful else None
         widths = [len(row) for row in rows] if rows else [one.count(layout.separator) + 1 for one in lines]
         filled = [any(map(str.strip, row)) for row in rows] if rows else [bool(one.strip(",; \t")) for one in lines]
         width = width or widths[0] + layout.short
@@ -182,7 +183,7 @@ def blocks_of(texts: Iterable[str], layout: Layout) -> Iterator[Block]:
         if width > MOST_COLUMNS:
             raise InputError(f"line 1 has {width} cells, more than {MOST_COLUMNS}; is this a table?")
         if kept:
-            plain = len(lines) == len(filled)
+            plain = len(lines) == len(filled) and ' "' not in text  # numpy takes a quote after a space as it is
             yield Block("\n".join(lines[: len(lines) - (len(filled) - kept)]), kept, plain)
         line += len(filled)
 
@@ -198,7 +199,8 @@ def _checked(text: str, separator: str, line: int) -> Iterator[list[str]]:
             problem = (
                 "has text after a closing quote" if "expected after" in str(error) else "has a quote that is not closed"
             )
-            raise InputError(f"line {line} {problem}; write a quote inside a cell twice") from None
+            most = f", or a cell of more than {csv.field_size_limit()} characters" if "limit" in str(error) else ""
+            raise InputError(f"line {line} {problem}{most}; write a quote inside a cell twice") from None
         line += 1
 
 

@@ -64,7 +64,7 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
     head = [*([""] if short else []), *map(name_key, next(rows_of(cells.blocks[0].text, cells.separator)))]
     head[0] = "" if head[0] == PANDAS_NAMELESS else head[0]
     body = cells.without_first()
-    empty = {j for j, name in enumerate(head) if not name and _is_empty(body, j)}
+    empty = _empty_columns(head, body)
     columns = [j for j in range(len(head)) if j not in empty]
     names = [head[j] for j in columns]
     row_names = columns[0] if len(names) > 1 and not names[0] and _are_names(names[1:]) else None
@@ -95,8 +95,13 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
     return replace(table, counted=counts, said=(*said, what))
 
 
-def _is_empty(cells: TextCells, column: int) -> bool:
-    return not any(row[column].strip() for block in cells.blocks for row in rows_of(block.text, cells.separator))
+def _empty_columns(head: list[str], cells: TextCells) -> set[int]:
+    found = {j for j, name in enumerate(head) if not name}
+    for row in chain.from_iterable(rows_of(block.text, cells.separator) for block in cells.blocks if found):
+        found -= {j for j in found if row[j].strip()}
+        if not found:
+            break
+    return found
 
 
 def _positions(names: list[str]) -> list[str]:
