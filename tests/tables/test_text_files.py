@@ -157,8 +157,10 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_quote_that_is_never_closed_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "LONGEST_LINE", 2**14)
     monkeypatch.setattr(delimited, "CHUNK", 2**12)
-    path = written(tmp_path / "a.csv", "a,b", '"0.5,0.5', *["0.5,0.5"] * 10**5)
-    assert "line 2 has a quote that is not closed" in refusal(lambda: read_table(path))
+    path = tmp_path / "a.csv"
+    for line, start in ((1, ['"a,b']), (2, ["a,b", '"0.5,0.5'])):
+        written(path, *start, *["0.5,0.5"] * 10**5)
+        assert f"line {line} has a quote that is not closed" in refusal(lambda: read_table(path))
 
 
 def test_a_very_long_cell_is_refused(tmp_path: Path) -> None:

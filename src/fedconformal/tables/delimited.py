@@ -12,6 +12,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TextIO
 
 import numpy as np
@@ -155,10 +156,13 @@ def chunks(file: TextIO) -> Iterator[str]:
 
 def first_row(text: str) -> tuple[str, str]:
     """Cut text after its first row, which may have line ends in quotes."""
-    end = text.find("\n") + 1
-    while end and text.count('"', 0, end) % 2:
-        end = text.find("\n", end) + 1
-    return (text[:end], text[end:]) if end else (text, "")
+    end, quotes = 0, 0
+    while following := text.find("\n", end) + 1:
+        quotes += text.count('"', end, following)
+        end = following
+        if quotes % 2 == 0:
+            return text[:end], text[end:]
+    return text, ""
 
 
 def blocks_of(texts: Iterable[str], layout: Layout) -> Iterator[Block]:
@@ -196,16 +200,15 @@ def _checked(text: str, separator: str, line: int) -> Iterator[list[str]]:
         except StopIteration:
             return
         except csv.Error as error:
-            problem = (
-                "has text after a closing quote" if "expected after" in str(error) else "has a quote that is not closed"
-            )
+            after = "expected after" in str(error)
+            problem = "has text after a closing quote" if after else "has a quote that is not closed"
             most = f", or a cell of more than {csv.field_size_limit()} characters" if "limit" in str(error) else ""
             raise InputError(f"line {line} {problem}{most}; write a quote inside a cell twice") from None
         line += 1
 
 
 def _ragged(text: str, line: int, at: int, cells: int, width: int, separator: str) -> str:
-    row = next(cells for i, cells in enumerate(rows_of(text, separator)) if i == at)
+    row = next(islice(rows_of(text, separator), at, None))
     number = f"{cells} cells" if cells > 1 else "1 cell"
     problem = f"line {line + at} has {number}, and line 1 has {width}"
     if separator == COMMA and cells > width and all(cell.strip().isdecimal() for cell in row):

@@ -56,13 +56,13 @@ def opened(path: Path, asked: str | None) -> Iterator[tuple[TextIO, str]]:
 
 def _undecodable(path: Path, name: str) -> str:
     """Name the line of the first byte that is not in this encoding."""
-    data = path.read_bytes()
+    data, start = path.read_bytes(), 0
     try:
         data.decode(name)
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode(name, "ignore")
-        line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
-        found = f"{data[error.start]:02x}"
+        start = error.start
+    before = data[:start].decode(name, "ignore")
+    line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
+    found, expected = f"{data[start]:02x}", name.removesuffix("-sig").upper()
     other = "cp1252 (Excel on Windows)" if name.startswith("utf-8") else "another one"
-    expected = name.removesuffix("-sig").upper()
     return f"line {line} holds the byte {found}, which is not {expected}; give its encoding, such as {other}"

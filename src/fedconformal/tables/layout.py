@@ -82,8 +82,7 @@ def _clean(lines: list[str], separator: str) -> bool:
     """Whether no cell holds another separator, but for decimal commas."""
     for line in lines:
         for cell in line.split(separator):
-            others = any(other in cell for other in SEPARATORS)
-            if others and (separator == COMMA or not DECIMAL_COMMA.fullmatch(cell.strip())):
+            if any(other in cell for other in SEPARATORS) and not DECIMAL_COMMA.fullmatch(cell.strip()):
                 return False
     return True
 

@@ -49,8 +49,9 @@ class Table:
 
     `columns` are the positions of those in use: without row names, which are at `row_names`, and without empty ones.
     `counted` says that the row names are the numbers of the rows, from 0 (pandas) or from 1 (R).
-    `head` is a first row that could be a header as well, if the content does not tell. `first_line` is the line that
-    the first row is in, as a spreadsheet counts lines; None if the table is not from a text file.
+    `head` is a first row that could be a header as well, if the content does not tell, and `below` are the cells below
+    it. `first_line` is the line that the first row is in, as a spreadsheet counts lines; None if the table is not from
+    a text file.
 
     >>> from fedconformal.tables import table_of
     >>> table = table_of({"id": ["007", "008"], "benign": [0.9, 0.4], "malignant": [0.1, 0.6]}, name="scans")
@@ -66,6 +67,7 @@ class Table:
     row_names: int | None = None
     counted: bool = False
     head: tuple[str, ...] | None = None
+    below: Cells | None = None
     first_line: int | None = None
 
     def __post_init__(self) -> None:
@@ -120,10 +122,9 @@ class Table:
 
     def with_header(self) -> Table:
         """Take the first row as the header that it could be."""
-        if self.head is None or self.first_line is None:
+        if self.below is None or self.first_line is None:
             return self
-        cells: Any = self.cells
-        return replace(self, cells=cells.without_first(), names=self.head, head=None, first_line=self.first_line + 1)
+        return replace(self, cells=self.below, names=self.head, head=None, below=None, first_line=self.first_line + 1)
 
     @contextmanager
     def in_lines(self) -> Iterator[None]:

@@ -85,6 +85,7 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
         said=tuple(said),
         row_names=row_names,
         head=tuple(head) if header is None else None,
+        below=body if header is None else None,
         first_line=2 if header else 1,
     )
     if row_names is None:
