@@ -10,10 +10,11 @@ says what was recognised, and what could be read in two ways is refused.
 (('benign', 'malignant'), [0, 1])
 """
 
+from fedconformal.tables.classes import match_columns
 from fedconformal.tables.files import read_table
 from fedconformal.tables.frames import table_of
 from fedconformal.tables.pairing import beside, pair
-from fedconformal.tables.predictions import Predictions, match_columns, probabilities_of
+from fedconformal.tables.predictions import Predictions, probabilities_of
 from fedconformal.tables.table import Table
 
 __all__ = ["Predictions", "Table", "beside", "match_columns", "pair", "probabilities_of", "read_table", "table_of"]

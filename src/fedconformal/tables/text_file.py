@@ -2,7 +2,7 @@
 
 Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
 writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
-text, the rows that it goes with tell.
+text, the table that it is paired with decides.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
 
 
 def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bool:
-    """Tell whether a line 1 of column numbers is a header; refuse it where it could be a row like the others.
+    """Whether a line 1 of column numbers is a header; refuse it if it could be a row like the others.
 
     It is a header where every other row has a decimal mark, as a writer of decimals gives all numbers one; and where
     all others are distributions, and it cannot be one.
