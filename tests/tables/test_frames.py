@@ -152,6 +152,18 @@ def test_a_column_beside() -> None:
         beside(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
 
 
+def test_a_site_is_no_header(tmp_path: Path) -> None:
+    probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="m"))
+    path = tmp_path / "sites.csv"
+    for text, expected in (("site\na\nb\n", ["a", "b"]), ("a\nb\n", ["a", "b"]), ("a\na\n", ["a", "a"])):
+        path.write_text(text, encoding="utf-8")
+        assert beside(probs, read_table(path))[0] == expected
+    for text in ("a\na\nb\n", "a\n", "a\nb\nc\nd\n"):
+        path.write_text(text, encoding="utf-8")
+        with refused("sites.csv: has ", ", and m has 2"):
+            beside(probs, read_table(path))
+
+
 # --- arrays in files ---
 
 

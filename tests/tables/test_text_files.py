@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.arrays import as_probabilities
 from fedconformal.tables import Predictions, delimited, probabilities_of, read_table, text_file
 from fedconformal.tables.delimited import Block, TextCells, blocks_of, rows_of
 from fedconformal.tables.layout import Layout
@@ -271,3 +272,10 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
     for encoding in (None, "utf-16", "cp1252"):
         found = found_or_message(path, encoding)
         assert (found if isinstance(found, str) else found.recognised).isprintable()
+
+
+def test_a_check_of_the_array_names_the_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "a,b", "0.5,0.5", "0.5,0.7")
+    found = probabilities_of(read_table(path))
+    with refused(f"{path}: line 3 sums to 1.2, not 1"), found.table.in_lines():
+        as_probabilities(found.values, found.table.source)

@@ -70,19 +70,17 @@ def _aligned(
     return table, column, *_order(found, table, column_of_ids)
 
 
-def _headed(found: Predictions, table: Table, ids: str | None, labels: str | None) -> Table:
+def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | None) -> Table:
     """Decide whether line 1 of a table of text is its header: it is if it has the names asked for, or is one row more.
 
-    A label that is a class is never taken for a header.
+    A class, or what occurs below as well, is never taken for a header; but pandas writes 0 above a series.
     """
-    if table.head is None:
-        return table
-    asked = [name_key(name) for name in (ids, labels) if name is not None]
-    if asked:
+    if table.head is None or (ids, wanted) != (None, None) or found.id_column in table.head:
         return table.with_header()
-    is_id = found.id_column is not None and found.id_column in table.head
-    one_more = table.rows == found.table.rows + 1
-    return table.with_header() if is_id or (one_more and not set(table.head) & set(found.classes or ())) else table
+    headed = table.with_header()
+    values = {name_key(cell) for j in table.columns for cell in headed.texts(j)} | set(found.classes or ())
+    name = table.head == ("0",) or not values & set(table.head)
+    return headed if name and headed.rows == found.table.rows else table
 
 
 def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
