@@ -1,9 +1,9 @@
 """Cells of a text file: checked line by line when they are read, made into numbers when they are used.
 
 The text stays in memory as it came, in blocks of whole rows: a column is text or numbers only once its use is known.
-The standard library and numpy read it. On a million rows of ten numbers, pyarrow.csv on one core takes 0.6 of the time
-and 1.3 to 1.7 times the memory, for the same bits. That does not pay for a second reader with refusals of its own, which does
-not count lines as a spreadsheet does.
+The standard library and numpy read it. On a million rows of ten numbers, pyarrow.csv on one core takes 0.6 to 0.75 of
+the time and 1.3 to 1.7 times the memory, for the same bits. That does not pay for a second reader with refusals of its
+own, which does not count lines as a spreadsheet does.
 """
 
 from __future__ import annotations
