@@ -30,14 +30,14 @@ def read_array(path: Path, *names: str, text: bool = False, rows: int | None = N
 
     `rows` is how many it should have, where that is known: a column of numbers does not tell a header 0 from a 0.
     """
-    if path.suffix not in READABLE:
+    if path.suffix.lower() not in READABLE:
         raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
     with reading(path):
-        if path.suffix == ".csv":
+        if path.suffix.lower() == ".csv":
             return read_csv(path, text=text, rows=rows)
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return read_parquet(path)
         with path.open("rb") as file:
             return npy.read_npy(file)
@@ -129,7 +129,7 @@ def in_lines(path: Path, rows: int, called: str = "", first: int = 0) -> Iterato
         problem = str(error)[len(name) + 2 :]
         if row := re.match(r"row (\d+) ", problem):
             number = int(row[1]) + first
-            lines = path.suffix == ".csv"
+            lines = path.suffix.lower() == ".csv"
             where = f"line {number + 1 + count_lines(path) - rows}" if lines else f"row {number}"
             problem = f"{where} {problem[row.end() :]}"
         raise type(error)(f"{path}: {problem}") from None

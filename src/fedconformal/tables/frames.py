@@ -1,0 +1,128 @@
+"""Tables in memory: frames of pandas, polars and pyarrow, dictionaries, lists and arrays, by what they can do.
+
+No such library is imported: a frame has columns, and a column turns into an array. The index of a pandas frame is not
+looked at: rows go together by their order, as in scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.names import name_key, shown
+from fedconformal.errors import InputError
+from fedconformal.tables.arrays import ArrayCells
+from fedconformal.tables.table import Table, counted, listed
+
+
+def table_of(values: Any, *, name: str = "table") -> Table:
+    """Take a frame, a series, a dictionary of columns, a list or an array as a table; `name` is for messages.
+
+    >>> table_of(["benign", "malignant"], name="labels").texts(0)
+    ['benign', 'malignant']
+    >>> table_of({"benign": [0.5, None]}).numbers(["benign"])
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: table: row 1, column benign is missing; give every row a value
+    """
+    if isinstance(values, Table):
+        return values
+    names, columns, matrix = _parts(values, name)
+    arrays = [
+        _array(column, name, title) for column, title in zip(columns, names or range(1, len(columns) + 1), strict=True)
+    ]
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise InputError(f"{name}: " + ("has no columns" if not lengths else "its columns differ in length"))
+    return array_table(name, arrays, names, matrix=matrix)
+
+
+def array_table(
+    source: str,
+    columns: Sequence[NDArray[Any] | str],
+    names: Sequence[str] | None,
+    *,
+    matrix: NDArray[Any] | None = None,
+) -> Table:
+    """Put columns together, with one line that says what they are."""
+    cells = ArrayCells(columns, matrix)
+    said = f"columns {listed(names)}" if names is not None else f"{counted(len(columns), 'column')} without names"
+    return Table(
+        source=source,
+        cells=cells,
+        names=None if names is None else tuple(names),
+        columns=tuple(range(len(columns))),
+        said=(said,),
+    )
+
+
+def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray[Any] | None]:
+    """Return names if there are any, columns, and the matrix if all are of one."""
+    if isinstance(values, Mapping):
+        return [name_key(str(key)) for key in values], list(values.values()), None
+    if hasattr(values, "column_names") and hasattr(values, "column"):  # pyarrow
+        return (
+            [name_key(one) for one in values.column_names],
+            [values.column(j) for j in range(values.num_columns)],
+            None,
+        )
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        names = [name_key(str(one)) for one in values.columns]
+        by_position = values.iloc if hasattr(values, "iloc") else None
+        columns = [values[:, j] if by_position is None else by_position[:, j] for j in range(len(names))]
+        return names, columns, None
+    if hasattr(values, "to_numpy"):  # a series
+        title = getattr(values, "name", None)
+        return None if title in (None, "", 0) else [name_key(str(title))], [values], None
+    array = _array(values, name, None)
+    if array.ndim not in (1, 2):
+        raise InputError(f"{name}: has shape {array.shape}, expected rows and columns")
+    return None, [array] if array.ndim == 1 else list(array.T), array if array.ndim == 2 else None
+
+
+def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
+    """Turn a column into numbers, booleans or text; refuse what is missing, and what is mixed."""
+    where = f"{name}: " + ("" if title is None else f"column {shown(str(title))} ")
+    if hasattr(values, "detach"):  # a torch tensor
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values.to_pylist() if hasattr(values, "to_pylist") else values)
+        array = np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
+    except (ValueError, TypeError, RuntimeError):
+        raise InputError(f"{where}cannot be read as a column: its rows differ in kind or length") from None
+    if array.dtype.kind in "MmT":
+        array = array.astype(str)
+    elif array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    if array.dtype.kind != "O":
+        if array.dtype.kind not in "fiubU":
+            raise InputError(f"{where}holds {shown(str(array.dtype))}, neither numbers nor text")
+        return array
+    width = array.shape[1] if array.ndim > 1 else 1
+    row = next((at // width for at, value in enumerate(array.ravel()) if _is_missing(value)), None)
+    if row is not None:
+        column = "" if title is None else f", column {shown(str(title))}"
+        raise InputError(f"{name}: row {row}{column} is missing; give every row a value")
+    kinds = {_kind(value) for value in array.ravel()}
+    if len(kinds) > 1 or not kinds <= {"text", "numbers", "booleans"}:
+        raise InputError(f"{where}holds {' and '.join(sorted(kinds)) or 'nothing'}, expected only numbers or only text")
+    return (
+        array.astype({"text": np.str_, "numbers": np.float64, "booleans": np.bool_}[kinds.pop()])
+        if kinds
+        else array.astype(np.float64)
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, bool | np.bool_):
+        return "booleans"
+    return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__
+
+
+def _is_missing(value: Any) -> bool:
+    nothing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return nothing or (isinstance(value, float | np.floating) and bool(np.isnan(value)))

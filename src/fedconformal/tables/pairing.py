@@ -1,0 +1,121 @@
+"""Two files of the same rows: by their ids if both have some, by their order if not, and never by chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedconformal._base.names import name_key, shown
+from fedconformal.tables.labels import positions_of
+from fedconformal.tables.predictions import Predictions
+from fedconformal.tables.table import Table, counted, listed
+
+
+def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
+    """Give every row its label from another table; the rows are in the same order, or joined by their ids.
+
+    `ids` is the column with ids there, by default that of the predictions; `labels` is the column with labels, which
+    may be left out if there is only one other column.
+
+    >>> from fedconformal.tables import probabilities_of, table_of
+    >>> probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
+    >>> found = pair(probs, table_of({"id": ["q", "p"], "label": ["b", "a"]}, name="labels"))
+    >>> found.labels.tolist(), found.recognised.split("; ")[-1]
+    ([0, 1], 'joined by id, as the rows are in another order')
+    """
+    table, column, order, how = _aligned(found, table, ids, labels, "labels")
+    positions, note = positions_of(table, column, found.classes, found.values.shape[1])
+    said = filter(None, [found.recognised, table.recognised, how, note])
+    return replace(found, labels=positions if order is None else positions[order], recognised="; ".join(said))
+
+
+def beside(
+    found: Predictions, table: Table, *, ids: str | None = None, column: str | None = None
+) -> tuple[list[str], str]:
+    """Return a column of text from another table, such as sites, in the order of the predictions; and what is said.
+
+    >>> from fedconformal.tables import probabilities_of, table_of
+    >>> probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="probs"))
+    >>> beside(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
+    ['clinic-a', 'clinic-b']
+    """
+    table, position, order, how = _aligned(found, table, ids, column, "values")
+    texts = table.texts(position)
+    if "" in texts:
+        raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
+    return texts if order is None else [texts[row] for row in order], f"{table.recognised}; {how}"
+
+
+def _aligned(
+    found: Predictions, table: Table, ids: str | None, wanted: str | None, what: str
+) -> tuple[Table, int, list[int] | None, str]:
+    """Return a table with its header settled, its wanted column, and the order of its rows."""
+    table = _headed(found, table, ids, wanted)
+    if found.id_column is None and ids is not None:
+        raise found.table.error(f"has no ids, and {table.source} has; name its column of ids too")
+    name = ids if ids is not None else found.id_column
+    has_ids = name is not None and (ids is not None or name_key(name) in (table.names or ()))
+    column_of_ids = table.column(name) if name is not None and has_ids else None
+    rest = [j for j in table.columns if j != column_of_ids]
+    if len(rest) > 1 and table.names is None:
+        raise table.error(f"has {len(rest)} columns without names; write their names above")
+    if found.id_column is not None and column_of_ids is None and len(rest) > 1:
+        raise table.error(f"has no column {shown(found.id_column)}; name its column of ids, or leave only the {what}")
+    if wanted is None and len(rest) != 1:
+        named = listed([(table.names or ())[j] for j in rest])
+        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}")
+    column = rest[0] if wanted is None else table.column(wanted)
+    if table.rows != found.table.rows:
+        rows = counted(table.rows, "row")
+        raise table.error(f"has {rows}, and {found.table.source} has {found.table.rows}")
+    return table, column, *_order(found, table, column_of_ids)
+
+
+def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | None) -> Table:
+    """Decide whether line 1 of a table of text is its header: it is if it has the names asked for, or is one row more.
+
+    A class, or what occurs below as well, is never taken for a header; but pandas writes 0 above a series.
+    """
+    if table.head is None or (ids, wanted) != (None, None) or found.id_column in table.head:
+        return table.with_header()
+    headed = table.with_header()
+    values = {name_key(cell) for j in table.columns for cell in headed.texts(j)} | set(found.classes or ())
+    name = table.head == ("0",) or not values & set(table.head)
+    return headed if name and headed.rows == found.table.rows else table
+
+
+def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
+    """Return the row of each id, or None if rows are in the same order."""
+    if column is not None and found.ids is not None:
+        mine, theirs, what = found.ids, table.texts(column), f"by {shown(found.id_column)}"
+    elif table.row_names is not None and found.table.row_names is not None and found.id_column is None:
+        mine, theirs, what = found.table.texts(found.table.row_names), table.texts(table.row_names), "by row names"
+    elif table.row_names is not None and not table.counted and found.ids is not None:
+        mine, theirs, what = found.ids, table.texts(table.row_names), "by row names"
+    else:
+        return None, "paired by the order of rows"
+    if mine == theirs:
+        return None, f"paired {what}, in the same order"
+    if found.id_column is None and all(name.isdecimal() for name in (*mine, *theirs)):
+        row = next(row for row, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other)
+        raise table.error(
+            f"{table.place(row)} has the row number {theirs[row]}, and {found.table.source} has {mine[row]} there; "
+            "name the column if it is an id, or save both without row numbers if the rows are in one order"
+        )
+    at = _positions(theirs, table)
+    _positions(mine, found.table)
+    missing = next((row for row, name in enumerate(mine) if name not in at), None)
+    if missing is not None:
+        raise found.table.error(
+            f"{found.table.place(missing)} has the id {shown(mine[missing])}, which {table.source} does not have"
+        )
+    return [at[name] for name in mine], f"joined {what}, as the rows are in another order"
+
+
+def _positions(ids: list[str], table: Table) -> dict[str, int]:
+    at: dict[str, int] = {}
+    for row, name in enumerate(ids):
+        if at.setdefault(name, row) != row:
+            raise table.error(
+                f"{table.place(row)} has the id {shown(name)}, as {table.place(at[name])} has; ids must differ"
+            )
+    return at

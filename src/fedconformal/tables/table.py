@@ -1,0 +1,186 @@
+"""A table as it came: named columns, and where each row stands in its file.
+
+A column stays as it came until it is used: ids and labels are read as text, probabilities as numbers. So an id 007 is
+not 7, and only a column of probabilities is searched for cells that are no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from fedconformal._base.names import name_key, shown
+from fedconformal.errors import InputError
+
+MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
+"""How Excel, R, pandas and SAS write that there is no value, in small letters."""
+SHOWN_NAMES = 5
+
+
+class CellError(Exception):
+    """What is wrong with a cell, and where it is; the table knows its name."""
+
+    def __init__(self, row: int, column: int, problem: str) -> None:
+        super().__init__(problem)
+        self.row, self.column, self.problem = row, column, problem
+
+
+class Cells(Protocol):
+    """What a table is made of; columns are given by their positions."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
+        """Return columns of numbers as (rows, columns); raise `CellError` at the first cell that is none."""
+
+    def texts(self, column: int) -> list[str]:
+        """Return a column as text, without spaces around it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Columns with or without names; `said` is what was recognised.
+
+    `columns` are the positions of those in use: without row names, which are at `row_names`, and without empty ones.
+    `counted` says that the row names are the numbers of the rows, from 0 (pandas) or from 1 (R).
+    `head` is a first row that could be a header as well, if the content does not tell, and `below` are the cells below
+    it. `first_line` is the line that the first row is in, as a spreadsheet counts lines; None if the table is not from
+    a text file.
+
+    >>> from fedconformal.tables import table_of
+    >>> table = table_of({"id": ["007", "008"], "benign": [0.9, 0.4], "malignant": [0.1, 0.6]}, name="scans")
+    >>> table.names, table.texts("id"), table.numbers(["malignant"]).tolist()
+    (('id', 'benign', 'malignant'), ['007', '008'], [[0.1], [0.6]])
+    """
+
+    source: str
+    cells: Cells
+    names: tuple[str, ...] | None
+    columns: tuple[int, ...]
+    said: tuple[str, ...]
+    row_names: int | None = None
+    counted: bool = False
+    head: tuple[str, ...] | None = None
+    below: Cells | None = None
+    first_line: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two columns of one name."""
+        names = [self.names[j] for j in self.columns] if self.names is not None else []
+        same = twice(names)
+        if same is not None:
+            raise self.error(f"two columns are called {shown(same)}; give each a name of its own")
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.cells.rows
+
+    @property
+    def recognised(self) -> str:
+        """One line that says what was recognised."""
+        header = "" if self.first_line is None else "no header" if self.names is None else "header"
+        return f"{self.source}: {', '.join(filter(None, (*self.said, header)))}; {counted(self.rows, 'row')}"
+
+    def column(self, name: str) -> int:
+        """Return the position of a column, or say which names there are."""
+        if self.names is None:
+            raise self.error(f"line 1 is not a header, so there is no column {shown(name)}; write the names above")
+        if name_key(name) not in self.names:
+            named = listed([self.names[j] for j in self.columns])
+            raise self.error(f"has no column {shown(name)}; there are {named}")
+        return self.names.index(name_key(name))
+
+    def numbers(self, columns: Sequence[int | str]) -> NDArray[Any]:
+        """Return columns, by name or position, as a matrix of numbers; name the first cell that is none."""
+        positions = [self.column(one) if isinstance(one, str) else one for one in columns]
+        with self._naming_cells():
+            return self.cells.numbers(positions)
+
+    def texts(self, column: int | str) -> list[str]:
+        """Return a column, by name or position, as text."""
+        position = self.column(column) if isinstance(column, str) else column
+        with self._naming_cells():
+            return self.cells.texts(position)
+
+    def place(self, row: int, column: int | None = None) -> str:
+        """Name a row as a spreadsheet counts it, and a column by its name: "line 7, column benign"."""
+        where = f"row {row}" if self.first_line is None else f"line {self.first_line + row}"
+        if column is None:
+            return where
+        return f"{where}, column {shown(self.names[column]) if self.names and self.names[column] else column + 1}"
+
+    def error(self, problem: str) -> InputError:
+        """Say which table has a problem."""
+        return InputError(f"{self.source}: {problem}")
+
+    def with_header(self) -> Table:
+        """Take the first row as the header that it could be."""
+        if self.below is None or self.first_line is None:
+            return self
+        return replace(self, cells=self.below, names=self.head, head=None, below=None, first_line=self.first_line + 1)
+
+    @contextmanager
+    def in_lines(self) -> Iterator[None]:
+        """Name the line where a check of an array names a row, as in "labels.csv: row 3 is 7"."""
+        try:
+            yield
+        except InputError as error:
+            start, row, rest = str(error).partition(f"{self.source}: row ")
+            number, space, problem = rest.partition(" ")
+            if start or not row or not number.isdecimal():
+                raise
+            raise type(error)(f"{self.source}: {self.place(int(number))}{space}{problem}") from None
+
+    @contextmanager
+    def _naming_cells(self) -> Iterator[None]:
+        try:
+            yield
+        except CellError as error:
+            raise self.error(f"{self.place(error.row, error.column)} {error.problem}") from None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names in one line: the first few, and how many more there are.
+
+    >>> listed(["a", "b"]), listed([str(i) for i in range(100)])
+    ('a, b', '0, 1, 2, 3, 4 and 95 more')
+    """
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(map(shown, names[:SHOWN_NAMES])) + more
+
+
+def twice(names: Iterable[str]) -> str | None:
+    """Return the first name that is there twice, if one is.
+
+    >>> twice(["a", "b", "a"])
+    'a'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def absent(cell: str) -> str | None:
+    """Say that a cell has no value, if it has none."""
+    if cell.lower() not in MISSING:
+        return None
+    return f"holds {shown(cell)}, a missing value" if cell else "is empty"

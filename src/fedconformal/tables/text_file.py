@@ -1,0 +1,157 @@
+"""A table from a text file: its encoding, its layout, its header, its row names.
+
+Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
+writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
+text, the table that it is paired with decides.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from fedconformal._base.arrays import SUM_TOLERANCE
+from fedconformal._base.names import name_key
+from fedconformal.errors import InputError
+from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
+from fedconformal.tables.encoding import opened
+from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
+from fedconformal.tables.table import CellError, Table, absent, counted
+
+MOST_BYTES = 2**30
+PANDAS_NAMELESS = "Unnamed: 0"
+"""The name that pandas gives to an index that it reads as a column."""
+SOME_ROWS = 100
+"""Where a number below line 1 is looked for."""
+WHOLE = re.compile(r"[-+]?[0-9]+")
+
+
+def read_text_file(path: Path, encoding: str | None) -> Table:
+    """Read a .csv, .tsv or .txt file."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise InputError(f"has {size} bytes, more than {MOST_BYTES}; save it as .npy, or as several files")
+    with opened(path, encoding) as (file, coding):
+        texts = chunks(file)
+        text = next(texts, "")
+        stated = SEP_LINE.match(text)
+        text = text[stated.end() :] if stated else text
+        layout = Layout(stated[1], SEPARATORS[stated[1]]) if stated else layout_of(text)
+        cells = TextCells(tuple(blocks_of(chain(first_row(text), texts), layout)), layout.separator)
+    if not cells.rows:
+        raise InputError("is empty")
+    if layout.separator != COMMA and any(_has_decimal_comma(block.text, layout.separator) for block in cells.blocks):
+        cells = replace(cells, decimal=",")
+    said = [
+        layout.said,
+        "after a line sep= that is not counted" if stated else "",
+        "decimal commas" if cells.decimal == "," else "",
+        coding,
+    ]
+    return _table(path, cells, said, short=layout.short)
+
+
+def _has_decimal_comma(text: str, separator: str) -> bool:
+    cell = rf'(?:^|[{separator}\n])[ "]*+{DECIMAL_COMMA.pattern}[ "]*+(?=[{separator}\n]|$)'
+    return COMMA in text and re.search(cell, text) is not None
+
+
+def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Table:
+    head = [*([""] if short else []), *map(name_key, next(rows_of(cells.blocks[0].text, cells.separator)))]
+    head[0] = "" if head[0] == PANDAS_NAMELESS else head[0]
+    body = cells.without_first()
+    empty = _empty_columns(head, body)
+    columns = [j for j in range(len(head)) if j not in empty]
+    names = [head[j] for j in columns]
+    row_names = columns[0] if len(names) > 1 and not names[0] and _are_names(names[1:]) else None
+    columns = columns[1:] if row_names is not None else columns
+    header = row_names is not None or _is_header([head[j] for j in columns], body, columns)
+    if header and not body.rows:
+        raise InputError("is empty but for its header")
+    if empty:
+        said.append(f"{counted(len(empty), 'empty column')} left out")
+    numbers = _positions([head[j] for j in columns]) if header else []
+    if numbers:
+        said.append(f"column numbers {','.join(numbers[:3])}{',...' * (len(numbers) > 3)} in line 1")
+    table = Table(
+        source=str(path),
+        cells=body if header else cells,
+        names=tuple(head) if header else None,
+        columns=tuple(columns),
+        said=tuple(said),
+        row_names=row_names,
+        head=tuple(head) if header is None else None,
+        below=body if header is None else None,
+        first_line=2 if header else 1,
+    )
+    if row_names is None:
+        return table
+    found = table.texts(row_names)
+    counts = any(found == [str(i) for i in range(start, start + len(found))] for start in (0, 1))
+    what = "row numbers left out" if counts else "row names in column 1"
+    return replace(table, counted=counts, said=(*said, what))
+
+
+def _empty_columns(head: list[str], cells: TextCells) -> set[int]:
+    found = {j for j, name in enumerate(head) if not name}
+    for row in chain.from_iterable(rows_of(block.text, cells.separator) for block in cells.blocks if found):
+        found -= {j for j in found if row[j].strip()}
+        if not found:
+            break
+    return found
+
+
+def _positions(names: list[str]) -> list[str]:
+    """Return the names that are numbers if they count columns, from 0 or from 1; else none."""
+    numbers = [name for name in names if is_number(name)]
+    return numbers if any(numbers == [str(i + start) for i in range(len(numbers))] for start in (0, 1)) else []
+
+
+def _are_names(names: list[str]) -> bool:
+    """Whether all cells beside an empty first one are names of columns."""
+    numbers = sum(map(is_number, names))
+    return all(names) and (not numbers or names == ["0"] or (numbers > 1 and bool(_positions(names))))
+
+
+def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | None:
+    """Whether line 1 is a header; None if its content does not tell."""
+    numbers = [j for j, name in zip(columns, names, strict=True) if is_number(name)]
+    if not numbers:
+        if not all(names):
+            raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
+        missing = [j for j, name in zip(columns, names, strict=True) if absent(name)]
+        if len(missing) > 1:  # one class may be called none
+            raise InputError(f"line 1, column {missing[0] + 1} {absent(names[columns.index(missing[0])])}, not a name")
+        below = islice(rows_of(body.blocks[0].text, body.separator), SOME_ROWS) if body.rows else ()
+        return True if any(is_number(row[j]) for row in below for j in columns) else None
+    if names == ["0"]:
+        return None
+    if len(numbers) < 2 or not _positions(names) or not all(names):
+        return False
+    return _counts_columns(_positions(names), body, numbers)
+
+
+def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bool:
+    """Whether a line 1 of column numbers is a header; refuse it if it could be a row like the others.
+
+    It is a header where every other row has a decimal mark, as a writer of decimals gives all numbers one; and where
+    all others are distributions, and it cannot be one.
+    """
+    found = (row for block in body.blocks for row in rows_of(block.text, body.separator))
+    whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in found)
+    if body.rows and not whole:
+        return True
+    if body.rows and len(names) > 2:
+        try:
+            if (np.abs(body.numbers(columns).sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+                return True
+        except CellError:
+            pass
+    raise InputError(
+        f"line 1 is {','.join(names[:3])}{',...' if len(names) > 3 else ''}, which could be a header of column numbers "
+        "or a row; write names there if it is a header, or else decimals such as 0.0,1.0"
+    )

@@ -1,0 +1,214 @@
+"""Tables in memory and in arrays: frames by what they can do, without the libraries they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedconformal.tables import beside, pair, probabilities_of, read_table, table_of
+from tests.contracts.tools import FakeTensor, refusal, refused
+
+COLUMNS: dict[str, list[Any]] = {"id": ["a", "b"], "no": [0.9, 0.4], "yes": [0.1, 0.6], "truth": ["no", "yes"]}
+
+
+class Series:
+    """A column as in pandas and polars: it turns into an array, of objects if it holds text or categories."""
+
+    def __init__(self, values: Any, name: str | None = None) -> None:
+        self.name = name
+        self.values = np.asarray(values, dtype=object if any(isinstance(v, str) for v in values) else None)
+        self.dtype = self.values.dtype
+
+    def to_numpy(self) -> NDArray[Any]:
+        return self.values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+class PolarsFrame:
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self.columns = list(columns)
+        self.held = columns
+
+    def to_numpy(self) -> NDArray[Any]:
+        raise AssertionError("a frame of text and numbers is read by its columns")
+
+    def __getitem__(self, at: tuple[slice, int]) -> Series:
+        return Series(self.held[self.columns[at[1]]], self.columns[at[1]])
+
+
+class PandasFrame(PolarsFrame):
+    def __getitem__(self, at: Any) -> Series:
+        raise KeyError(at)  # pandas takes names here
+
+    @property
+    def iloc(self) -> PolarsFrame:
+        return PolarsFrame(self.held)
+
+
+def arrow_table(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("pyarrow", reason="reading .parquet needs pyarrow").table(columns)
+
+
+@pytest.mark.parametrize("make", [dict, PandasFrame, PolarsFrame, arrow_table])
+def test_frames(make: Any) -> None:
+    found = probabilities_of(table_of(make(COLUMNS), name="f"), ids="id", labels="truth")
+    assert found.recognised == (
+        "f: columns id, no, yes, truth; 2 rows; classes no, yes; ids from id; labels from truth"
+    )
+    assert found.values.tolist() == [[0.9, 0.1], [0.4, 0.6]]
+    assert found.ids == ["a", "b"]
+    assert found.labels is not None
+    assert found.labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["yes", "no"],
+        ("yes", "no"),
+        np.array(["yes", "no"]),
+        np.array([b"yes", b"no"]),
+        np.array([["yes"], ["no"]]),
+        Series(["yes", "no"], "truth"),
+        PandasFrame({"truth": ["yes", "no"]}),
+    ],
+)
+def test_labels_by_name(labels: Any) -> None:
+    found = pair(probabilities_of(table_of({"no": [0.9, 0.4], "yes": [0.1, 0.6]})), table_of(labels, name="y"))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("labels", [[1, 0], [1.0, 0.0], [True, False], Series([True, False]), FakeTensor([1, 0])])
+def test_labels_by_position(labels: Any) -> None:
+    matrix = np.array([[0.9, 0.1], [0.4, 0.6]], dtype=np.float32)
+    found = pair(probabilities_of(table_of(matrix)), table_of(labels, name="y"))
+    assert found.values is matrix  # not copied, and not made more precise than it is
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"a": [0.5, None]}, "t: row 1, column a is missing"),
+        ({"a": [0.5, float("nan")], "b": [0.5, 0.5]}, "t: row 1, column a holds nan"),
+        ({"a": [0.5, "x"]}, "t: column a holds numbers and text"),
+        ({"a": [0.5], "b": [1.0, 2.0]}, "t: its columns differ in length"),
+        ([[0.5, 0.5], [1.0]], "t: cannot be read as a column"),
+        ([["a", None]], "t: row 0 is missing"),
+        ({" a": [1.0], "a": [1.0]}, "t: two columns are called a"),
+        ({"a": ["x"], "b": [0.5]}, "t: row 0, column a holds 'x', which is not a number"),
+        ({"a": [True], "b": [1j]}, "t: column b holds complex128"),
+        ([object()], "t: holds object"),
+        ({}, "t: has no columns"),
+        (3.0, "t: has shape ()"),
+        (np.zeros((2, 2, 2)), "t: has shape (2, 2, 2)"),
+        ([], "t: has no rows"),
+        (Series([0.5]), "t: has one column"),
+    ],
+)
+def test_refusals(values: Any, problem: str) -> None:
+    with refused(problem):
+        probabilities_of(table_of(values, name="t"))
+
+
+def test_a_table_is_a_table() -> None:
+    table = table_of({"a": [1.0]})
+    assert table_of(table) is table
+
+
+def test_texts_of_numbers() -> None:
+    table = table_of(
+        {"a": [1.0, 0.5], "b": [7, 8], "c": [True, False], "d": np.array(["2020-01-01", "2020-01-02"], "M8[D]")}
+    )
+    assert [table.texts(name) for name in "abcd"] == [
+        ["1", "0.5"],
+        ["7", "8"],
+        ["True", "False"],
+        ["2020-01-01", "2020-01-02"],
+    ]
+
+
+def test_a_column_beside() -> None:
+    probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
+    sites = table_of({"id": ["q", "p"], "site": ["clinic-b", "clinic-a"], "sex": ["f", "m"]}, name="sites")
+    found, said = beside(probs, sites, column="site")
+    assert found == ["clinic-a", "clinic-b"]
+    assert said == "sites: columns id, site, sex; 2 rows; joined by id, as the rows are in another order"
+    with refused("sites: has 2 columns site, sex; name the one with the values"):
+        beside(probs, sites)
+    with refused("x: row 1, column 1 is empty"):
+        beside(probs, table_of(["a", ""], name="x"))
+    with refused("sites: has no column patient"):
+        beside(probs, sites, ids="patient", column="site")
+    with refused("m: has no ids, and sites has"):
+        beside(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
+
+
+def test_a_site_is_no_header(tmp_path: Path) -> None:
+    probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="m"))
+    path = tmp_path / "sites.csv"
+    for text, expected in (("site\na\nb\n", ["a", "b"]), ("a\nb\n", ["a", "b"]), ("a\na\n", ["a", "a"])):
+        path.write_text(text, encoding="utf-8")
+        assert beside(probs, read_table(path))[0] == expected
+    for text in ("a\na\nb\n", "a\n", "a\nb\nc\nd\n"):
+        path.write_text(text, encoding="utf-8")
+        with refused("sites.csv: has ", ", and m has 2"):
+            beside(probs, read_table(path))
+
+
+# --- arrays in files ---
+
+
+def test_arrays_in_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[0.9, 0.1], [0.4, 0.6]], dtype=np.float32))
+    (tmp_path / "a.npy").rename(tmp_path / "A.NPY")
+    np.savez(tmp_path / "b.npz", labels=np.array(["yes", "no"]), other=np.zeros(3))
+    found = probabilities_of(read_table(tmp_path / "A.NPY"), classes=["no", "yes"])
+    assert found.values.dtype == np.float32
+    labelled = pair(found, read_table(tmp_path / "b.npz"))
+    assert labelled.labels is not None
+    assert labelled.labels.tolist() == [1, 0]
+    np.save(tmp_path / "c.npy", np.array([0, 5]))
+    with refused(f"{tmp_path / 'c.npy'}: row 1 is 5, expected a whole class index from 0 to 1"):
+        pair(probabilities_of(read_table(tmp_path / "A.NPY")), read_table(tmp_path / "c.npy"))
+
+
+def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="reading .parquet needs pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+
+    def put(**columns: Any) -> None:
+        parquet.write_table(pyarrow.table(columns), path)
+
+    put(**COLUMNS, note=["x" * 300, "y"], parts=[[1], [2]], __index_level_0__=[5, 3])
+    found = probabilities_of(read_table(path), ids="id", labels="truth", classes=["yes", "no"])
+    assert found.values.tolist() == [[0.1, 0.9], [0.6, 0.4]]
+    assert found.recognised.endswith(
+        "index of pandas; 2 rows; classes yes, no; not used: note, parts; ids from id; labels from truth"
+    )
+    assert probabilities_of(read_table(path), classes=["yes", "no"]).ids == ["5", "3"]
+    for name, problem in (("note", "holds text of 300 characters, not text"), ("parts", "holds list<")):
+        with refused(f"{path}: row 0, column {name} {problem}"):
+            probabilities_of(read_table(path), classes=["yes", "no"], keep=[name])
+    put(a=[0.25, None], b=[0.75, 0.5])
+    with refused(f"{path}: row 1, column a is missing"):
+        read_table(path)
+    put(a=np.zeros(10**6))
+    monkeypatch.setattr("fedconformal._base.npy.FREE_BYTES", 10**6)
+    assert "more than 100 times as much" in refusal(lambda: read_table(path))
+    put(a=["x" * 10**5] * 1000)
+    assert path.stat().st_size < 10**6
+    for content in (b"", b"PAR1", path.read_bytes()[:-4], b"x" * 100 + b"PAR1"):
+        path.write_bytes(content)
+        with refused(f"{path}: "):
+            read_table(path)
