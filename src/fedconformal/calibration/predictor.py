@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha, as_matrix
+from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.frames import in_order
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text
@@ -27,7 +28,6 @@ from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.guarantees.by_class import described, name_of, to_classes
 from fedconformal.scores import Score
-from fedconformal.summaries.origin import number_of
 
 
 class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,13 +136,7 @@ class Predictor:
         Rounded to float32, if the certificate says so. If it says nothing, probabilities in float64 count both as they
         are and rounded: a label that conforms either way is in the set, so nothing is lost whichever was scored.
         """
-        matrix = as_matrix(probs, "probabilities")
-        classes = self.certificate.labels
-        if classes is not None and matrix.shape[1] != number_of(classes):
-            raise InputError(
-                f"probabilities: have {matrix.shape[1]} columns, the predictor was calibrated on {number_of(classes)} "
-                "classes; give the columns of the same model"
-            )
+        matrix = in_order(probs, self.certificate.labels)
         if matrix.dtype == np.float32:
             return [matrix]
         rounded = matrix.astype(np.float32)
