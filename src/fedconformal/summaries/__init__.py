@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_scores
@@ -30,7 +30,7 @@ def summarize(  # noqa: PLR0913
     site: str | None = None,
     labels: ArrayLike | None = None,
     by_class: bool = False,
-    classes: int | Sequence[str] | None = None,
+    classes: int | Sequence[str] | NDArray[Any] | None = None,
     precision: str | None = None,
     estimated: bool = False,
     calibration: str | None = None,

@@ -139,6 +139,7 @@ def as_classes(classes: Any) -> Classes:
         if not 1 <= classes <= MAX_CLASSES:
             raise InputError(f"classes is {classes}, expected a number from 1 to {MAX_CLASSES}")
         return classes
+    classes = classes.tolist() if hasattr(classes, "tolist") else classes
     if isinstance(classes, str) or not isinstance(classes, Sequence) or not 1 <= len(classes) <= MAX_CLASSES:
         raise InputError(f"classes is {classes!r:.60}, expected their number, or their names in order")
     names = tuple(as_name(name, "class") for name in classes)
