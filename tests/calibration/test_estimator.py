@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
+import re
 import subprocess
 import sys
 import warnings
@@ -410,3 +413,24 @@ print(fc.FederatedConformalClassifier(estimator=lambda rows: rows).calibrate([(r
         "None ['no' 'yes'] 1.0",
         "[0 1]",
     ]
+
+
+def test_the_page_for_users_of_mapie() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-mapie.md").read_text()
+    found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert found
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(found[1], "from-mapie.md", "exec"), {})  # noqa: S102
+    assert printed.getvalue() == found[2]
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_fit_takes_any_table(frame: Any, series: Any) -> None:
+    x, y, sites = forest()
+    wanted = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)
+    made = CONFORMAL(estimator=LogisticRegression(), random_state=0)
+    made.fit(frame(["width", "height"], x), series(y.tolist()), sites=series(sites.tolist()))
+    assert made.predictor.to_bytes() == wanted.predictor.to_bytes()
+    assert np.array_equal(made.predict_set(frame(["width", "height"], x)), wanted.predict_set(x))

@@ -94,7 +94,7 @@ class Predictor:
         if (threshold.max() if isinstance(threshold, np.ndarray) else threshold) == math.inf:
             wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
             warnings.warn(self._infeasible(wanted, threshold), InfeasibleWarning, stacklevel=2)
-        return threshold
+        return threshold.copy() if isinstance(threshold, np.ndarray) else threshold
 
     @cached_property
     def _certified(self) -> float | Floats:
