@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
-import re
 import subprocess
 import sys
 import warnings
@@ -413,16 +410,6 @@ print(fc.FederatedConformalClassifier(estimator=lambda rows: rows).calibrate([(r
         "None ['no' 'yes'] 1.0",
         "[0 1]",
     ]
-
-
-def test_the_page_for_users_of_mapie() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "from-mapie.md").read_text()
-    found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert found
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(found[1], "from-mapie.md", "exec"), {})  # noqa: S102
-    assert printed.getvalue() == found[2]
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

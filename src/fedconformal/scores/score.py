@@ -153,5 +153,5 @@ def any_true(flags: Booleans) -> Booleans:
     if flags.size > SMALL and flags.shape[1] // math.gcd(flags.shape[1], 8) <= MOST_WORDS:
         found = np.einsum("ij->i", flags.view(f"i{math.gcd(flags.shape[1], 8)}")) != 0
     else:
-        found = flags.any(axis=1)
+        found = np.logical_or.reduce(flags, axis=1)
     return found
