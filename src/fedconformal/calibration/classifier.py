@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_clients
+from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.frames import in_order, rows_at
 from fedconformal._base.names import shown
+from fedconformal.calibration.by_site import Site, held_out, index_of, naming_site, scored_by
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.estimator import LateEstimator, not_calibrated
@@ -25,8 +24,6 @@ from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
-
-Site = tuple[Any, ArrayLike]
 
 
 class FederatedConformalClassifier(LateEstimator):
@@ -105,8 +102,8 @@ class FederatedConformalClassifier(LateEstimator):
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        index = _index_of(len(labels), sites)
-        held = _held_out(index, self.test_size, check_random_state(self.random_state))
+        index = index_of(len(labels), sites)
+        held = held_out(index, self.test_size, check_random_state(self.random_state))
         rest = np.setdiff1d(np.arange(len(labels)), np.concatenate(list(held.values())))
         if not len(rest):
             raise InputError(f"fit: has {len(labels)} sample{'s' * (len(labels) > 1)}, and none is left to train on")
@@ -132,13 +129,13 @@ class FederatedConformalClassifier(LateEstimator):
             given: Any = sites if X is None else X
             named = given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
         else:
-            index = _index_of(len(np.asarray(y)), sites)
+            index = index_of(len(np.asarray(y)), sites)
             named = {name: (rows_at(X, mine), rows_at(y, mine)) for name, mine in index.items()}
         estimator = self._estimator()
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
             source = Source.of(estimator, self.classes)
-        return self._calibrate(source, _scored_by(source, named))
+        return self._calibrate(source, scored_by(source, named))
 
     def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any]]) -> Self:
         score = DEFAULT if vars(self)["score"] is None else vars(self)["score"]
@@ -146,7 +143,7 @@ class FederatedConformalClassifier(LateEstimator):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
         for name, probs, labels in sites:
-            with _naming(name), warnings.catch_warnings():
+            with naming_site(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
@@ -261,36 +258,3 @@ class FederatedConformalClassifier(LateEstimator):
             stacklevel=3,
         )
         return self.model
-
-
-@contextmanager
-def _naming(site: Any) -> Iterator[None]:
-    """Say which site an error is from."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise InputError(f"site {site!r}: {error}") from error
-
-
-def _scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any]]:
-    """Give each site's probabilities and labels, one site at a time."""
-    for name, site in sites.items():
-        with _naming(name):
-            rows, labels = site
-            probs = source.probabilities(rows)
-        yield name, probs, labels
-
-
-def _index_of(rows: int, sites: Any) -> dict[str, Integers]:
-    """Return which rows are a site's, by its name."""
-    if sites is None:
-        return {"#1": np.arange(rows)}
-    names, of_row = np.unique(as_clients(sites, rows=rows, name="sites"), return_inverse=True)
-    return {str(name): np.flatnonzero(of_row == k) for k, name in enumerate(names)}
-
-
-def _held_out(index: Mapping[str, Integers], share: Any, rng: Any) -> dict[str, Integers]:
-    """Choose the same share of each site's rows at random, one at least; labels have no say in it."""
-    if not isinstance(share, float) or not 0 < share < 1:
-        raise InputError(f"test_size is {shown(share)}, expected a share between 0 and 1, such as 0.25")
-    return {name: rng.permutation(mine)[: math.ceil(share * len(mine))] for name, mine in index.items()}
