@@ -80,6 +80,7 @@ results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md,
 
 bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
 	$(PEERS)/bin/python benchmarks/imports.py
+	$(PEERS)/bin/python benchmarks/one_row.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
 	$(PEERS)/bin/python benchmarks/stream.py

@@ -115,6 +115,13 @@ def imports(found: Any) -> Lines:
     yield "A certified rank summary with m = 100", f"{size} bytes", "at most 850 bytes"
 
 
+def one_row(found: Any) -> Lines:
+    """A server that answers row by row."""
+    for row in found:
+        what = f"`predict_set` of one row beyond its arithmetic, {row['score'].upper()} with {row['classes']:,} classes"
+        yield f"{what} ({row['predict_set']} µs in all)", f"{row['more']} µs", "at most 20 µs"
+
+
 def flower(found: Any) -> Lines:
     """The in-process engine."""
     for arrays in ("one array", "four arrays"):
@@ -142,6 +149,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "sites": ("Very many sites", sites),
     "stream": ("Streams", stream),
     "imports": ("Imports and bytes", imports),
+    "one_row": ("One row", one_row),
     "training": ("Training", training),
     "tct_features": ("TCT: features", tct_features),
     "tct_linear": ("TCT: the linear stage", tct_linear),

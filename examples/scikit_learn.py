@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -14,24 +15,29 @@ from sklearn.preprocessing import StandardScaler
 
 import fedconformal as fc
 
+NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+
 
 def main() -> None:
     """Fit a model on some digits, calibrate on others at three sites, and evaluate on the rest."""
-    x_train, x_held, y_train, y_held = train_test_split(*load_digits(return_X_y=True), test_size=0.7, random_state=0)
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01)).fit(x_train, y_train)
+    x, digits = load_digits(return_X_y=True)
+    y = NAMES[digits]
+    x, x_rest, y, y_rest = train_test_split(x, y, test_size=0.7, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.01)).fit(x, y)
 
     # Calibration rows must be rows that the model was not fitted to.
-    x, x_test, y, y_test = train_test_split(x_held, y_held, test_size=0.5, random_state=1)
-    names = ["north", "east", "south"]
-    sites = {name: (x[k::3], y[k::3]) for k, name in enumerate(names)}
+    x, x_test, y, y_test = train_test_split(x_rest, y_rest, test_size=0.5, random_state=1)
+    sites = np.resize(["north", "east", "south"], len(x))
 
-    classifier = fc.FederatedConformalClassifier(model=model.predict_proba, alpha=0.1, guarantee=fc.EveryClient())
-    classifier.calibrate(sites)
+    # FrozenEstimator: it is fitted already, and scikit-learn's clone keeps it so.
+    classifier = fc.FederatedConformalClassifier(FrozenEstimator(pipeline), alpha=0.1, guarantee=fc.EveryClient())
+    classifier.calibrate(x, y, sites=sites)
     print(classifier.certificate_.sentence())
 
-    print("the first sets:", [np.flatnonzero(one).tolist() for one in classifier.predict_set(x_test[:4])])
-    found = classifier.evaluate(x_test, y_test, clients=np.resize(names, len(x_test)))
-    print("coverage of each site:", {site.name: f"{site.coverage:.3f}" for site in found.by_client})
+    print("the top labels:", classifier.predict(x_test[:4]).tolist())
+    print("the sets:", [classifier.classes_[one].tolist() for one in classifier.predict_set(x_test[:4])])
+    found = classifier.evaluate(x_test, y_test, clients=np.resize(["north", "east", "south"], len(x_test)))
+    print({site.name: f"{site.coverage:.3f}" for site in found.by_client})
     print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
 
 

@@ -15,15 +15,16 @@ from fedconformal.cli.app import run
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_example_prints_what_the_readme_says() -> None:
-    text = README.read_text()
+@pytest.mark.parametrize(("page", "most"), [("README.md", 12), ("docs/from-mapie.md", 20)])
+def test_example_prints_what_the_page_says(page: str, most: int) -> None:
+    text = (README.parent / page).read_text()
     found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)
     assert found
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(found[1], "README.md", "exec"), {})  # noqa: S102
+        exec(compile(found[1], page, "exec"), {})  # noqa: S102
     assert printed.getvalue() == found[2]
-    assert len([line for line in found[1].splitlines() if line.strip()]) <= 12
+    assert len([line for line in found[1].splitlines() if line.strip()]) <= most
 
 
 def test_the_opening_says_what_is_promised_and_to_whom() -> None:

@@ -9,6 +9,10 @@ class AlteredError(InputError):
     """A file is well formed, but it is not what was written: its digest does not match."""
 
 
+class NotCalibratedError(InputError, AttributeError):
+    """There is no promise yet; what it would be is no attribute either."""
+
+
 class InfeasibleWarning(UserWarning):
     """There are too few scores for the promise, so every label is in every set."""
 

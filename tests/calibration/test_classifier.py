@@ -50,7 +50,7 @@ def test_it_is_the_sum_of_its_parts() -> None:
             for name, (probs, labels) in given.items()
         ]
         by_hand = fc.Predictor.of(fc.calibrate(summaries, alpha=0.2))
-        assert made.predictor_.to_bytes() == by_hand.to_bytes()
+        assert made.predictor.to_bytes() == by_hand.to_bytes()
         assert made.threshold_ == by_hand.threshold()
         assert made.certificate_ == by_hand.certificate
         probs, labels = given["north"]
@@ -66,7 +66,7 @@ def test_lists_and_dicts_of_sites() -> None:
     assert [record.sites for record in named.certificate_.summaries] == [("north",), ("south",)]
     assert [record.sites for record in numbered.certificate_.summaries] == [("#1",), ("#2",)]
     assert named.threshold_ == numbered.threshold_
-    assert named.predictor_.score == DEFAULT
+    assert named.predictor.score == DEFAULT
     one = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="south"), alpha=0.2).calibrate(sites())
     same = fc.FederatedConformalClassifier(guarantee=fc.OneClient(client="#2"), alpha=0.2).calibrate(
         tuple(sites().values())
@@ -79,9 +79,9 @@ def test_lists_and_dicts_of_sites() -> None:
     assert one.certificate_.guarantee == {"name": "one-client", "client": "south"}
 
 
-def test_a_callable_model() -> None:
+def test_a_function() -> None:
     rows, labels = np.arange(0, 100, 4), (np.arange(25) > 11).astype(int)
-    with_model = fc.FederatedConformalClassifier(model=halve, score=fc.LAC(), alpha=0.2).calibrate([(rows, labels)])
+    with_model = fc.FederatedConformalClassifier(estimator=halve, score=fc.LAC(), alpha=0.2).calibrate([(rows, labels)])
     without = fc.FederatedConformalClassifier(score=fc.LAC(), alpha=0.2).calibrate([(halve(rows), labels)])
     assert with_model.threshold_ == without.threshold_
     assert np.array_equal(with_model.predict_set([5, 50, 95]), without.predict_set(halve([5, 50, 95])))
@@ -95,7 +95,7 @@ def test_a_model_of_scikit_learn() -> None:
     rows = rng.normal(size=(300, 2)) + labels[:, None]
     model = LogisticRegression().fit(rows[:100], labels[:100])
     parts = [(rows[100:180], labels[100:180]), (rows[180:240], labels[180:240])]
-    made = fc.FederatedConformalClassifier(model=model.predict_proba, alpha=0.2).calibrate(parts)
+    made = fc.FederatedConformalClassifier(estimator=model.predict_proba, alpha=0.2).calibrate(parts)
     assert made.predict_set(rows[240:]).shape == (60, 3)
     assert made.evaluate(rows[240:], labels[240:]).coverage > 0.6
     assert clone(made).calibrate(parts).threshold_ == made.threshold_
@@ -121,16 +121,32 @@ def test_empty_sets_only_if_wanted() -> None:
 
 def test_clone_and_parameters() -> None:
     made = fc.FederatedConformalClassifier(
-        model=halve, score=fc.RAPS(penalty=0.5), alpha=0.25, guarantee=fc.EveryClient(), kind="ranks", allow_empty=True
+        estimator=halve,
+        score=fc.RAPS(penalty=0.5),
+        alpha=0.25,
+        guarantee=fc.EveryClient(),
+        kind="ranks",
+        allow_empty=True,
     )
     parameters = made.get_params()
-    assert list(parameters) == ["model", "score", "alpha", "guarantee", "kind", "allow_empty"]
+    assert parameters == {
+        "estimator": halve,
+        "score": fc.RAPS(penalty=0.5),
+        "alpha": 0.25,
+        "guarantee": fc.EveryClient(),
+        "kind": "ranks",
+        "allow_empty": True,
+        "classes": None,
+        "test_size": 0.25,
+        "random_state": None,
+        "model": None,
+    }
     assert made.get_params(deep=False) == parameters
     copied = clone(made)
     assert copied is not made
     assert copied.get_params() == parameters
     assert made.set_params(alpha=0.5, score=fc.LAC()) is made
-    assert (made.alpha, made.score, made.kind) == (0.5, fc.LAC(), "ranks")
+    assert (made.alpha, made.get_params()["score"], made.kind) == (0.5, fc.LAC(), "ranks")
     assert copied.alpha == 0.25
     with refused("no parameter 'beta'", "alpha"):
         made.set_params(beta=1)
@@ -195,7 +211,7 @@ def test_an_error_of_the_model_names_the_site() -> None:
         raise ValueError("expected 4 features, got 2")
 
     with pytest.raises(fc.InputError, match="site 'north': expected 4 features, got 2"):
-        fc.FederatedConformalClassifier(model=broken).calibrate(sites())
+        fc.FederatedConformalClassifier(estimator=broken).calibrate(sites())
 
 
 @pytest.mark.parametrize(
@@ -236,7 +252,7 @@ def test_saved_without_the_model(tmp_path: Path) -> None:
 
 def test_repr_tells_the_parameters_and_the_promise() -> None:
     made = fc.FederatedConformalClassifier(score=fc.LAC(), alpha=0.2)
-    assert repr(made) == "FederatedConformalClassifier(score=LAC(), alpha=0.2, kind='exact', allow_empty=False)"
+    assert repr(made) == "FederatedConformalClassifier(score=LAC(), alpha=0.2)"
     assert " -> Predictor(LAC(), alpha=0.2, threshold=" in repr(made.calibrate(sites()))
 
 

@@ -59,7 +59,7 @@ SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
 
 
 def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
-    return fc.FederatedConformalClassifier().calibrate(SITES).predictor_.score
+    return fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
 
 
 def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:

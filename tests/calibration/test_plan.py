@@ -116,7 +116,7 @@ def test_a_pilot_gives_set_sizes() -> None:
     rng = np.random.default_rng(6)
     probs = rng.dirichlet([0.5] * 5, size=10000)
     labels = (probs.cumsum(axis=1) > rng.random((10000, 1))).argmax(axis=1)
-    pilot = fc.FederatedConformalClassifier(score=fc.LAC()).calibrate([(probs[:4000], labels[:4000])]).predictor_
+    pilot = fc.FederatedConformalClassifier(score=fc.LAC()).calibrate([(probs[:4000], labels[:4000])]).predictor
     sizes = [2000, 2000, 2000]
     found = fc.plan(alpha=0.1, sizes=sizes, pilot=pilot, probs=probs)
     assert "estimates" in found.notes[-1]

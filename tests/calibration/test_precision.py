@@ -103,7 +103,7 @@ def test_the_loss_that_this_is_about() -> None:
 def test_another_number_of_columns_is_refused() -> None:
     site = summarize_rows(PROBS, LABELS, score=fc.LAC(), site="a")
     predictor = fc.Predictor.of(fc.calibrate([site]))
-    with refused("probabilities: have 4 columns, the predictor was calibrated on 5 classes"):
+    with refused("probabilities: have 4 columns, expected one for each of 5 classes"):
         predictor.predict_set(np.full((3, 4), 0.25))
     with refused("have 6 columns"):
         predictor.predict_p(np.eye(6))

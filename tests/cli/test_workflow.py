@@ -69,9 +69,9 @@ def test_the_whole_way_in_json(folder: Path, command: Command) -> None:
 def test_commands_agree_with_python(calibrated: Path, command: Command) -> None:
     sites = [site_rows(k) for k in range(3)]
     classifier = fc.FederatedConformalClassifier(kind="ranks").calibrate({f"site-{k}": s for k, s in enumerate(sites)})
-    assert fc.load("predictor.json").to_bytes() == classifier.predictor_.to_bytes()
+    assert fc.load("predictor.json").to_bytes() == classifier.predictor.to_bytes()
     command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npy", "--alpha", "0.3", "--allow-empty")
-    expected = classifier.predictor_.predict_set(np.load("test-probs.npy"), alpha=0.3, allow_empty=True)
+    expected = classifier.predictor.predict_set(np.load("test-probs.npy"), alpha=0.3, allow_empty=True)
     assert np.array_equal(np.load("sets.npy"), expected)
 
 

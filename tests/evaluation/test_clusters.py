@@ -256,7 +256,7 @@ def test_ids_that_only_look_different_are_one_cluster() -> None:
         ([1.0, np.nan, 2.0], "row 1 has no id"),
         (["a", "b", ""], "row 2 has no id"),
         (["a", "  ", "b"], "row 1 has no id"),
-        ([None, "a", "b"], "expected 3 ids"),
+        ([None, "a", "b"], "row 0 has no id"),
         ([[1], [2, 3], []], "cannot be read"),
     ],
 )

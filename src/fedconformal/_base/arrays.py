@@ -75,10 +75,9 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
     # bits: read as unsigned integers, negative numbers, infinities and NaN are all above those of 1.
     with np.errstate(over="ignore", invalid="ignore"):
-        off_by = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1
+        off_by = np.abs(row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1)
     most = MOST_BITS[array.dtype]
-    near = off_by.max() <= SUM_TOLERANCE / 2 and off_by.min() >= -SUM_TOLERANCE / 2
-    if near and array.view(most.dtype).max() <= most:
+    if off_by.max() <= SUM_TOLERANCE / 2 and array.view(most.dtype).max() <= most:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
@@ -169,14 +168,32 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
     return array + 0.0  # -0.0 becomes 0.0
 
 
-def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
-    """Check for one site's id a row, a number or a name; names are returned as they are compared."""
+def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Read ids or labels as numbers or text, whatever kind of column they come in; a missing one becomes NaN or "".
+
+    >>> column_of(np.array(["a", None], dtype=object), "clients")
+    array(['a', ''], dtype='<U1')
+    """
     try:
-        array = np.asarray(values)
+        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+        if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
+            plain = ["" if _is_missing(value) else value for value in array.ravel().tolist()]
+            array = np.array(plain).reshape(array.shape)
     except ValueError as error:
-        raise InputError(f"{name}: cannot be read as one id a row ({error})") from None
+        raise InputError(f"{name}: cannot be read as one value a row ({error})") from None
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
+    return array.astype(np.str_) if array.dtype.kind == "T" else array
+
+
+def _is_missing(value: Any) -> bool:
+    nan = isinstance(value, float) and math.isnan(value)
+    return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
+    """Check for one client id a row, a number or a name, which is returned as it is compared."""
+    array = column_of(values, name)
     if array.shape == (rows, 1):
         array = array[:, 0]
     if array.shape != (rows,) or array.dtype.kind not in "iufbU":

@@ -35,6 +35,10 @@ def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
 
 def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = QUICK) -> None:
     """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
+    if array.size <= size:  # one piece: nothing to share out
+        if len(array):
+            work(slice(0, len(array)))
+        return
     threads = max(1, min(cores(), MOST_THREADS, array.size // (SHARE * size)))
     pending = deque(chunks(array, size, threads))
     failed: list[tuple[int, Exception]] = []

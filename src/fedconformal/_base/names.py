@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from fedconformal.errors import InputError
@@ -28,6 +29,15 @@ def harmless(text: str) -> str:
     clinic\x1b[31m a
     """
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Write names with commas, the first few of them.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def as_name(text: Any, what: str) -> str:

@@ -1,133 +1,260 @@
-"""All of it in one object, in scikit-learn's manner."""
+"""All of it in one object: an estimator of scikit-learn that answers with prediction sets."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.arrays import Booleans, Floats, Probabilities
+from fedconformal._base.frames import in_order, rows_at
 from fedconformal._base.names import shown
+from fedconformal.calibration.by_site import Site, held_out, index_of, naming_site, scored_by
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.estimator import LateEstimator, not_calibrated
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.source import Source
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 
-Site = tuple[ArrayLike, ArrayLike]
 
-
-class FederatedConformalClassifier:
+class FederatedConformalClassifier(LateEstimator):
     """Calibrate on the sites' rows, then answer with prediction sets.
 
-    `model=None` means that inputs are probabilities; otherwise `model(X)` must return them (for a fitted
-    scikit-learn classifier pass `classifier.predict_proba`). `score=None` means `scores.DEFAULT`, which is LAC.
+    Args:
+        estimator: a fitted classifier of scikit-learn (wrap it in `FrozenEstimator`, so that `clone` keeps it), one
+            that `fit` is to train, a function that returns probabilities, or None if inputs are probabilities.
+        score: how badly a label fits, None for `scores.DEFAULT`, which is LAC. It is a parameter only: the attribute
+            is the method `score`, the accuracy of the top label, as every classifier has it.
+        alpha: how often a set may miss the truth.
+        guarantee: what is promised, and to whom; None for `Mixture()`.
+        kind: of the summaries that the sites' scores become.
+        allow_empty: whether a set may be empty; if not, it holds the top label at least.
+        classes: the names of the classes in order, if neither the estimator nor the columns say them.
+        test_size: the share of each site's rows that `fit` holds out and calibrates on.
+        random_state: for the choice of these rows.
+        model: the old name of `estimator`, for one release.
 
-    >>> sites = {"a": ([[0.9, 0.1]] * 9, [0] * 9), "b": ([[0.3, 0.7]] * 9, [1] * 9)}
-    >>> classifier = FederatedConformalClassifier(alpha=0.1).calibrate(sites)
-    >>> classifier.predict_set([[0.95, 0.05], [0.5, 0.5]])
+    >>> sites = {"a": ([[0.9, 0.1]] * 9, ["no"] * 9), "b": ([[0.3, 0.7]] * 9, ["yes"] * 9)}
+    >>> classifier = FederatedConformalClassifier(alpha=0.1, classes=["no", "yes"]).calibrate(sites)
+    >>> sets = classifier.predict_set([[0.95, 0.05], [0.5, 0.5], [0.2, 0.8]])
+    >>> sets
     array([[ True, False],
-           [ True, False]])
+           [ True, False],
+           [False,  True]])
+    >>> [classifier.classes_[one].tolist() for one in sets]
+    [['no'], ['no'], ['yes']]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
+        estimator: Any = None,
         *,
-        model: Callable[[Any], ArrayLike] | None = None,
         score: Score | None = None,
         alpha: Any = 0.1,
         guarantee: Guarantee | None = None,
         kind: str = "exact",
         allow_empty: bool = False,
+        classes: Sequence[str] | None = None,
+        test_size: float = 0.25,
+        random_state: Any = None,
+        model: Callable[[Any], ArrayLike] | None = None,
     ) -> None:
         """Keep the parameters; everything is checked by `calibrate`."""
-        self.model = model
-        self.score = score
+        self.estimator = estimator
+        vars(self)["score"] = score
         self.alpha = alpha
         self.guarantee = guarantee
         self.kind = kind
         self.allow_empty = allow_empty
+        self.classes = classes
+        self.test_size = test_size
+        self.random_state = random_state
+        self.model = model
 
-    def calibrate(self, sites: Sequence[Site] | Mapping[str, Site]) -> Self:
-        """Score each site's (X, labels), summarise, and find the threshold."""
-        named = list(sites.items()) if isinstance(sites, Mapping) else [(f"#{k + 1}", s) for k, s in enumerate(sites)]
-        score = DEFAULT if self.score is None else self.score
+    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None) -> Self:
+        """Train a clone of the estimator on some rows of each site, and calibrate on the others.
+
+        `sites` says which site each row is from; without, all are from one. Rows are held out at random, the same
+        share of each site. An estimator that is frozen, a function, or none at all has nothing to learn; then all rows
+        are for calibration. Steps that learn from rows belong inside the estimator: a step before it, in an outer
+        pipeline, has seen the calibration rows.
+        """
+        given = self._estimator()
+        if not hasattr(given, "fit"):
+            return self.calibrate(X, y, sites=sites)
+        from sklearn.base import clone
+        from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+        from sklearn.utils.multiclass import check_classification_targets
+
+        copied = clone(given)
+        if copied is given:  # that is what frozen means
+            return self.calibrate(X, y, sites=sites)
+        check_consistent_length(X, y)
+        labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        index = index_of(len(labels), sites)
+        held = held_out(index, self.test_size, check_random_state(self.random_state))
+        rest = np.setdiff1d(np.arange(len(labels)), np.concatenate(list(held.values())))
+        if not len(rest):
+            raise InputError(f"fit: has {len(labels)} sample{'s' * (len(labels) > 1)}, and none is left to train on")
+        copied.fit(rows_at(X, rest), labels[rest])
+        source = Source.of(copied, self.classes, np.unique(labels))
+        self._calibrate(source, ((name, source.probabilities(rows_at(X, i)), labels[i]) for name, i in held.items()))
+        self._trained = given, source
+        return self
+
+    def calibrate(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        sites: Sequence[Site] | Mapping[str, Site] | ArrayLike | None = None,
+    ) -> Self:
+        """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
+
+        Give the sites as a list or dict of (X, y), or all rows as `calibrate(X, y, sites=ids)` with the site of each.
+        After `fit` the estimator is the one that it trained.
+        """
+        if y is None:
+            given: Any = sites if X is None else X
+            named = given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
+        else:
+            index = index_of(len(np.asarray(y)), sites)
+            named = {name: (rows_at(X, mine), rows_at(y, mine)) for name, mine in index.items()}
+        estimator = self._estimator()
+        trained, source = vars(self).get("_trained", (None, None))
+        if source is None or trained is not estimator:
+            source = Source.of(estimator, self.classes)
+        return self._calibrate(source, scored_by(source, named))
+
+    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any]]) -> Self:
+        score = DEFAULT if vars(self)["score"] is None else vars(self)["score"]
         if not isinstance(score, Score):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
-        for name, site in named:
-            try:
-                rows, labels = site
-                about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name}
+        for name, probs, labels in sites:
+            with naming_site(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
+                source = source.named_by(probs)
+                about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
                 about["by_class"] = isinstance(self.guarantee, ByClass)
-                with warnings.catch_warnings():  # nothing leaves this process
-                    warnings.simplefilter("ignore", ClassCountsWarning)
-                    summaries.append(summarize_rows(self._probabilities(rows), labels, self.kind, **about))
-            except (ValueError, TypeError) as error:
-                raise InputError(f"site {name!r}: {error}") from error
-        self.predictor_ = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
+                summaries.append(summarize_rows(probs, labels, self.kind, **about))
+        predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
+        self._found = predictor, source
+        self.estimator_ = source.estimator
+        self.classes_ = source.classes_of(predictor.certificate.labels)
         return self
+
+    @property
+    def predictor(self) -> Predictor:
+        """What makes sets from probabilities, and can be saved."""
+        return self._ready[0]
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The old name of `predictor`."""
+        warnings.warn("predictor_ is now called predictor; write classifier.predictor", FutureWarning, stacklevel=2)
+        return self.predictor
 
     @property
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
-        return self._fitted.threshold()
+        return self.predictor.threshold()
 
     @property
     def certificate_(self) -> Certificate:
         """What is promised."""
-        return self._fitted.certificate
+        return self.predictor.certificate
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features the estimator takes."""
+        count: int = self._ready[1].estimator.n_features_in_
+        return count
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """What the features are called."""
+        names: NDArray[Any] = self._ready[1].estimator.feature_names_in_
+        return names
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the top label of each row, by its name."""
+        top = self.predict_proba(X).argmax(axis=1)
+        named: NDArray[Any] = self.classes_[top]
+        return named
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """Return (n, J) probabilities, the columns in the order of `classes_`."""
+        return in_order(self._probabilities(X), self.certificate_.labels)
 
     def predict_set(self, X: Any, *, alpha: Any = None) -> Booleans:
-        """Return (n, J) booleans, or (n, J, A) for a list of alphas."""
-        return self._fitted.predict_set(self._probabilities(X), alpha=alpha, allow_empty=self.allow_empty)
+        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name."""
+        return self.predictor.predict_set(self._probabilities(X), alpha=alpha, allow_empty=self.allow_empty)
 
     def predict_p(self, X: Any) -> Floats:
         """Return (n, J) p-values."""
-        return self._fitted.predict_p(self._probabilities(X))
+        return self.predictor.predict_p(self._probabilities(X))
 
-    def evaluate(self, X: Any, y: ArrayLike, *, clients: ArrayLike | None = None) -> Evaluation:
+    def evaluate(
+        self, X: Any, y: ArrayLike, *, clients: ArrayLike | None = None, clusters: ArrayLike | None = None
+    ) -> Evaluation:
         """Compare the sets with known labels."""
-        return self._fitted.evaluate(self._probabilities(X), y, clients=clients, allow_empty=self.allow_empty)
+        probs = self._probabilities(X)
+        return self.predictor.evaluate(probs, y, clients=clients, clusters=clusters, allow_empty=self.allow_empty)
+
+    @property
+    def score(self) -> Callable[..., float]:
+        """How often the top label is right: call it with X, y and, if wanted, sample_weight."""
+        return self._accuracy
+
+    @score.setter
+    def score(self, score: Score | None) -> None:  # the parameter has the method's name, so it is kept beside it
+        vars(self)["score"] = score
+
+    def _accuracy(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def save(self, path: str | Path) -> None:
-        """Write the predictor (score, certificate, promise curve; not the model) to a JSON file."""
-        self._fitted.save(path)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
-        """Return the parameters, as scikit-learn's `clone` wants them."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name."""
-        for name, value in parameters.items():
-            if name not in self._parameter_names():
-                raise InputError(f"there is no parameter {name!r}; there are {', '.join(self._parameter_names())}")
-            setattr(self, name, value)
-        return self
+        """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
+        self.predictor.save(path)
 
     def __repr__(self) -> str:
         """Tell the parameters, and what is promised once calibrated."""
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value is not None)
-        promise = f" -> {self.predictor_!r}" if hasattr(self, "predictor_") else ""
-        return f"FederatedConformalClassifier({inside}){promise}"
+        return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
 
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return list(inspect.signature(cls).parameters)
-
-    def _probabilities(self, rows: Any) -> ArrayLike:
-        return rows if self.model is None else self.model(rows)
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a promise."""
+        return "_found" in vars(self)
 
     @property
-    def _fitted(self) -> Predictor:
-        if not hasattr(self, "predictor_"):
-            raise InputError("not calibrated yet; call calibrate first")
-        return self.predictor_
+    def _ready(self) -> tuple[Predictor, Source]:
+        if not self.__sklearn_is_fitted__():
+            raise not_calibrated("not calibrated yet; call calibrate first")
+        return self._found
+
+    def _probabilities(self, X: Any) -> Any:
+        return self._ready[1].probabilities(X)
+
+    def _estimator(self) -> Any:
+        if self.model is None:
+            return self.estimator
+        if self.estimator is not None:
+            raise InputError("estimator and model are two names of one parameter; give estimator only")
+        warnings.warn(
+            "model= is now called estimator=; write FederatedConformalClassifier(estimator=...)",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return self.model

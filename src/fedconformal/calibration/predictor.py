@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha, as_matrix
+from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.frames import in_order
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text
@@ -27,7 +29,6 @@ from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.guarantees.by_class import described, name_of, to_classes
 from fedconformal.scores import Score
-from fedconformal.summaries.origin import number_of
 
 
 class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,11 +90,15 @@ class Predictor:
 
         For a promise given the class it is an array with one for each class.
         """
-        wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
-        threshold = self.curve.threshold(wanted)
-        if np.any(np.isinf(threshold)):
+        threshold = self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
+        if (threshold.max() if isinstance(threshold, np.ndarray) else threshold) == math.inf:
+            wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
             warnings.warn(self._infeasible(wanted, threshold), InfeasibleWarning, stacklevel=2)
-        return threshold
+        return threshold.copy() if isinstance(threshold, np.ndarray) else threshold
+
+    @cached_property
+    def _certified(self) -> float | Floats:
+        return self.certificate.limit
 
     def _infeasible(self, alpha: Fraction, threshold: float | Floats) -> str:
         start = f"alpha={float(alpha):g} cannot be promised"
@@ -114,13 +119,15 @@ class Predictor:
             if np.ndim(alpha) != 1 or not len(alpha):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
             return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
-        limit = self.threshold(alpha)
+        threshold = self.threshold(alpha)
         first, *others = self._as_scored(probs)
-        if isinstance(limit, np.ndarray):  # a class that no site has seen is in every set
+        limit = np.asarray(threshold)
+        if limit.ndim:  # a class that no site has seen is in every set
             limit = np.append(limit, np.full(max(0, first.shape[1] - len(limit)), math.inf))
-        sets = self.score.predict_set(first, limit, allow_empty=allow_empty)
+        answer = self.score.predict_set if limit.ndim else self.score.sets_of  # which takes one number as it is
+        sets = answer(first, limit, allow_empty=allow_empty)
         for other in others:
-            sets |= self.score.predict_set(other, limit, allow_empty=True)
+            sets |= answer(other, limit, allow_empty=True)
         return sets
 
     def predict_p(self, probs: ArrayLike) -> Floats:
@@ -136,13 +143,7 @@ class Predictor:
         Rounded to float32, if the certificate says so. If it says nothing, probabilities in float64 count both as they
         are and rounded: a label that conforms either way is in the set, so nothing is lost whichever was scored.
         """
-        matrix = as_matrix(probs, "probabilities")
-        classes = self.certificate.labels
-        if classes is not None and matrix.shape[1] != number_of(classes):
-            raise InputError(
-                f"probabilities: have {matrix.shape[1]} columns, the predictor was calibrated on {number_of(classes)} "
-                "classes; give the columns of the same model"
-            )
+        matrix = in_order(probs, self.certificate.labels)
         if matrix.dtype == np.float32:
             return [matrix]
         with np.errstate(over="ignore"):  # a number too large for float32 is no probability, and refused as such

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Booleans, Integers, as_array, as_clients, as_labels
+from fedconformal._base.arrays import Booleans, Integers, as_array, as_clients
+from fedconformal._base.classes import as_class_indices
 from fedconformal.errors import InputError
 from fedconformal.evaluation.full import full_sets
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
@@ -116,7 +117,7 @@ def evaluate_sets(
 
     Args:
         sets: which labels each row's set holds.
-        labels: the true ones.
+        labels: the true ones; names, if the certificate has the names of the classes.
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
@@ -132,7 +133,9 @@ def evaluate_sets(
     if member.ndim != 2 or member.dtype != np.bool_ or not len(member):
         raise InputError(f"sets: expected (rows, classes) booleans, got {member.dtype} of shape {member.shape}")
     rows, classes = member.shape
-    truth = as_labels(labels, rows=rows, classes=classes)
+    known = None if certificate is None else certificate.labels
+    named = known if isinstance(known, list) and len(known) == classes else None
+    truth = as_class_indices(labels, rows=rows, classes=named or classes)
     sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
     ids = None
     if clusters is not None:
@@ -144,7 +147,7 @@ def evaluate_sets(
         overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
         by_client=[] if sites is None else counted.by_value(sites),
-        by_class=counted.by_value(truth),
+        by_class=counted.groups(truth, named or [str(label) for label in range(classes)]),
         by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
         full_sets=full_sets(member),
         interval_assumes=ROWS if ids is None else CLUSTERS,

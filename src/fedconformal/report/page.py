@@ -160,9 +160,9 @@ def _coverage(evaluation: Evaluation | None, about: Certificate, names: Sequence
     full = soft(f"{full_words(evaluation.full_sets, evaluation.overall.rows)}.")
     yield card("Set sizes", full + size_chart(evaluation), _groups("set size", evaluation, evaluation.by_size))
     if about.classes:
-        classes = [
-            msgspec.structs.replace(group, name=name_of_label(int(group.name), names)) for group in evaluation.by_class
-        ]
+        classes = evaluation.by_class
+        if not isinstance(about.labels, list):  # else they have their names
+            classes = [msgspec.structs.replace(group, name=name_of_label(int(group.name), names)) for group in classes]
         yield card("Coverage by class", coverage_chart(classes, target), _groups("class", evaluation, classes))
 
 

@@ -6,6 +6,7 @@ Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,18 +47,20 @@ class LAC(Score):
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:
             return super().rule(limit)
-        least = {dtype: least_probability(float(limit), dtype) for dtype in map(np.dtype, (np.float32, np.float64))}
+        highest = float(limit)
 
         def fill(probs: Probabilities, sets: Booleans) -> None:
-            np.greater_equal(probs, least[probs.dtype], out=sets)
+            np.greater_equal(probs, least_probability(highest, probs.dtype), out=sets)
 
         return fill
 
 
+@lru_cache(maxsize=256)
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
     """Return the least p >= 0 of this type with 1 - p <= limit, exactly as `of_all` computes it.
 
-    1 - p falls as p rises, so bisect over the bit patterns, which are in the order of the numbers.
+    1 - p falls as p rises, so bisect over the bit patterns, which are in the order of the numbers. A predictor asks for
+    the same limit again and again, so the answer is kept.
 
     >>> print(least_probability(0.9, np.dtype(np.float64)))
     0.09999999999999994

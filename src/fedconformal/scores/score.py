@@ -28,6 +28,9 @@ NAME = "probabilities"
 MOST_WORDS = 255
 """The sum of this many words of flags is zero only if all are: no byte of it overflows."""
 
+SMALL = 2**10
+"""Flags up to this number are looked at one by one as fast as by words."""
+
 Rule = Callable[[Probabilities, Booleans], None]
 """Writes the sets of a chunk of checked rows into its second argument."""
 
@@ -116,6 +119,10 @@ class Score(ABC):
             limit = np.array(np.nan)
         if limit.shape not in ((), (matrix.shape[1],)) or np.isnan(limit).any():
             raise InputError(f"threshold: expected a number or one for each of {matrix.shape[1]} classes, no NaN")
+        return self.sets_of(matrix, limit, allow_empty=allow_empty)
+
+    def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
+        """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
         sets = np.empty(matrix.shape, dtype=np.bool_)
         fill = self.rule(limit)
         sure = self.top_first and not limit.ndim
@@ -125,7 +132,8 @@ class Score(ABC):
             fill(chunk, found)
             if not allow_empty:
                 lacking = np.flatnonzero(~any_true(found)) if sure else np.arange(len(found))
-                found[lacking, chunk[lacking].argmax(axis=1)] = True
+                if lacking.size:
+                    found[lacking, chunk[lacking].argmax(axis=1)] = True
 
         for_each_chunk(matrix, work, size=self.chunk)
         return sets
@@ -146,7 +154,9 @@ def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
 
 def any_true(flags: Booleans) -> Booleans:
     """Say which rows of a contiguous matrix hold a True: by sums of words of flags, several times faster than `any`."""
-    words = flags.view(f"i{math.gcd(flags.shape[1], 8)}")
-    few = words.shape[1] <= MOST_WORDS
-    found: Booleans = np.einsum("ij->i", words) != 0 if few else np.any(flags, axis=1)
+    found: Booleans
+    if flags.size > SMALL and flags.shape[1] // math.gcd(flags.shape[1], 8) <= MOST_WORDS:
+        found = np.einsum("ij->i", flags.view(f"i{math.gcd(flags.shape[1], 8)}")) != 0
+    else:
+        found = np.logical_or.reduce(flags, axis=1)
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedconformal._base.arrays import as_alpha, as_temperature
-from fedconformal._base.names import as_name, check_name, name_key
+from fedconformal._base.names import as_name, check_name, listed, name_key
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.wire import MAX_CLASSES, About
@@ -139,6 +139,7 @@ def as_classes(classes: Any) -> Classes:
         if not 1 <= classes <= MAX_CLASSES:
             raise InputError(f"classes is {classes}, expected a number from 1 to {MAX_CLASSES}")
         return classes
+    classes = classes.tolist() if hasattr(classes, "tolist") else classes
     if isinstance(classes, str) or not isinstance(classes, Sequence) or not 1 <= len(classes) <= MAX_CLASSES:
         raise InputError(f"classes is {classes!r:.60}, expected their number, or their names in order")
     names = tuple(as_name(name, "class") for name in classes)
@@ -187,6 +188,4 @@ def _same_name(mine: Any, theirs: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, tuple):
-        return str(value)
-    return ", ".join(value[:5]) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+    return listed(value) if isinstance(value, tuple) else str(value)

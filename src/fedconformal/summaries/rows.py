@@ -10,30 +10,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, as_matrix, as_scores
+from fedconformal._base.arrays import Floats, Integers, Probabilities, as_scores
+from fedconformal._base.classes import as_class_indices
+from fedconformal._base.frames import in_order, table_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries.by_class import ClassSummary
-from fedconformal.summaries.origin import Origin, as_classes
+from fedconformal.summaries.origin import Classes, Origin, as_classes
 from fedconformal.summaries.summary import Summary
 
 PRECISION = "float32"
 
 
-def score_rows(probs: ArrayLike, labels: ArrayLike, score: Score) -> tuple[Floats, dict[str, Any]]:
-    """Return the scores of a site's rows, and what a summary is to say of them."""
+def read_rows(
+    probs: Any, labels: ArrayLike, classes: int | Sequence[str] | None = None
+) -> tuple[Probabilities, Integers, Classes]:
+    """Return the probabilities as they are scored, the positions of the labels, and the classes.
+
+    Classes have names if they are given, or if the columns have names; then columns and labels are matched by name.
+
+    >>> read_rows([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"], classes=["no", "yes"])[1:]
+    (array([0, 1]), ('no', 'yes'))
+    """
+    found = classes if classes is not None else table_of(probs)[0]
+    known = None if found is None else as_classes(found)
     with np.errstate(over="ignore"):  # what is too large for float32 is refused where it is scored
-        matrix = as_matrix(probs, "probabilities").astype(np.float32)
-    scores = score.evaluate(matrix, labels)
-    return scores, {"score": score, "classes": matrix.shape[1], "precision": PRECISION}
+        matrix = in_order(probs, known).astype(np.float32)
+    known = matrix.shape[1] if known is None else known
+    return matrix, as_class_indices(labels, rows=len(matrix), classes=known), known
+
+
+def score_rows(
+    probs: Any, labels: ArrayLike, score: Score, classes: int | Sequence[str] | None = None
+) -> tuple[Floats, dict[str, Any]]:
+    """Return the scores of a site's rows, and what a summary is to say of them."""
+    matrix, truth, known = read_rows(probs, labels, classes)
+    return score.evaluate(matrix, truth), {"score": score, "classes": known, "precision": PRECISION}
 
 
 def summarize_rows(
-    probs: ArrayLike, labels: ArrayLike, kind: str = "ranks", *, score: Score, by_class: bool = False, **about: Any
+    probs: Any,
+    labels: ArrayLike,
+    kind: str = "ranks",
+    *,
+    score: Score,
+    by_class: bool = False,
+    classes: int | Sequence[str] | None = None,
+    **about: Any,
 ) -> Summary:
     """Score a site's rows and summarise the scores; `about` is what `summarize` takes.
 
@@ -42,9 +69,10 @@ def summarize_rows(
     >>> site.count_at_most(0.25), site.origin.classes, site.origin.precision
     ((1, 1), 2, 'float32')
     """
-    scores, said = score_rows(probs, labels, score)
-    held: dict[str, Any] = {"labels": labels, "by_class": True} if by_class else {}
-    return summarize(scores, kind, **said, **held, **about)
+    matrix, truth, known = read_rows(probs, labels, classes)
+    about |= {"score": score, "classes": known, "precision": PRECISION}
+    held: dict[str, Any] = {"labels": truth, "by_class": True} if by_class else {}
+    return summarize(score.evaluate(matrix, truth), kind, **held, **about)
 
 
 def summarize(  # noqa: PLR0913
@@ -58,7 +86,7 @@ def summarize(  # noqa: PLR0913
     site: str | None = None,
     labels: ArrayLike | None = None,
     by_class: bool = False,
-    classes: int | Sequence[str] | None = None,
+    classes: int | Sequence[str] | NDArray[Any] | None = None,
     precision: str | None = None,
     estimated: bool = False,
     calibration: str | None = None,

@@ -1,0 +1,423 @@
+"""An estimator of scikit-learn in every respect: its own checks, its tools, and rows that are never used twice."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted
+
+import fedconformal as fc
+from tests.contracts.frames import FRAMES, SERIES
+from tests.contracts.tools import refused
+
+NAMES = np.array(["ash", "elm", "oak"])
+CONFORMAL = fc.FederatedConformalClassifier
+
+
+def forest(rows: int = 600, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[Any]]:
+    """Return features, names and sites of some trees."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 3, size=rows)
+    return rng.normal(size=(rows, 2)) + kinds[:, None], NAMES[kinds], rng.choice(["north", "south"], size=rows)
+
+
+def fitted() -> Any:
+    x, y, _ = forest(200, seed=1)
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
+
+
+@pytest.fixture(autouse=True)
+def _small_data() -> Iterator[None]:
+    """Allow what the tests of scikit-learn bring along: too few rows for a promise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+        yield
+
+
+# --- scikit-learn's own checks ---
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())],
+    ids=["plain", "pipeline"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # pandas may not be there
+@pytest.mark.filterwarnings("ignore:.*does not inherit from")  # that would need scikit-learn before it is asked for
+def test_the_checks_of_scikit_learn(estimator: Any) -> None:
+    done = check_estimator(CONFORMAL(estimator=estimator), expected_failed_checks={})
+    assert len(done) > 40
+    assert {check["status"] for check in done} <= {"passed", "skipped"}
+
+
+def test_what_kind_of_estimator_it_is() -> None:
+    assert is_classifier(CONFORMAL())
+    assert is_classifier(CONFORMAL(estimator=LogisticRegression()))
+    tags = CONFORMAL(estimator=RandomForestClassifier()).__sklearn_tags__()
+    assert tags.input_tags.allow_nan  # as the forest says
+    assert not CONFORMAL(estimator=LogisticRegression()).__sklearn_tags__().input_tags.allow_nan
+
+
+# --- cloned, copied, shown ---
+
+
+def test_a_clone_keeps_a_frozen_estimator() -> None:
+    x, y, sites = forest()
+    made = CONFORMAL(estimator=FrozenEstimator(fitted()), alpha=0.2).calibrate(x, y, sites=sites)
+    copied = clone(made)
+    with pytest.raises(NotFittedError, match="not calibrated yet"):
+        copied.predict_set(x)
+    assert copied.calibrate(x, y, sites=sites).threshold_ == made.threshold_
+    forgets = clone(CONFORMAL(estimator=fitted()))
+    with pytest.raises(fc.InputError, match=r"site 'north': .*not fitted"):
+        forgets.calibrate(x, y, sites=sites)
+
+
+def test_parameters_of_the_estimator_inside() -> None:
+    made = CONFORMAL(estimator=make_pipeline(StandardScaler(), LogisticRegression(C=2.0)))
+    assert made.get_params()["estimator__logisticregression__C"] == 2.0
+    assert "estimator__logisticregression__C" not in made.get_params(deep=False)
+    made.set_params(estimator__logisticregression__C=3.0, alpha=0.3)
+    assert made.estimator[-1].C == 3.0
+    assert made.alpha == 0.3
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        made.set_params(estimator__nothing=1)
+    with refused("there is no parameter 'estimator__C'"):
+        CONFORMAL().set_params(estimator__C=1)
+
+
+def test_stored_and_copied(tmp_path: Path) -> None:
+    x, y, sites = forest()
+    made = CONFORMAL(estimator=LogisticRegression(), score=fc.APS(), random_state=0).fit(x, y, sites=sites)
+    wanted, sets = clone(made).fit(x, y, sites=sites).calibrate(x, y, sites=sites).threshold_, made.predict_set(x)
+    joblib.dump(made, tmp_path / "made.joblib")
+    for again in (joblib.load(tmp_path / "made.joblib"), copy.deepcopy(made)):
+        assert np.array_equal(again.predict_set(x), sets)
+        assert again.get_params()["score"] == fc.APS()
+        assert again.calibrate(x, y, sites=sites).threshold_ == wanted
+    with pytest.raises(NotFittedError) as caught:
+        CONFORMAL().predict([[0.5, 0.5]])
+    assert isinstance(copy.copy(caught.value), NotFittedError)  # as between processes
+
+
+def test_shown() -> None:
+    made = CONFORMAL(estimator=LogisticRegression(C=0.5), alpha=0.2)
+    assert repr(made) == "FederatedConformalClassifier(estimator=LogisticRegression(C=0.5), alpha=0.2)"
+    outer = Pipeline([("sets", made)])
+    for shown in map(str, (estimator_html_repr(made), made._repr_html_(), outer._repr_html_())):
+        assert "FederatedConformalClassifier" in shown
+        assert "LogisticRegression" in shown
+    assert set(made._repr_mimebundle_()) == {"text/plain", "text/html"}
+    with sklearn.config_context(display="text"):
+        assert set(made._repr_mimebundle_()) == {"text/plain"}
+
+
+def test_fitted_or_not() -> None:
+    made = CONFORMAL()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(made)
+    assert not hasattr(made, "predictor")
+    assert not hasattr(made, "classes_")
+    made.calibrate([([[0.5, 0.5]] * 20, [0] * 20)])
+    check_is_fitted(made)
+    assert made.classes_.tolist() == [0, 1]
+
+
+# --- with scikit-learn's tools ---
+
+
+def test_in_a_pipeline() -> None:
+    x, y, sites = forest()
+    outer = Pipeline([("scale", StandardScaler()), ("sets", CONFORMAL(estimator=LogisticRegression(), random_state=0))])
+    outer.fit(x, y, sets__sites=sites)
+    assert outer.score(x, y) > 0.6
+    assert outer.predict_proba(x).shape == (600, 3)
+    assert outer.classes_.tolist() == NAMES.tolist()
+    assert outer[-1].certificate_.clients == 2
+
+
+def test_in_a_grid_search() -> None:
+    x, y, sites = forest()
+    grid = {"estimator__C": [1e-4, 1.0], "score": [fc.LAC(), fc.APS()], "alpha": [0.2]}
+    found = GridSearchCV(CONFORMAL(estimator=LogisticRegression(), random_state=0), grid, cv=3).fit(x, y, sites=sites)
+    assert found.best_params_["estimator__C"] == 1.0
+    assert found.best_estimator_.certificate_.clients == 2
+    assert found.best_estimator_.predict_set(x).shape == (600, 3)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_in_cross_validation(routing: bool) -> None:
+    x, y, sites = forest()
+    with sklearn.config_context(enable_metadata_routing=routing):
+        for estimator in (LogisticRegression(), FrozenEstimator(fitted())):
+            found = cross_val_score(CONFORMAL(estimator=estimator), x, y, params={"sites": sites})
+            assert found.mean() > 0.6
+
+
+# --- fit ---
+
+
+class Watched:
+    """Remembers which rows it was trained on, and which it was asked for."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def fit(self, x: Any, y: Any) -> Watched:
+        self.inside_, self.rows_ = LogisticRegression().fit(x, y), set(map(tuple, x))
+        self.asked_: set[tuple[float, ...]] = set()
+        self.classes_ = self.inside_.classes_
+        return self
+
+    def predict_proba(self, x: Any) -> Any:
+        self.asked_ |= set(map(tuple, x))
+        return self.inside_.predict_proba(x)
+
+
+def test_fit_trains_on_some_rows_and_calibrates_on_others() -> None:
+    x, y, sites = forest()
+
+    made = CONFORMAL(estimator=Watched(), test_size=0.25, random_state=0).fit(x, y, sites=sites)
+    trained, held = made.estimator_.rows_, made.estimator_.asked_
+    assert not trained & held
+    assert len(trained) + len(held) == 600
+    records = {record.sites[0]: record.sizes[0] for record in made.certificate_.summaries}
+    assert records == {name: -(-np.count_nonzero(sites == name) // 4) for name in ("north", "south")}
+    assert not hasattr(made.estimator, "rows_")  # a clone was trained
+
+
+def test_fit_keeps_the_promise_for_a_learner_that_knows_its_rows_by_heart() -> None:
+    """A forest is sure of rows that it was trained on; calibrated on those, it would cover far too little."""
+    covered, honest = [], []
+    for seed in range(8):
+        x, y, sites = forest(400, seed=seed)
+        x, y = x * 0.5, np.where(np.random.default_rng(seed).random(400) < 0.3, "elm", y)
+        new, truth, _ = forest(1000, seed=100 + seed)
+        truth = np.where(np.random.default_rng(99 - seed).random(1000) < 0.3, "elm", truth)
+        deep = RandomForestClassifier(n_estimators=20, random_state=seed)
+        made = CONFORMAL(estimator=deep, test_size=0.5, random_state=seed).fit(x, y, sites=sites)
+        covered.append(made.evaluate(new * 0.5, truth).coverage)
+        cheat = CONFORMAL(estimator=deep.fit(x, y)).calibrate(x, y, sites=sites)
+        honest.append(cheat.evaluate(new * 0.5, truth).coverage)
+    assert np.mean(covered) > 0.885
+    assert np.mean(honest) < 0.8  # so the test can fail
+
+
+def test_a_site_of_one_row_and_a_class_that_training_did_not_see() -> None:
+    x, y, _ = forest(200)
+    y[0] = "yew"
+    sites = np.array(["alone"] + ["other"] * 199)
+    made = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)
+    assert made.classes_.tolist() == ["ash", "elm", "oak", "yew"]
+    assert made.estimator_.classes_.tolist() == ["ash", "elm", "oak"]
+    assert (made.predict_proba(x)[:, 3] == 0).all()
+    assert made.predictor.certificate.labels == ["ash", "elm", "oak", "yew"]
+    assert "yew" not in made.predict(x)
+
+
+def test_fit_with_nothing_to_train_is_calibrate() -> None:
+    x, y, sites = forest()
+    frozen = FrozenEstimator(fitted())
+    wanted = CONFORMAL(estimator=frozen).calibrate(x, y, sites=sites)
+    assert wanted.certificate_.scores == 600
+    for estimator in (frozen, fitted().predict_proba):
+        assert CONFORMAL(estimator=estimator).fit(x, y, sites=sites).predictor.to_bytes() == wanted.predictor.to_bytes()
+    probs = frozen.predict_proba(x)
+    made = CONFORMAL(classes=["ash", "elm", "oak"]).fit(probs, y, sites=sites)
+    assert made.predictor.to_bytes() == wanted.predictor.to_bytes()
+
+
+def test_calibrate_after_fit_keeps_what_was_trained() -> None:
+    x, y, sites = forest()
+    made = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x[:300], y[:300])
+    trained = made.estimator_
+    made.calibrate(x[300:], y[300:], sites=sites[300:])
+    assert made.estimator_ is trained
+    assert made.certificate_.scores == 300
+    made.set_params(estimator=fitted()).calibrate(x[300:], y[300:])
+    assert made.estimator_ is made.estimator
+
+
+@pytest.mark.parametrize(
+    ("given", "fragments"),
+    [
+        ({"test_size": 0}, ["test_size is 0"]),
+        ({"test_size": 1.0}, ["test_size is 1.0", "between 0 and 1"]),
+        ({"test_size": "half"}, ["test_size is half"]),
+        ({"estimator": RidgeClassifier()}, ["RidgeClassifier", "predict_proba"]),
+        ({"estimator": "forest"}, ["forest", "predict_proba"]),
+        ({"classes": ["ash", "elm", "yew"]}, ["classes", "ash, elm, yew against ash, elm, oak"]),
+    ],
+)
+def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
+    x, y, _ = forest()
+    with refused(*fragments):
+        CONFORMAL(**{"estimator": LogisticRegression(), **given}).fit(x, y)
+
+
+def test_ids_of_sites_are_one_a_row() -> None:
+    x, y, sites = forest()
+    for action in (CONFORMAL(estimator=LogisticRegression()).fit, CONFORMAL(estimator=fitted()).calibrate):
+        with refused("sites: expected 600 ids"):
+            action(x, y, sites=sites[:10])
+        with refused("sites: row 1 has no id"):
+            action(x, y, sites=np.array(["a", None] * 300, dtype=object))
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+@pytest.mark.parametrize("labels", [NAMES, np.array([1, 2, 5]), np.array([1.0, 2.0, 4.0]), np.arange(3)])
+def test_labels_of_any_kind(series: Any, labels: NDArray[Any]) -> None:
+    x, y, sites = forest()
+    y = labels[np.searchsorted(NAMES, y)]
+    model = LogisticRegression().fit(x[:200], y[:200])
+    made = CONFORMAL(estimator=FrozenEstimator(model), alpha=0.2)
+    made.calibrate(x[200:], series(y[200:].tolist()), sites=series(sites[200:].tolist()))
+    assert made.classes_.tolist() == labels.tolist()
+    assert made.predict(x[:5]).dtype == labels.dtype
+    assert np.isin(made.predict(x), labels).all()
+    found = made.evaluate(x, series(y.tolist()), clients=series(sites.tolist()))
+    assert [group.name for group in found.by_client] == ["north", "south"]
+    assert [group.name for group in found.by_class] == [str(label).removesuffix(".0") for label in labels]
+    assert found.reweighted is not None
+    assert found.reweighted.coverage is not None
+    assert made.score(x, y) == np.mean(made.predict(x) == y)
+
+
+def test_yes_and_no() -> None:
+    x, y, _ = forest()
+    made = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y == "oak")
+    assert made.classes_.tolist() == [False, True]
+    assert made.predictor.certificate.labels == ["False", "True"]
+    assert made.evaluate(x, y == "oak").coverage > 0.85
+
+
+def test_the_top_label_is_in_the_set() -> None:
+    x, y, sites = forest()
+    made = CONFORMAL(estimator=LogisticRegression(), alpha=0.6, random_state=0).fit(x, y, sites=sites)
+    sets = made.predict_set(x)
+    top = np.searchsorted(made.classes_, made.predict(x))
+    assert sets[np.arange(600), top].all()
+    assert set(made.classes_[sets[0]]) <= set(NAMES)
+    assert np.array_equal(made.predict_proba(x), made.estimator_.predict_proba(x))
+
+
+def test_unknown_labels_are_named() -> None:
+    x, y, _ = forest()
+    made = CONFORMAL(estimator=FrozenEstimator(fitted()))
+    with refused("site 'a': labels: row 0: 'yew' is not a class", "the classes are ash, elm, oak"):
+        made.calibrate({"a": (x[:2], ["yew", "ash"])})
+    made.calibrate(x, y)
+    with refused("labels: row 1: 'fir', 'yew' are not classes"):
+        made.evaluate(x[:3], ["oak", "fir", "yew"])
+    with refused("labels: row 0: '2' is not a class", "leave out the names"):
+        made.evaluate(x[:1], [2])
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
+    x, y, sites = forest()
+    model = fitted()
+    made = CONFORMAL(estimator=FrozenEstimator(model)).calibrate(x, y, sites=sites)
+    made.save(tmp_path / "p.json")
+    again = fc.load(tmp_path / "p.json")
+    assert again.certificate.labels == NAMES.tolist()
+    probs = model.predict_proba(x)
+    swapped = frame(NAMES[[2, 0, 1]], probs[:, [2, 0, 1]])
+    assert np.array_equal(again.predict_set(swapped), made.predict_set(x))
+    assert np.array_equal(again.predict_p(swapped), made.predict_p(x))
+    assert again.evaluate(swapped, y) == made.evaluate(x, y)
+    with refused("column 'fir' is no class and there is no column for 'ash'"):
+        again.predict_set(frame(["fir", "elm", "oak"], probs))
+    with refused("have 2 columns, expected one for each of 3 classes"):
+        again.predict_set(probs[:, :2])
+    # Probabilities as a table: the first site says the order, and each other one is matched to it.
+    halves = {"a": (frame(NAMES, probs[:300]), y[:300]), "b": (frame(NAMES[::-1], probs[300:, ::-1]), y[300:])}
+    tables, arrays = CONFORMAL().calibrate(halves), CONFORMAL(estimator=model)
+    arrays.calibrate({"a": (x[:300], y[:300]), "b": (x[300:], y[300:])})
+    assert tables.predictor.to_bytes() == arrays.predictor.to_bytes()
+    assert tables.predict(swapped).tolist() == made.predict(x).tolist()
+    with refused("site 'b': ", "column 'fir' is no class"):
+        CONFORMAL().calibrate({**halves, "b": (frame(["fir", "elm", "oak"], probs), y)})
+    table = CONFORMAL().calibrate(frame(NAMES, probs), y, sites=sites)
+    assert table.predictor.to_bytes() == made.predictor.to_bytes()
+
+
+def test_sites_that_have_other_classes_are_refused() -> None:
+    about: dict[str, Any] = {"score": fc.LAC()}
+    names = (NAMES.tolist(), NAMES[::-1])  # lists and arrays of names
+    sites = [fc.summarize([0.5], site=str(k), classes=some, **about) for k, some in enumerate(names)]
+    with refused("'0'", "'1'", "classes ash, elm, oak against oak, elm, ash"):
+        fc.calibrate(sites)
+
+
+# --- old names, and no scikit-learn ---
+
+
+def test_old_names_warn() -> None:
+    x, y, _ = forest()
+    made = CONFORMAL(model=fitted().predict_proba)
+    with pytest.warns(FutureWarning, match=r"write FederatedConformalClassifier\(estimator="):
+        made.calibrate(x, y)
+    assert made.classes_.tolist() == NAMES.tolist()
+    with pytest.warns(FutureWarning, match="write classifier.predictor"):
+        assert made.predictor_ is made.predictor
+    assert clone(made).model is not None
+    with refused("estimator and model", "estimator only"):
+        CONFORMAL(estimator=fitted(), model=fitted().predict_proba).calibrate(x, y)
+
+
+def test_without_scikit_learn() -> None:
+    program = """
+import sys
+sys.modules["sklearn"] = None  # importing it fails
+import fedconformal as fc
+rows, labels = [[0.9, 0.1], [0.2, 0.8]] * 20, ["no", "yes"] * 20
+made = fc.FederatedConformalClassifier(classes=["no", "yes"])
+try:
+    made.predict_set(rows)
+except fc.InputError as error:
+    print(error)
+print(made._repr_html_(), made.fit(rows, labels).predict(rows)[:2], made.score(rows, labels))
+print(fc.FederatedConformalClassifier(estimator=lambda rows: rows).calibrate([(rows, [0, 1] * 20)]).classes_)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == [
+        "not calibrated yet; call calibrate first",
+        "None ['no' 'yes'] 1.0",
+        "[0 1]",
+    ]
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_fit_takes_any_table(frame: Any, series: Any) -> None:
+    x, y, sites = forest()
+    wanted = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)
+    made = CONFORMAL(estimator=LogisticRegression(), random_state=0)
+    made.fit(frame(["width", "height"], x), series(y.tolist()), sites=series(sites.tolist()))
+    assert made.predictor.to_bytes() == wanted.predictor.to_bytes()
+    assert np.array_equal(made.predict_set(frame(["width", "height"], x)), wanted.predict_set(x))
