@@ -17,7 +17,7 @@ from tests.golden import make
 SITES = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "abc"]
 
 
-def predictor_of(guarantee: fc.Guarantee | fc.ByClass) -> fc.Predictor:
+def predictor_of(guarantee: fc.Guarantee) -> fc.Predictor:
     with maybe_infeasible():
         return fc.Predictor.of(fc.calibrate(SITES, alpha=0.2, guarantee=guarantee))
 
@@ -34,7 +34,7 @@ def as_first_edition(predictor: fc.Predictor) -> Certificate:
     return msgspec.structs.replace(certificate, **words, edition=None, format=1)
 
 
-def guarantee_of(certificate: Certificate) -> fc.Guarantee | fc.ByClass:
+def guarantee_of(certificate: Certificate) -> fc.Guarantee:
     from fedconformal.guarantees.by_class import described
 
     return described(certificate.guarantee)

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal.calibration.plan import expected_coverage
+from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
 from tests.contracts.tools import (
     GUARANTEES,
     PUBLIC,
@@ -29,7 +31,10 @@ from tests.contracts.tools import (
     vectors,
 )
 
-every_guarantee = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+one_threshold = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
+every_guarantee = pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
+"""Those that have a threshold for each class are calibrated in tests/test_by_class.py."""
 some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITES))
 scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
 
@@ -39,8 +44,7 @@ def summaries_of(scores: list[Floats]) -> list[fc.Summary]:
 
 
 def test_there_is_an_example_of_every_guarantee() -> None:
-    absent = set(GUARANTEES) - {guarantee.name for guarantee in guarantee_examples()}
-    assert not absent, f"put examples of {sorted(absent)} into GUARANTEE_EXAMPLES in tools.py"
+    assert set(GUARANTEES) == {guarantee.name for guarantee in EXAMPLES}
     assert {name: cls.name for name, cls in GUARANTEES.items()} == {name: name for name in GUARANTEES}
 
 
@@ -146,12 +150,12 @@ def test_the_band_is_in_order(guarantee: fc.Guarantee, sizes: list[int], alpha: 
     if rank is not None:
         assert Fraction(rank[0], rank[1]) >= least
         assert Fraction(rank[0] - 1, rank[1]) < 1 - alpha or least == 1 - alpha  # no rank is promised, only 1 - alpha
-    expected = bound.expected(alpha, sizes)
-    if expected is not None and bound.feasible(alpha, sizes):
+    expected = expected_coverage(bound, alpha, sizes)
+    if expected is not None and feasible(bound, alpha, sizes):
         assert least <= expected <= exact
 
 
-@every_guarantee
+@one_threshold
 @given(scores_of_sites, alphas)
 @checks(40)
 def test_the_threshold_is_the_smallest_that_promises_enough(
@@ -168,7 +172,7 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
         result = fc.calibrate(summaries_of(scores), alpha=alpha, guarantee=guarantee)
     assert result.threshold == min(enough, default=np.inf)
     assert result.curve.threshold(alpha) == result.threshold
-    assert bound.feasible(alpha, sizes) == (result.threshold < np.inf)
+    assert feasible(bound, alpha, sizes) == (result.threshold < np.inf)
 
 
 @every_guarantee
@@ -176,33 +180,33 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
 @checks(50)
 def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int], alpha: Fraction) -> None:
     bound = guarantee.bind(SITES, sizes)
-    missing = bound.missing(alpha, sizes)
-    if bound.feasible(alpha, sizes):
-        assert missing == {}
+    more_scores = missing(bound, alpha, sizes)
+    if feasible(bound, alpha, sizes):
+        assert more_scores == {}
         return
-    if more := bound.missing_sites(alpha, sizes):
+    if more := missing_sites(bound, alpha, sizes):
         if more < 10**4:
-            assert bound.feasible(alpha, sizes + [1] * more)
-            assert not bound.feasible(alpha, sizes + [10**6] * (more - 1))
-        assert f"sites needed: {more} more" in bound.shortfall(alpha, sizes, SITES)
-        assert missing == {}
+            assert feasible(bound, alpha, sizes + [1] * more)
+            assert not feasible(bound, alpha, sizes + [10**6] * (more - 1))
+        assert f"sites needed: {more} more" in shortfall(bound, alpha, sizes, SITES)
+        assert more_scores == {}
         return
-    words = bound.shortfall(alpha, sizes, SITES)
-    if not missing:  # a number that was fixed beforehand is in the way
+    words = shortfall(bound, alpha, sizes, SITES)
+    if not more_scores:  # a number that was fixed beforehand is in the way
         stated = re.match(r"(\w+) is \d+, needed: (\d+) or more", words)
         assert stated
         needed = int(stated[2])
         enough, short = (dataclasses.replace(bound, **{stated[1]: number}) for number in (needed, needed - 1))
-        assert enough.feasible(alpha, [max(n, needed) for n in sizes])
-        assert not short.feasible(alpha, [max(n, needed - 1) for n in sizes])
+        assert feasible(enough, alpha, [max(n, needed) for n in sizes])
+        assert not feasible(short, alpha, [max(n, needed - 1) for n in sizes])
         return
-    assert all(extra > 0 for extra in missing.values())
-    assert bound.feasible(alpha, [n + missing.get(k, 0) for k, n in enumerate(sizes)])
-    assert not bound.feasible(alpha, [n + max(0, missing.get(k, 0) - 1) for k, n in enumerate(sizes)])
-    assert str(next(iter(missing.values()))) in words
+    assert all(extra > 0 for extra in more_scores.values())
+    assert feasible(bound, alpha, [n + more_scores.get(k, 0) for k, n in enumerate(sizes)])
+    assert not feasible(bound, alpha, [n + max(0, more_scores.get(k, 0) - 1) for k, n in enumerate(sizes)])
+    assert str(next(iter(more_scores.values()))) in words
 
 
-@every_guarantee
+@one_threshold
 def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarantee) -> None:
     sites = [fc.summarize([0.1, 0.2], kind="exact", site=site, score=fc.LAC()) for site in SITES]
     with pytest.warns(
@@ -218,7 +222,7 @@ def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarant
         assert fc.Predictor.of(result).predict_set([[0.9, 0.1, 0.0]], allow_empty=True).all()
 
 
-@every_guarantee
+@one_threshold
 def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(0)
     sites = summaries_of([rng.normal(size=30) for _ in SITES])
@@ -234,7 +238,7 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     assert apart.certificate.scores == together.certificate.scores == 90
 
 
-@every_guarantee
+@one_threshold
 @pytest.mark.parametrize("alpha", [0, 1, -1, 2, float("nan"), float("inf"), "x", "", None, [0.1]])
 def test_bad_alphas_are_refused(guarantee: fc.Guarantee, alpha: object) -> None:
     sites = summaries_of([np.array([0.1, 0.2]) for _ in SITES])
@@ -242,7 +246,7 @@ def test_bad_alphas_are_refused(guarantee: fc.Guarantee, alpha: object) -> None:
         fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
 
 
-@every_guarantee
+@one_threshold
 def test_alpha_is_the_decimal_that_was_typed(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
     sites = summaries_of([rng.normal(size=39) for _ in SITES])

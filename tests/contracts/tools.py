@@ -6,7 +6,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -42,25 +42,6 @@ PUBLIC = {name: getattr(fc, name) for name in fc.__all__}
 SITES = ("a", "b", "c")
 """The sites that the examples of guarantees are made for."""
 
-GUARANTEE_EXAMPLES: dict[str, list[fc.Guarantee]] = {
-    "mixture": [
-        fc.Mixture(weights="uniform"),
-        fc.Mixture(weights=(0.5, 0.3, 0.2)),
-        fc.Mixture(weights=(0.0, 1.0, 0.0)),
-        fc.Mixture(most_scores=20),
-    ],
-    "one-client": [fc.OneClient(client="b"), fc.OneClient(client=2)],
-    "quantile-of-quantiles": [fc.QuantileOfQuantiles(liars=0), fc.QuantileOfQuantiles(liars=1, least_scores=4)],
-    "robust": [fc.Robust(liars=0), fc.Robust(liars=1), fc.Robust(liars=2, most_scores=10**16)],
-    "worst-case": [
-        fc.WorstCase(contamination=0.1),
-        fc.WorstCase(total_variation=0.25),
-        fc.WorstCase(box=(0.2, (0.3, 0.5, 0.6))),
-        fc.WorstCase(polytope=(((1.0, -1.0, 0.0), (0.0, 0.3, 0.7)), (0.0, 0.4))),
-    ],
-}
-"""Guarantees with parameters worth trying; those that need none are there anyway."""
-
 ALPHAS: list[Any] = [
     0.001,
     0.01,
@@ -94,11 +75,6 @@ def checks(examples: int) -> settings:
     )
 
 
-def has_defaults(cls: type[Any]) -> bool:
-    """Whether a dataclass can be made without parameters."""
-    return all(field.default is not MISSING or field.default_factory is not MISSING for field in fields(cls))
-
-
 def score_examples() -> list[fc.Score]:
     """Return every score with its defaults, and randomised if it can be."""
     found = []
@@ -109,13 +85,10 @@ def score_examples() -> list[fc.Score]:
     return found
 
 
-def guarantee_examples() -> list[fc.Guarantee]:
-    """Return every guarantee with its defaults if it has any, and the examples in the table."""
-    found = []
-    for name, cls in GUARANTEES.items():
-        found += [cls()] if has_defaults(cls) else []
-        found += GUARANTEE_EXAMPLES.get(name, [])
-    return found
+def guarantee_examples(*, by_class: bool = False) -> list[fc.Guarantee]:
+    """Return the examples of every guarantee that has one threshold, or of those that have one for each class."""
+    found = [one for cls in GUARANTEES.values() for one in cls.examples()]
+    return [one for one in found if (one.kept is not one) == by_class]
 
 
 def certified_kinds() -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees.by_class import described
+from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
 from fedconformal.guarantees.worst_case import WorstClassShare
 from tests.contracts.tools import SITES, guarantee_examples, refused
 
@@ -124,17 +125,17 @@ def test_it_is_rebuilt_from_its_description(guarantee: fc.Guarantee) -> None:
 def test_what_is_missing_is_enough() -> None:
     alpha = Fraction(1, 10)
     share = fc.Mixture().in_class(TOTALS)
-    extra = share.missing(alpha, CLASS_SIZES)[0]
-    assert share.feasible(alpha, [CLASS_SIZES[0] + extra, *CLASS_SIZES[1:]])
-    assert not share.feasible(alpha, [CLASS_SIZES[0] + extra - 1, *CLASS_SIZES[1:]])
+    extra = missing(share, alpha, CLASS_SIZES)[0]
+    assert feasible(share, alpha, [CLASS_SIZES[0] + extra, *CLASS_SIZES[1:]])
+    assert not feasible(share, alpha, [CLASS_SIZES[0] + extra - 1, *CLASS_SIZES[1:]])
     fresh = fc.NewClient().in_class(TOTALS)
-    more = fresh.missing_sites(alpha, CLASS_SIZES)
+    more = missing_sites(fresh, alpha, CLASS_SIZES)
     many = fc.NewClient().in_class(TOTALS * (1 + more))
-    assert many.feasible(alpha, CLASS_SIZES * (1 + more))
-    assert "some that hold the class" in fresh.shortfall(alpha, [0, 0, 0], SITES)
+    assert feasible(many, alpha, CLASS_SIZES * (1 + more))
+    assert "some that hold the class" in shortfall(fresh, alpha, [0, 0, 0], SITES)
     weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).in_class(TOTALS)
-    assert set(weighted.missing(alpha, CLASS_SIZES)) <= {0, 1}
-    assert "more at site" in weighted.shortfall(alpha, CLASS_SIZES, SITES)
+    assert set(missing(weighted, alpha, CLASS_SIZES)) <= {0, 1}
+    assert "more at site" in shortfall(weighted, alpha, CLASS_SIZES, SITES)
 
 
 @pytest.mark.parametrize("alpha", ["0.1", "0.05", "0.3"])
@@ -143,9 +144,9 @@ def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> No
     exact, sites = Fraction(alpha), len(TOTALS)
     needed = math.ceil(sites * (1 - exact) / exact)
     share = fc.Mixture().in_class(TOTALS)
-    assert share.feasible(exact, [needed, 0, 0])
-    assert not share.feasible(exact, [needed - 1, 0, 0])
-    words = share.shortfall(exact, [1, 2, 0], SITES)
+    assert feasible(share, exact, [needed, 0, 0])
+    assert not feasible(share, exact, [needed - 1, 0, 0])
+    words = shortfall(share, exact, [1, 2, 0], SITES)
     assert words == f"calibration scores needed: {needed - 3} more in all, at any site ({needed} of each class)"
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
-from fedconformal.guarantees.guarantee import ceil_rank, more_in_total
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import ceil_rank
+from fedconformal.guarantees.planning import missing
 from tests.contracts.tools import checks
 
 DECIMALS = ["0.1", "0.2", "0.3", "0.05", "0.01", "0.15", "0.7", "0.9", "0.001", "0.025", "0.123456789012345", "0.45"]
@@ -60,9 +62,9 @@ def test_a_rank_is_the_least_that_is_enough(units: int, total: int) -> None:
 
 @given(st.integers(1, 10**15 - 1), st.integers(1, 10**6), st.integers(1, 1000))
 @checks(300)
-def test_more_in_total_is_the_least_that_is_enough(units: int, total: int, stand_ins: int) -> None:
+def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: int, stand_ins: int) -> None:
     alpha = Fraction(units, 10**15)
-    extra = more_in_total(alpha, total, stand_ins)
+    extra = missing(ClassShare(weights=(1,), more=stand_ins), alpha, [total]).get(0, 0)
     assert ceil_rank(alpha, total + extra + stand_ins) <= total + extra
     if extra:
         assert ceil_rank(alpha, total + extra - 1 + stand_ins) > total + extra - 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.guarantees.planning import feasible
 from fedconformal.privacy.sums.weights import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
@@ -48,7 +49,7 @@ def test_the_proportional_mixture(scores: list[Floats], alpha: Fraction) -> None
     if result.threshold < math.inf:
         assert about.coverage_at_least == float(Fraction(rank, N + K))
         assert about.coverage_at_most == float(min(Fraction(1), Fraction(rank + K - 1, N + K)))
-    assert fc.Mixture().feasible(alpha, [len(part) for part in scores]) == (alpha >= 1 / (Fraction(N, K) + 1))
+    assert feasible(fc.Mixture(), alpha, [len(part) for part in scores]) == (alpha >= 1 / (Fraction(N, K) + 1))
 
 
 @given(sites_of_scores, alphas)

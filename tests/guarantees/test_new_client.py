@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.guarantees.planning import feasible, missing_sites
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
 
@@ -35,10 +36,10 @@ def test_the_mean_share_of_the_sites(scores: list[Floats], alpha: Fraction) -> N
 @pytest.mark.parametrize(("alpha", "needed"), [("0.2", 4), ("0.1", 9), ("0.05", 19), ("0.3", 3), ("0.5", 1)])
 def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
     exact = Fraction(alpha)
-    assert fc.NewClient().feasible(exact, [1] * needed)
-    assert not fc.NewClient().feasible(exact, [10**6] * (needed - 1)) or needed == 1
-    assert fc.NewClient().missing_sites(exact, [1] * needed) == 0
-    assert fc.NewClient().missing_sites(exact, [1] * (needed - 1)) == 1
+    assert feasible(fc.NewClient(), exact, [1] * needed)
+    assert not feasible(fc.NewClient(), exact, [10**6] * (needed - 1)) or needed == 1
+    assert missing_sites(fc.NewClient(), exact, [1] * needed) == 0
+    assert missing_sites(fc.NewClient(), exact, [1] * (needed - 1)) == 1
 
 
 def test_the_warning_counts_sites() -> None:

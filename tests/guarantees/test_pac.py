@@ -17,6 +17,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees import pac
 from fedconformal.guarantees.pac import EXACT_SCORES, _exact_units, _safe_units
+from fedconformal.guarantees.planning import feasible, missing, shortfall
 from tests.contracts.tools import alphas, checks, refused
 
 
@@ -50,7 +51,7 @@ def test_the_rank_is_the_smallest_that_holds(sizes: list[int], alpha: Fraction, 
         r for r in range(1, N + 2) if r >= N * (1 - alpha) + 1 and chance(r, N, 1 - alpha) <= Fraction(repr(failure))
     ]
     assert rank == fit[0]
-    assert fc.PAC(failure=failure).feasible(alpha, sizes) == (rank <= N)
+    assert feasible(fc.PAC(failure=failure), alpha, sizes) == (rank <= N)
 
 
 @pytest.mark.parametrize("size", [100, 500, 2000, 6000, 10**5, 10**7])
@@ -111,10 +112,10 @@ def test_the_promise_rises_at_any_size(size: int) -> None:
 def test_the_known_least_number_of_scores() -> None:
     """59 scores for 95% confidence in 95% coverage: the textbook number of non-parametric tolerance limits."""
     twentieth = Fraction(1, 20)
-    assert fc.PAC(failure=0.05).feasible(twentieth, [30, 29])
-    assert not fc.PAC(failure=0.05).feasible(twentieth, [30, 28])
-    assert fc.PAC(failure=0.05).missing(twentieth, [20, 20]) == {0: 19}
-    assert fc.PAC(failure=0.05).shortfall(twentieth, [20, 20], ()).endswith("19 more in all, at any site")
+    assert feasible(fc.PAC(failure=0.05), twentieth, [30, 29])
+    assert not feasible(fc.PAC(failure=0.05), twentieth, [30, 28])
+    assert missing(fc.PAC(failure=0.05), twentieth, [20, 20]) == {0: 19}
+    assert shortfall(fc.PAC(failure=0.05), twentieth, [20, 20], ()).endswith("19 more in all, at any site")
 
 
 @pytest.mark.parametrize(("failure", "rank"), [(0.028, 2), (0.001, 3)])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal.guarantees.planning import feasible, shortfall
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
@@ -95,12 +96,12 @@ def test_no_choice_of_liars_breaks_what_it_withstands(sizes: list[int], alpha: F
 
 
 def test_the_shortfall_says_how_many_liars_there_may_be() -> None:
-    words = fc.Robust(liars=1).shortfall(TENTH, [5] * 30, [])
+    words = shortfall(fc.Robust(liars=1), TENTH, [5] * 30, [])
     assert "more than 0 of these 30 sites" in words
     assert "+inf" in words
-    assert "most_scores is 8, needed: 9 or more" in fc.Robust(liars=1, most_scores=8).shortfall(TENTH, [99] * 9, [])
-    assert not fc.Robust(liars=1, most_scores=8).feasible(TENTH, [99] * 9)
-    assert fc.Robust(liars=1, most_scores=9).feasible(TENTH, [99] * 9)
+    assert "most_scores is 8, needed: 9 or more" in shortfall(fc.Robust(liars=1, most_scores=8), TENTH, [99] * 9, [])
+    assert not feasible(fc.Robust(liars=1, most_scores=8), TENTH, [99] * 9)
+    assert feasible(fc.Robust(liars=1, most_scores=9), TENTH, [99] * 9)
 
 
 @pytest.mark.parametrize("liars", [-1, 1.0, True, "1", None])

@@ -196,7 +196,7 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     [fc.EveryClient(), fc.OneClient(client=0), fc.WorstCase(), fc.Robust(liars=1), fc.ByClass(fc.Mixture())],
     ids=repr,
 )
-def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee | fc.ByClass) -> None:
+def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
     with refused("needs every site's own counts", "mixture, exchangeable, pac and new-client"):
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
 

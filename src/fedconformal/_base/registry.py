@@ -52,7 +52,8 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
 def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
     """Rebuild a score, a guarantee or a partition from its name and parameters, as found in a file.
 
-    What its own `to_dict` leaves out may be absent, and nothing else.
+    What its own `to_dict` leaves out may be absent, and nothing else. A parameter may be described in turn, such as the
+    guarantee that another one keeps for every class.
     """
     parameters = dict(described)
     name = parameters.pop("name", None)
@@ -60,6 +61,11 @@ def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
     known = {field.name for field in fields(cls)}
     needed = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
     if needed <= set(parameters) <= known:
+        for key, value in parameters.items():
+            if isinstance(value, Mapping):
+                if value.get("name") == name:  # so that no file makes this go very deep
+                    raise InputError(f"{name}: keeps one of its own kind")
+                parameters[key] = build(value, base)
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:

@@ -29,6 +29,7 @@ from fedconformal.calibration.search import Search
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
+from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
@@ -62,9 +63,7 @@ class Calibration:
         return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
 
 
-def calibrate(
-    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
-) -> Calibration:
+def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None) -> Calibration:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
     >>> from fedconformal import summarize
@@ -79,35 +78,34 @@ def calibrate(
 
 
 def calibrate_again(
-    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
     return _calibrated(_checked(summaries, wanted), wanted, guarantee)
 
 
-def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | ByClass | None) -> Calibration:
+def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
     """Calibrate from summaries that were checked."""
     guarantee = Mixture() if guarantee is None else guarantee
-    if not isinstance(guarantee, Guarantee | ByClass):
+    if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
-    bound = kept.bind(names, sizes)
+    bound = guarantee.kept.bind(names, sizes)
     if bound.sites_apart and len(summaries) != len(sizes):
         pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled.label} came pooled, and {kept.name} needs every site's own summary; "
+            f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     if isinstance(guarantee, ByClass):
-        return _by_class(summaries, wanted, guarantee, bound, sizes, names)
+        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), sizes, names)
     search = Search(summaries, bound, sizes)
-    threshold = search.smallest([wanted])[0]
+    threshold = search.smallest(wanted)
     if threshold == math.inf:
         warnings.warn(
             f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
-            + bound.shortfall(wanted, sizes, names),
+            + shortfall(bound, wanted, sizes, names),
             InfeasibleWarning,
             stacklevel=3,
         )
@@ -196,7 +194,6 @@ def _by_class(
         if not isinstance(summary, ClassSummary):
             raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
         sites.append(summary)
-    bound = bound.in_class(sizes)
     classes, sure = _number_of_classes(sites), _sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
@@ -210,7 +207,7 @@ def _by_class(
         held = [site.parts.get(label, _Absent()) for site in sites]
         of_class = _of_class(sites, label)
         search = Search(held, bound, of_class) if label in seen else None
-        threshold = search.smallest([alpha])[0] if search else math.inf
+        threshold = search.smallest(alpha) if search else math.inf
         searches.append(search)
         band = _band(bound, alpha, threshold, of_class, held, sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
@@ -299,7 +296,7 @@ def _band(
 def _certificate(
     summaries: Sequence[Summary],
     alpha: Fraction,
-    guarantee: Guarantee | ByClass,
+    guarantee: Guarantee,
     names: Sequence[str],
     sizes: Sequence[int],
     found: dict[str, Any],
@@ -333,14 +330,13 @@ def _silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[st
     return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
 
 
-def heavy_sites(guarantee: Guarantee | ByClass, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
     """Name the sites that weigh far more than the others because they claim so many scores.
 
     >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
     [HeavySite(site='c', share=0.9)]
     """
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
-    if kept.sites_apart or len(sizes) < 2:
+    if guarantee.sites_apart or len(sizes) < 2:
         return []
     total = sum(sizes)
     most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more

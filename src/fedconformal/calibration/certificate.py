@@ -13,7 +13,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin
 
 
@@ -144,9 +144,7 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
 
 
-def made_certificate(
-    *, guarantee: Guarantee | ByClass, sites: Sequence[str], origin: Origin, **found: Any
-) -> Certificate:
+def made_certificate(*, guarantee: Guarantee, sites: Sequence[str], origin: Origin, **found: Any) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
     score = origin.score
     fields = {

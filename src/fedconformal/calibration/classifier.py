@@ -43,7 +43,7 @@ class FederatedConformalClassifier:
         model: Callable[[Any], ArrayLike] | None = None,
         score: Score | None = None,
         alpha: Any = 0.1,
-        guarantee: Guarantee | ByClass | None = None,
+        guarantee: Guarantee | None = None,
         kind: str = "exact",
         allow_empty: bool = False,
     ) -> None:

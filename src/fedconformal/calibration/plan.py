@@ -23,7 +23,8 @@ from fedconformal.guarantees import (
     OneClient,
     WorstCase,
 )
-from fedconformal.guarantees.guarantee import as_decimal
+from fedconformal.guarantees.guarantee import Counts, as_decimal
+from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 
 DEFAULT_SET = WorstCase(contamination=0.1)
@@ -134,21 +135,29 @@ def _set_name(worst_case: WorstCase) -> str:
 
 def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
     guarantee = guarantee.bind(names, sizes)
-    feasible = guarantee.feasible(alpha, sizes)
+    can_be = feasible(guarantee, alpha, sizes)
     rank, out_of = guarantee.rank(alpha, sizes) or (None, None)
-    expected = guarantee.expected(alpha, sizes) if feasible else None
+    expected = expected_coverage(guarantee, alpha, sizes) if can_be else None
     exact = [0] * len(sizes)
     return Option(
         guarantee=label,
-        feasible=feasible,
-        coverage_at_least=float(guarantee.at_least(alpha, sizes)) if feasible else 1.0,
-        coverage_at_most=float(guarantee.at_most(alpha, sizes, exact)) if feasible else 1.0,
+        feasible=can_be,
+        coverage_at_least=float(guarantee.at_least(alpha, sizes)) if can_be else 1.0,
+        coverage_at_most=float(guarantee.at_most(alpha, sizes, exact)) if can_be else 1.0,
         expected_coverage=None if expected is None else float(expected),
         rank=rank,
         rank_out_of=out_of,
         smallest_alpha=float(1 - guarantee.promised(sizes, sizes)),
-        missing="" if feasible else guarantee.shortfall(alpha, sizes, names),
+        missing="" if can_be else shortfall(guarantee, alpha, sizes, names),
     )
+
+
+def expected_coverage(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Fraction | None:
+    """Return the mean coverage if the sites are alike and scores distinct, where the target is a rank: r of N + 1."""
+    rank = guarantee.rank(alpha, sizes)
+    if rank is None:
+        return None
+    return Fraction(*rank) if guarantee.sites_apart else Fraction(rank[0], sum(sizes) + 1)
 
 
 def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 
 EDITION = 2
 """The edition that is written now."""
@@ -36,9 +36,7 @@ WORDING = ("promise", "assumption", "caveat", "conditions")
 Template = dict[str, str]
 
 
-def reworded(
-    fields: Mapping[str, Any], guarantee: Guarantee | ByClass, sites: Sequence[str], edition: int
-) -> dict[str, str]:
+def reworded(fields: Mapping[str, Any], guarantee: Guarantee, sites: Sequence[str], edition: int) -> dict[str, str]:
     """Return the sentences of a certificate as an edition has them."""
     if not min(UNNAMED) <= edition <= EDITION:
         raise InputError(f"the wording is of edition {edition}, this release knows 1 to {EDITION}; update fedconformal")
@@ -49,17 +47,16 @@ def reworded(
     return found
 
 
-def edition_needed(fields: Mapping[str, Any], guarantee: Guarantee | ByClass, sites: Sequence[str]) -> int | None:
+def edition_needed(fields: Mapping[str, Any], guarantee: Guarantee, sites: Sequence[str]) -> int | None:
     """Return the edition to name in a certificate: none if the first one has the same words."""
     now = reworded(fields, guarantee, sites, EDITION)
     return None if reworded(fields, guarantee, sites, UNNAMED[0]) == now else EDITION
 
 
-def _changes(guarantee: Guarantee | ByClass, sites: Sequence[str], edition: int) -> list[tuple[str, str]]:
+def _changes(guarantee: Guarantee, sites: Sequence[str], edition: int) -> list[tuple[str, str]]:
     """List what a guarantee says now, and said in that edition; of one by class, the inner one's words as well."""
-    inner = [guarantee.guarantee] if isinstance(guarantee, ByClass) else []
     changes = [(CONDITIONS, then) for then in _editions()[str(edition)].get("certificate", {}).values()]
-    for one in (guarantee, *inner):
+    for one in dict.fromkeys([guarantee, guarantee.kept]):
         for name, template in _editions()[str(edition)].get(one.name, {}).items():
             now = getattr(one, name)
             changes.append((now(sites) if callable(now) else now, template.format_map(asdict(one))))

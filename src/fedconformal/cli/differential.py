@@ -64,7 +64,7 @@ Grid = Annotated[
 
 
 def release(
-    summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee | ByClass, epsilon: str | None, ledger: Path | None
+    summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
     """Calibrate with differential privacy; what is spent is entered before anything leaves here."""
     if epsilon is None:
@@ -129,7 +129,7 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
 
 
 def release_locally(
-    paths: Sequence[Path], alpha: Any, guarantee: Guarantee | ByClass, epsilon: str | None, ledger: Path | None
+    paths: Sequence[Path], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
     """Calibrate from noisy counts, which the sites have paid for."""
     if epsilon is not None or ledger is not None:

@@ -60,7 +60,7 @@ def calibrate(  # noqa: PLR0913
     *,
     alpha: Any = 0.1,
     score: Score | None = None,
-    guarantee: Guarantee | ByClass | None = None,
+    guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
     min_sites: int = 2,

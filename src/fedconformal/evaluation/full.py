@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described, to_classes
+from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.scores import LAC, Score
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def _score_helps(score: Score) -> str:
 def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
     """Say how many scores are missing, or what else keeps the threshold from being finite."""
     names, sizes, bound = _bound(certificate)
-    if not bound.feasible(alpha, sizes):
-        return bound.shortfall(alpha, sizes, names)
+    if not feasible(bound, alpha, sizes):
+        return shortfall(bound, alpha, sizes, names)
     if certificate.privacy is not None and "epsilon" in certificate.privacy:
         return "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
     return "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
@@ -123,14 +124,13 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
     bound = bound.in_class(sizes)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record
-    if not seen or bound.sites_apart or bound.feasible(alpha, of_class):
+    if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {label} has {seen} calibration scores, and more are needed"
-    return f"class {label}: {bound.shortfall(alpha, of_class, names)}"
+    return f"class {label}: {shortfall(bound, alpha, of_class, names)}"
 
 
 def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
-    guarantee = described(certificate.guarantee)
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    kept = described(certificate.guarantee).kept
     names = [site for used in certificate.summaries for site in used.sites]
     sizes = [n for used in certificate.summaries for n in used.sizes]
     return names, sizes, kept.bind(names, sizes)

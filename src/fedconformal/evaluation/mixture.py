@@ -14,7 +14,7 @@ from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
-from fedconformal.guarantees import PAC, ByClass, Mixture, OneClient
+from fedconformal.guarantees import PAC, Mixture, OneClient
 from fedconformal.guarantees.by_class import described, name_of
 from fedconformal.guarantees.guarantee import find_client
 
@@ -93,7 +93,7 @@ def reweighted(
 def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | None:
     """Return the weight of every site and the weights in words; None if no single mixture is promised."""
     guarantee = described(certificate.guarantee)
-    kept = guarantee.guarantee if isinstance(guarantee, ByClass) else guarantee
+    kept = guarantee.kept
     names = [site for used in certificate.summaries for site in used.sites]
     sizes = [n for used in certificate.summaries for n in used.sizes]
     kept.bind(names, sizes)  # says so if they do not fit

@@ -26,7 +26,7 @@ from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
@@ -230,7 +230,7 @@ def conclude(
     left_out: Sequence[LeftOut],
     *,
     alpha: Any,
-    guarantee: Guarantee | ByClass | None = None,
+    guarantee: Guarantee | None = None,
     min_scores: int = 1,
 ) -> Calibrated:
     """Turn summaries into a predictor; its certificate names the sites that are known of and not in it."""

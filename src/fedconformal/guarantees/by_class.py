@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from fedconformal._base import registry
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.planning import shortfall
 
 
 @dataclass(frozen=True)
-class ByClass:
+class ByClass(Guarantee):
     """Keep a guarantee for every class by itself: one threshold a class, +inf where too few rows were seen.
 
     Every class takes as many scores as the guarantee takes in all: K (1 - alpha) / alpha for `Mixture()`.
@@ -39,15 +40,39 @@ class ByClass:
         "that is stated. The summaries show how many calibration rows of each class a site has."
     )
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Where all scores weigh alike, and where they do not."""
+        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
+
     def __post_init__(self) -> None:
         """Check that there is a guarantee to keep."""
-        if not isinstance(self.guarantee, Guarantee):
-            raise InputError(f"by class: {self.guarantee!r:.60} is not a guarantee such as fedconformal.Mixture()")
+        if not isinstance(self.guarantee, Guarantee) or isinstance(self.guarantee, ByClass):
+            raise InputError(f"{self.name}: {self.guarantee!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property
-    def assumption(self) -> str:
+    def kept(self) -> Guarantee:
+        """What is promised to every class."""
+        return self.guarantee
+
+    @property
+    def sites_apart(self) -> bool:
+        """As what is promised to every class."""
+        return self.guarantee.sites_apart
+
+    # Not a class variable as in the others: it follows from what is kept.
+    @property
+    def assumption(self) -> str:  # type: ignore[override]
         """What the promise rests on."""
         return self.guarantee.assumption_in_class
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Return what promises coverage to a class, from the counts and sizes of that class alone."""
+        return self.guarantee.bind(sites, sizes).in_class(sizes)
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return what is promised to a class that all rows are of."""
+        return self.guarantee.in_class(sizes).promised(counts, sizes)
 
     def promise(self, sites: Sequence[str]) -> str:
         """Say to whom coverage is promised."""
@@ -64,9 +89,9 @@ def name_of(parameters: Mapping[str, Any]) -> str:
     >>> name_of(ByClass().to_dict())
     'mixture by class'
     """
-    if parameters.get("name") == ByClass.name:
-        return f"{parameters['guarantee']['name']} by class"
-    return str(parameters["name"])
+    name = str(parameters["name"])
+    inner = [value for value in parameters.values() if isinstance(value, Mapping)]
+    return f"{name_of(inner[0])} {name.replace('-', ' ')}" if inner else name
 
 
 def to_classes(labels: Sequence[int]) -> str:
@@ -96,21 +121,17 @@ def shortfalls(
     for label in labels[:5]:
         alike.setdefault(tuple(sizes_of(label)), []).append(label)
     parts = [
-        f"{'class' if len(some) == 1 else 'classes'} {', '.join(map(str, some))}: {bound.shortfall(alpha, held, sites)}"
+        f"{'class' if len(some) == 1 else 'classes'} {', '.join(map(str, some))}: "
+        f"{shortfall(bound, alpha, held, sites)}"
         for held, some in alike.items()
     ]
     return "; ".join([*parts, *([f"and {len(labels) - 5} more classes"] if len(labels) > 5 else [])])
 
 
-def described(parameters: Mapping[str, Any]) -> Guarantee | ByClass:
-    """Rebuild a guarantee, by class or not, from what `to_dict` gave.
+def described(parameters: Mapping[str, Any]) -> Guarantee:
+    """Rebuild a guarantee from what `to_dict` gave.
 
     >>> described({"name": "by-class", "guarantee": {"name": "exchangeable"}})
     ByClass(guarantee=Exchangeable())
     """
-    if parameters.get("name") != ByClass.name:
-        return registry.build(parameters, Guarantee)
-    inner = parameters.get("guarantee")
-    if set(parameters) != {"name", "guarantee"} or not isinstance(inner, Mapping):
-        raise InputError("by-class: expected the name and description of one guarantee")
-    return ByClass(registry.build(inner, Guarantee))
+    return registry.build(parameters, Guarantee)

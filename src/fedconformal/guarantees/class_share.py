@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, column_sums, more_in_total
+from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.planning import counting, missing, shortfall, what_is_missing
+from fedconformal.guarantees.weighted_sum import WeightedSum, Weights, weighed
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassShare(Guarantee):
+class ClassShare(WeightedSum):
     """Promise sum w_k m_kc / (sum w_k n_kc + more), `more` being what the unseen rows may weigh at the most.
 
     The weights come from all rows of a site, so they are fixed while classes differ.
@@ -30,47 +29,35 @@ class ClassShare(Guarantee):
         """Equal weights need no more than the sum of the counts."""
         return set(self.weights) != {1}
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the weighted share."""
-        return Fraction(self._weigh(counts), self._weigh(sizes) + self.more)
+    def worth(self, sizes: Counts) -> tuple[Weights, int]:
+        """Return the weights, and what all scores of the class and the stand-ins weigh."""
+        return self._weights, self.weigh(sizes) + self.more
 
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the weighted shares of many q at once."""
-        whole = self._weigh(sizes) + self.more
-        totals = (
-            np.array(self.weights, dtype=object) @ counts.astype(object)
-            if self.sites_apart
-            else column_sums(counts, sizes)
-        )
-        return [Fraction(total, whole) for total in totals.tolist()]
+    @property
+    def _weights(self) -> Weights:
+        return self.weights if self.sites_apart else None  # pooled summaries have fewer counts than sites
 
-    def _weigh(self, counts: Counts) -> int:
-        # Pooled summaries have fewer counts than sites, and equal weights.
-        return sum(w * m for w, m in zip(self.weights, counts, strict=True)) if self.sites_apart else sum(counts)
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the rank among the scores of the class and the stand-ins, where all weigh alike."""
-        total = sum(sizes) + self.more
-        return None if self.sites_apart else (ceil_rank(alpha, total), total)
+    def weigh(self, counts: Counts) -> int:
+        """Add up the counts, each times what it weighs."""
+        return weighed(self._weights, counts)
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Nothing is promised from above: the shares of the class at the sites are not known."""
         return Fraction(1)
 
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Count the scores of the class that are missing."""
-        if self.sites_apart:
-            return {k: extra for k, extra in super().missing(alpha, sizes).items() if self.weights[k]}
-        extra = more_in_total(alpha, sum(sizes), self.more)
-        return {0: extra} if extra else {}
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from, if it does not, and how many a class takes."""
-        if self.sites_apart:
-            return super().shortfall(alpha, sizes, sites)
-        extra = self.missing(alpha, sizes)[0]
-        return f"calibration scores needed: {extra} more in all, at any site ({sum(sizes) + extra} of each class)"
-
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""
         return "for a test row of one class"
+
+
+@counting.register
+def _(guarantee: ClassShare, sizes: Counts) -> Sequence[int]:
+    return [k for k, weight in enumerate(guarantee.weights) if weight]
+
+
+@shortfall.register
+def _(guarantee: ClassShare, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+    words = what_is_missing(guarantee, alpha, sizes, sites)
+    if guarantee.sites_apart:
+        return words
+    return f"{words} ({sum(sizes) + missing(guarantee, alpha, sizes)[0]} of each class)"

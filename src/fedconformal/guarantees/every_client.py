@@ -47,10 +47,6 @@ class EveryClient(Guarantee):
         """Return the largest share over the sites."""
         return max(Fraction(gap, n + 1) for gap, n in zip(gaps, sizes, strict=True))
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above: an easy site may be covered always."""
-        return Fraction(1)
-
     def promise(self, sites: Sequence[str]) -> str:
         """Name the sites."""
         return "for a test row of any one of the sites, each site by itself, on average over calibration draws"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, more_in_total
+from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchangeable(Guarantee):
+class Exchangeable(WeightedSum):
     """Cover a test row that is exchangeable with all calibration rows of all sites together.
 
     >>> Exchangeable().promised(counts=[9, 4], sizes=[10, 5])
@@ -36,31 +36,9 @@ class Exchangeable(Guarantee):
         """All scores weigh alike."""
         return False
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the share of all scores and one stand-in for the test row."""
-        return Fraction(sum(counts), sum(sizes) + 1)
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
-        """Return ceil((1 - alpha)(N + 1)) of N + 1."""
-        return ceil_rank(alpha, sum(sizes) + 1), sum(sizes) + 1
-
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Return the rank's own share: with distinct scores coverage is exact."""
-        rank, total = self.rank(alpha, sizes)
-        return min(Fraction(1), Fraction(rank + sum(gaps), total))
-
-    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        """Return the rank's own share."""
-        return Fraction(*self.rank(alpha, sizes))
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Count the scores missing in all; the first site stands for any."""
-        extra = more_in_total(alpha, sum(sizes), 1)
-        return {0: extra} if extra else {}
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from."""
-        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
+    def worth(self, sizes: Counts) -> tuple[None, int]:
+        """Return the number of all scores and one stand-in for the test row."""
+        return None, sum(sizes) + 1
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 
 Counts = Sequence[int]
+Promise = Callable[[Integers], list[Fraction]]
+"""From counts, a column for each q, to the coverage that each q promises."""
+
 MOST_SCORES = 2**60
 SAFE = 2**62
 """Whole numbers up to this fit in int64, with room to spare; larger ones are left to Python."""
@@ -40,10 +44,20 @@ class Guarantee(ABC):
     caveat: ClassVar[str]
     """What the promise is easily mistaken for."""
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return some to check, for three sites that are called a, b and c."""
+        return (cls(),)
+
     @property
     def sites_apart(self) -> bool:
         """Whether each site's own summary is needed, so that pooled ones are refused."""
         return True
+
+    @property
+    def kept(self) -> Guarantee:
+        """The guarantee itself, or the one that it keeps for every class."""
+        return self
 
     @abstractmethod
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
@@ -53,12 +67,12 @@ class Guarantee(ABC):
     def promise(self, sites: Sequence[str]) -> str:
         """Say in words to whom coverage is promised, to follow "... with probability at least 0.9 "."""
 
-    @abstractmethod
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Bound the coverage from above, for distinct scores and sets that may be empty.
+        """Bound the coverage from above, for distinct scores and sets that may be empty; by default it may be one.
 
         `gaps` bounds what each summary can be off by.
         """
+        return Fraction(1)
 
     def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
         """Return the coverage that the target promises."""
@@ -93,49 +107,17 @@ class Guarantee(ABC):
         """Return what is promised for every column of (summaries, M) counts."""
         return [self.promised(column.tolist(), sizes) for column in counts.T]
 
+    def grouped(self, sizes: Counts) -> tuple[Integers | None, Promise]:
+        """Say which sites may be counted together, and what the counts of the groups promise.
+
+        One number a site, from 0 in the order in which groups come; None if all sites are one group. By default each
+        site is a group by itself. A search counts groups instead of sites: much less work where sites are many.
+        """
+        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
+
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the coverage that the summaries may cost on top; right for any weighted sum of counts."""
         return self.promised(gaps, sizes)
-
-    def feasible(self, alpha: Fraction, sizes: Counts) -> bool:
-        """Whether some finite threshold promises 1 - alpha: at the largest score every count is full."""
-        return self.promised(sizes, sizes) >= 1 - alpha
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Return how many more scores, at which sites, make the promise feasible.
-
-        Every site is brought up to the same number. Guarantees that need less say so themselves.
-        """
-        if self.feasible(alpha, sizes):
-            return {}
-        high = 1
-        while not self.feasible(alpha, [max(n, high) for n in sizes]):
-            high *= 2
-            if high > MOST_SCORES:
-                return {}  # more scores alone do not help
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.feasible(alpha, [max(n, middle) for n in sizes]) else (middle, high)
-        return {k: high - n for k, n in enumerate(sizes) if n < high}
-
-    def missing_sites(self, alpha: Fraction, sizes: Counts) -> int:
-        """Return how many more sites make the promise feasible, where more scores alone do not."""
-        return 0
-
-    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction | None:
-        """Return the mean coverage if the sites are alike and scores distinct, where it has a closed form."""
-        return None
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say in words what is missing."""
-        if more := self.missing_sites(alpha, sizes):
-            return f"sites needed: {more} more, from the same population"
-        needed = self.missing(alpha, sizes)
-        parts = [f"{extra} more at {_site_name(sites, k)}" for k, extra in list(needed.items())[:5]]
-        if len(needed) > len(parts):
-            parts.append(f"and likewise at {len(needed) - len(parts)} more sites")
-        return f"calibration scores needed: {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
@@ -153,10 +135,22 @@ def whole_type(most: int) -> Any:
     return np.int64 if most <= SAFE else object
 
 
-def column_sums(counts: Integers, sizes: Counts) -> NDArray[Any]:
-    """Add up every column exactly; what is counted is at most what the sites have."""
-    sums: NDArray[Any] = counts.astype(whole_type(sum(sizes)), copy=False).sum(axis=0)
-    return sums
+def summed(counts: Integers, group: Integers | None, most: int) -> NDArray[Any]:
+    """Add up the rows of every group exactly, where no sum exceeds `most`; all rows if there is one group.
+
+    >>> counts = np.array([[1, 2], [3, 4], [5, 6]])
+    >>> summed(counts, None, 21), summed(counts, np.array([0, 1, 0]), 21)
+    (array([[ 9, 12]]), array([[6, 8],
+           [3, 4]]))
+    """
+    counts = counts.astype(whole_type(most), copy=False)
+    if group is None:
+        return counts.sum(axis=0, keepdims=True)
+    if group[-1] == len(group) - 1:  # each by itself
+        return counts
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    return np.add.reduceat(counts[order], starts, axis=0)
 
 
 def as_decimal(number: float) -> Fraction:
@@ -166,10 +160,6 @@ def as_decimal(number: float) -> Fraction:
     Fraction(1, 10)
     """
     return Fraction(repr(number))
-
-
-def _site_name(sites: Sequence[str], k: int) -> str:
-    return f"site {sites[k]!r}" if sites else f"site number {k + 1}"
 
 
 def is_whole(value: Any) -> bool:
@@ -199,11 +189,6 @@ def ceil_rank(alpha: Fraction, total: int) -> int:
     9
     """
     return math.ceil((1 - alpha) * total)
-
-
-def more_in_total(alpha: Fraction, total: int, stand_ins: int) -> int:
-    """Return how many more scores make ceil((1 - alpha)(total + stand_ins)) <= total."""
-    return max(0, math.ceil((1 - alpha) * stand_ins / alpha) - total)
 
 
 def find_client(client: str | int, sites: Sequence[str], count: int) -> int:

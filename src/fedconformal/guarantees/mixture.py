@@ -11,34 +11,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.guarantees.guarantee import (
-    Counts,
-    Guarantee,
-    as_decimal,
-    as_number_of_scores,
-    capped_words,
-    ceil_rank,
-    column_sums,
-    more_in_total,
-)
+from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal, as_number_of_scores, capped_words
+from fedconformal.guarantees.planning import counting
+from fedconformal.guarantees.weighted_sum import WeightedSum, Weights
 
 WEIGHT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture(Guarantee):
+class Mixture(WeightedSum):
     """Cover a test point from the mixture of the sites, in proportion to n_k + 1 unless weights are given.
 
-    `weights` is "proportional", "uniform", or one number a site; numbers are scaled to add up to one.
     In proportion, a site that claims a million scores can outweigh everybody else. `most_scores`, fixed beforehand,
-    bounds that: a site that claims more weighs as one that has this many.
+    bounds that.
+
+    Attributes:
+        weights: "proportional", "uniform", or one number a site, in the order of the summaries, which add up to one.
+        most_scores: a site that claims more scores weighs as one that has this many.
 
     >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])  # 13 of N + K = 17
     Fraction(13, 17)
@@ -60,6 +55,12 @@ class Mixture(Guarantee):
 
     weights: str | Sequence[float] = "proportional"
     most_scores: int | None = None
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """In proportion, equally, with given weights, and with a cap."""
+        weights: list[Sequence[float]] = [(0.5, 0.3, 0.2), (0.0, 1.0, 0.0)]
+        return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights), cls(most_scores=20)
 
     def __post_init__(self) -> None:
         """Check the weights and the cap."""
@@ -83,11 +84,7 @@ class Mixture(Guarantee):
     @property
     def sites_apart(self) -> bool:
         """Only the proportional mixture without a cap weighs all scores alike."""
-        return not self._all_alike
-
-    @property
-    def _all_alike(self) -> bool:
-        return self.weights == "proportional" and self.most_scores is None
+        return self.weights != "proportional" or self.most_scores is not None
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that there is a weight for every site."""
@@ -97,74 +94,37 @@ class Mixture(Guarantee):
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Weigh as before, with the size of the whole site; every site may hold one more row of the class."""
-        parts = [1] * len(sizes) if self._all_alike else self._integer_weights(sizes)[0]
+        weights, _ = self.worth(sizes)
+        parts = [1] * len(sizes) if weights is None else weights
+        common = math.gcd(*parts)
+        parts = [part // common for part in parts]
         return ClassShare(weights=tuple(parts), more=sum(parts))
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the weighted count."""
-        if self._all_alike:
-            return Fraction(sum(counts), sum(sizes) + len(sizes))
-        parts, whole = self._integer_weights(sizes)
-        return Fraction(sum(w * m for w, m in zip(parts, counts, strict=True)), whole)
+    def worth(self, sizes: Counts) -> tuple[Weights, int]:
+        """Weigh a score with lambda_k / (n_k + 1), over one common denominator: N + K if all weigh alike."""
+        if not self.sites_apart:
+            return None, sum(sizes) + len(sizes)
+        parts = self.parts(sizes)
+        whole = math.lcm(*{n + 1 for n in sizes})
+        of_one = {(part, n): part * (whole // (n + 1)) for part, n in zip(parts, sizes, strict=True)}
+        return [of_one[pair] for pair in zip(parts, sizes, strict=True)], whole * sum(parts)
 
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the weighted counts of many q at once."""
-        if self._all_alike:
-            whole = sum(sizes) + len(sizes)
-            return [Fraction(total, whole) for total in column_sums(counts, sizes).tolist()]
-        parts, whole = self._integer_weights(sizes)
-        totals = np.array(parts, dtype=object) @ counts.astype(object)
-        return [Fraction(total, whole) for total in totals]
-
-    def _integer_weights(self, sizes: Counts) -> tuple[list[int], int]:
-        # lambda_k / (n_k + 1) over one common denominator, so that sums stay integers.
-        shares = self._shares(sizes)
-        fractions = [share / (n + 1) for share, n in zip(shares, sizes, strict=True)]
-        whole = math.lcm(*(fraction.denominator for fraction in fractions))
-        return [fraction.numerator * (whole // fraction.denominator) for fraction in fractions], whole
-
-    def _shares(self, sizes: Counts) -> list[Fraction]:
+    def parts(self, sizes: Counts) -> Sequence[int]:
+        """Return the weight of every site as a whole number; lambda_k is its share of their sum."""
         if self.weights == "uniform":
-            return [Fraction(1, len(sizes))] * len(sizes)
+            return [1] * len(sizes)
         if isinstance(self.weights, str):
-            counted = [min(n, self.most_scores or n) + 1 for n in sizes]
-            return [Fraction(n, sum(counted)) for n in counted]
-        exact = [as_decimal(w) for w in self.weights]
-        return [w / sum(exact) for w in exact]
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the rank ceil((1 - alpha)(N + K)) among the N scores and K stand-ins at +inf."""
-        if not self._all_alike:
-            return None
-        total = sum(sizes) + len(sizes)
-        return ceil_rank(alpha, total), total
+            return [min(n, self.most_scores or n) + 1 for n in sizes]
+        exact = [as_decimal(weight) for weight in self.weights]
+        whole = math.lcm(*(weight.denominator for weight in exact))
+        return [int(weight * whole) for weight in exact]
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Return the upper end of Theorem 1's band, plus what the summaries may cost."""
-        if self._all_alike:
-            total = sum(sizes) + len(sizes)
-            return min(Fraction(1), Fraction(ceil_rank(alpha, total) + len(sizes) - 1 + sum(gaps), total))
+        if not self.sites_apart:
+            return super().at_most(alpha, sizes, gaps)
         one_each = self.promised([1] * len(sizes), sizes)
         return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
-
-    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction | None:
-        """Return what the rank covers of scores that are all alike: its share of N + 1."""
-        rank = self.rank(alpha, sizes)
-        return None if rank is None else Fraction(rank[0], sum(sizes) + 1)
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Bring the sites that carry weight up to the same number."""
-        if self._all_alike:
-            extra = more_in_total(alpha, sum(sizes), len(sizes))
-            return {0: extra} if extra else {}
-        shares = self._shares(sizes)
-        return {k: extra for k, extra in super().missing(alpha, sizes).items() if shares[k]}
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from, if it does not."""
-        if not self._all_alike:
-            return super().shortfall(alpha, sizes, sites)
-        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture."""
@@ -180,3 +140,8 @@ class Mixture(Guarantee):
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
         cap = {} if self.most_scores is None else {"most_scores": self.most_scores}
         return {"name": self.name, "weights": weights, **cap}
+
+
+@counting.register
+def _(guarantee: Mixture, sizes: Counts) -> Sequence[int]:
+    return [k for k, part in enumerate(guarantee.parts(sizes)) if part]

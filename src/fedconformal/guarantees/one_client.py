@@ -8,16 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client, more_in_total
+from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client
+from fedconformal.guarantees.planning import counting
+from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneClient(Guarantee):
+class OneClient(WeightedSum):
     """Cover a test row of one site, given by name or by position.
+
+    Attributes:
+        client: the site's name.
 
     >>> OneClient(client=1).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
@@ -32,6 +38,11 @@ class OneClient(Guarantee):
 
     client: str | int
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Name a site, or give its position."""
+        return cls(client="b"), cls(client=2)
+
     def __post_init__(self) -> None:
         """Check the client."""
         if isinstance(self.client, bool) or not isinstance(self.client, str | int | np.integer):
@@ -43,36 +54,33 @@ class OneClient(Guarantee):
         """Find the site's position."""
         return replace(self, client=find_client(self.client, sites, len(sizes)))
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the share of the site's scores and one stand-in."""
-        return Fraction(counts[self._position], sizes[self._position] + 1)
+    def worth(self, sizes: Counts) -> tuple[Sequence[int], int]:
+        """Return the number of the site's scores and one stand-in; scores of other sites weigh nothing."""
+        return [int(k == self.position) for k in range(len(sizes))], sizes[self.position] + 1
 
     @property
-    def _position(self) -> int:
+    def position(self) -> int:
+        """Where the site is."""
         if isinstance(self.client, str):
             raise InputError(f"the client {self.client!r} is known by name only; calibrate looks it up")
         return self.client
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
         """Return ceil((1 - alpha)(n_k + 1)) of n_k + 1."""
-        total = sizes[self._position] + 1
+        total = sizes[self.position] + 1
         return ceil_rank(alpha, total), total
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Return the rank's own share: with distinct scores coverage is exact."""
         rank, total = self.rank(alpha, sizes)
-        return min(Fraction(1), Fraction(rank + gaps[self._position], total))
-
-    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        """Return the rank's own share, whether or not the sites are alike."""
-        return Fraction(*self.rank(alpha, sizes))
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Only this site's scores count."""
-        extra = more_in_total(alpha, sizes[self._position], 1)
-        return {self._position: extra} if extra else {}
+        return min(Fraction(1), Fraction(rank + gaps[self.position], total))
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the site."""
         name = self.client if isinstance(self.client, str) else sites[self.client]
         return f"for a test row of site {name!r}, on average over calibration draws"
+
+
+@counting.register
+def _(guarantee: OneClient, sizes: Counts) -> Sequence[int]:
+    return [guarantee.position]

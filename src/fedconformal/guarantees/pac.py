@@ -20,7 +20,7 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, column_sums
+from fedconformal.guarantees.guarantee import Counts, Guarantee, Promise, summed
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
@@ -44,6 +44,9 @@ MARGIN = 1e-6
 @dataclass(frozen=True, kw_only=True)
 class PAC(Guarantee):
     """Cover at least 1 - alpha of the test rows, except with probability `failure` over the calibration draws.
+
+    Attributes:
+        failure: how often the calibration draw may be a bad one.
 
     >>> PAC(failure=0.05).rank(Fraction(1, 10), sizes=[250, 250])
     (462, 501)
@@ -101,10 +104,18 @@ class PAC(Guarantee):
         return Fraction(self._units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the coverage of every total, each different one once."""
-        totals, index = np.unique(column_sums(counts, sizes), return_inverse=True)
-        units = [Fraction(found, ALPHA_UNIT) for found in self._units(totals.tolist(), sum(sizes))]
-        return [units[i] for i in index.tolist()]
+        """Return the coverage of every total."""
+        return self.grouped(sizes)[1](summed(counts, None, sum(sizes)))
+
+    def grouped(self, sizes: Counts) -> tuple[None, Promise]:
+        """Only the total matters; work out each different one once."""
+
+        def promise(sums: Integers) -> list[Fraction]:
+            totals, index = np.unique(sums[0], return_inverse=True)
+            units = [Fraction(found, ALPHA_UNIT) for found in self._units(totals.tolist(), sum(sizes))]
+            return [units[i] for i in index.tolist()]
+
+        return None, promise
 
     def _units(self, ranks: Sequence[int], size: int) -> list[int]:
         if size <= EXACT_SCORES:
@@ -124,33 +135,9 @@ class PAC(Guarantee):
         """Return 1 - alpha, which holds but for the failure probability."""
         return 1 - alpha
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above."""
-        return Fraction(1)
-
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the share of all scores that the summaries may leave uncounted."""
         return Fraction(sum(gaps), max(1, sum(sizes)))
-
-    def expected(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        """Return the rank's share of N + 1."""
-        return Fraction(*self.rank(alpha, sizes))
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Count the scores missing in all; the first site stands for any."""
-        low = high = max(1, sum(sizes))
-        if self.feasible(alpha, [low]):
-            return {}
-        while not self.feasible(alpha, [high]) and high <= MOST_SCORES:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.feasible(alpha, [middle]) else (middle, high)
-        return {0: high - sum(sizes)}
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say that it does not matter where the scores come from."""
-        return f"calibration scores needed: {self.missing(alpha, sizes)[0]} more in all, at any site"
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the draws."""
@@ -162,7 +149,7 @@ class PAC(Guarantee):
 
 def _cap(rank: int, size: int) -> int:
     # Hoeffding's condition r >= N(1 - alpha) + 1, in units of coverage.
-    return max(0, rank - 1) * ALPHA_UNIT // size
+    return max(0, rank - 1) * ALPHA_UNIT // max(1, size)
 
 
 @lru_cache(maxsize=2**16)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
+from fedconformal.guarantees.planning import feasible, least_enough, missing, shortfall, what_is_missing
 from fedconformal.guarantees.robust import as_liars, bind_liars
 
 PANELS = 512
@@ -52,6 +53,10 @@ class QuantileOfQuantiles(Guarantee):
     before calibration: otherwise what liars claim would choose the ranks. A site with fewer scores counts as one whose
     scores are all huge; one with more takes the rank with the same share of n_k + 1. Without liars it is by default the
     size of the smallest site.
+
+    Attributes:
+        liars: the promise holds whatever at most this many of the sites send.
+        least_scores: the fewest scores that a site ought to have, fixed before calibration.
 
     >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
     (19, 5)
@@ -77,6 +82,11 @@ class QuantileOfQuantiles(Guarantee):
 
     liars: int
     least_scores: int | None = None
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Nobody lies, or one does."""
+        return cls(liars=0), cls(liars=1, least_scores=4)
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -164,38 +174,9 @@ class QuantileOfQuantiles(Guarantee):
         honest = len(sizes) - self.liars
         return Fraction(_units(ranks, min(among, honest), honest), ALPHA_UNIT)
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above: liars may raise the threshold."""
-        return Fraction(1)
-
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites."""
         return EveryClient().slack(gaps, sizes)
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Bring the sites with too few scores up to `least_scores`, if that is enough."""
-        if self.least_scores is None:
-            return super().missing(alpha, sizes)
-        least = self.least_scores
-        if self.feasible(alpha, sizes) or not self.feasible(alpha, [max(n, least) for n in sizes]):
-            return {}
-        return {k: least - n for k, n in enumerate(sizes) if n < least}
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say what is missing: scores, or a larger `least_scores`."""
-        if self.least_scores is None or self.missing(alpha, sizes):
-            return super().shortfall(alpha, sizes, sites)
-
-        def enough(least: int) -> bool:
-            return replace(self, least_scores=least).feasible(alpha, [max(n, least) for n in sizes])
-
-        low, high = self.least_scores, 2 * self.least_scores
-        while high < MOST_SCORES and not enough(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return f"least_scores is {self.least_scores}, needed: {high} or more, and as many scores at every site"
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition and the liars."""
@@ -207,6 +188,29 @@ class QuantileOfQuantiles(Guarantee):
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
         return {key: value for key, value in super().to_dict().items() if value is not None}
+
+
+@missing.register
+def _(guarantee: QuantileOfQuantiles, alpha: Fraction, sizes: Counts) -> dict[int, int]:
+    # Bring the sites with too few scores up to `least_scores`, if that is enough.
+    least = guarantee.least_scores
+    if least is None:
+        return missing.dispatch(Guarantee)(guarantee, alpha, sizes)
+    if feasible(guarantee, alpha, sizes) or not feasible(guarantee, alpha, [max(n, least) for n in sizes]):
+        return {}
+    return {k: least - n for k, n in enumerate(sizes) if n < least}
+
+
+@shortfall.register
+def _(guarantee: QuantileOfQuantiles, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+    stated = guarantee.least_scores
+    if stated is None or missing(guarantee, alpha, sizes):
+        return what_is_missing(guarantee, alpha, sizes, sites)
+
+    def enough(least: int) -> bool:
+        return feasible(replace(guarantee, least_scores=least), alpha, [max(n, least) for n in sizes])
+
+    return f"least_scores is {stated}, needed: {least_enough(enough)} or more, and as many scores at every site"
 
 
 @lru_cache(maxsize=2**14)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
+from fedconformal.guarantees.planning import shortfall, what_is_missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,11 @@ class Robust(Guarantee):
     """Cover a test row from the mixture of the honest sites, if at most `liars` of all sites are not.
 
     A liar that claims 2^32 scores and sends huge ones outweighs everybody else and puts every label into every set.
-    `most_scores`, fixed beforehand, bounds that: a site that claims more weighs as one that has this many.
+    `most_scores`, fixed beforehand, bounds that.
+
+    Attributes:
+        liars: the promise holds whatever at most this many of the sites send.
+        most_scores: a site that claims more scores weighs as one that has this many.
 
     >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 11 of 17
     Fraction(11, 17)
@@ -53,6 +58,11 @@ class Robust(Guarantee):
 
     liars: int
     most_scores: int | None = None
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Nobody lies, one does, and two with a cap."""
+        return cls(liars=0), cls(liars=1), cls(liars=2, most_scores=10**16)
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -114,23 +124,9 @@ class Robust(Guarantee):
             most = liars
         return most
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above: liars may raise the threshold."""
-        return Fraction(1)
-
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites, which no set of them exceeds."""
         return EveryClient().slack(gaps, sizes)
-
-    def shortfall(self, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-        """Say what is missing, and how many liars there may be."""
-        if self.most_scores is not None and self.most_scores * alpha < 1 - alpha:
-            return f"most_scores is {self.most_scores}, needed: {math.ceil((1 - alpha) / alpha)} or more"
-        most = self.withstands(alpha, sizes)
-        return (
-            f"{super().shortfall(alpha, sizes, sites)} (and should more than {most} of these {len(sizes)} sites send "
-            "huge scores, the threshold is +inf again)"
-        )
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the liars."""
@@ -139,6 +135,17 @@ class Robust(Guarantee):
             f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "
             f"whatever at most {self.liars} of the sites sent, on average over calibration draws"
         )
+
+
+@shortfall.register
+def _(guarantee: Robust, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
+    if guarantee.most_scores is not None and guarantee.most_scores * alpha < 1 - alpha:
+        return f"most_scores is {guarantee.most_scores}, needed: {math.ceil((1 - alpha) / alpha)} or more"
+    most = guarantee.withstands(alpha, sizes)
+    return (
+        f"{what_is_missing(guarantee, alpha, sizes, sites)} (and should more than {most} of these {len(sizes)} sites "
+        "send huge scores, the threshold is +inf again)"
+    )
 
 
 def as_liars(liars: Any) -> None:

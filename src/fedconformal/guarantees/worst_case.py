@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
+from fedconformal.guarantees.planning import counting
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
@@ -34,11 +35,12 @@ Inequalities = tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]
 class WorstCase(Guarantee):
     """Cover a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
 
-    - `contamination=d`: a share 1 - d of the test rows follows the sites in proportion to n_k + 1, the rest
-      may come from any of them;
-    - `total_variation=r`: at most a share r of the weight is elsewhere than in proportion to n_k + 1;
-    - `box=(lower, upper)`: bounds on each site's weight, a number for all sites or one for each;
-    - `polytope=(A, b)`: all weights w with A w <= b.
+    Attributes:
+        contamination: the share of test rows that may come from any of the sites; the others follow the sites in
+            proportion to n_k + 1.
+        total_variation: the share of weight that may be elsewhere than in proportion to n_k + 1.
+        box: the least and the largest weight of every site; one number for all sites, or one for each.
+        polytope: a matrix A and a vector b: all weights w with A w <= b.
 
     >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/17 + 0.1 * 4/6
     Fraction(77, 102)
@@ -63,6 +65,17 @@ class WorstCase(Guarantee):
     total_variation: float | None = None
     box: tuple[Given, Given] | None = None
     polytope: tuple[Sequence[Sequence[float]] | NDArray[Any], Sequence[float] | NDArray[Any]] | None = None
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """One of every kind of set."""
+        return (
+            cls(),
+            cls(contamination=0.1),
+            cls(total_variation=0.25),
+            cls(box=(0.2, (0.3, 0.5, 0.6))),
+            cls(polytope=(((1.0, -1.0, 0.0), (0.0, 0.3, 0.7)), (0.0, 0.4))),
+        )
 
     def __post_init__(self) -> None:
         """Check that one set is given, and its numbers."""
@@ -117,17 +130,6 @@ class WorstCase(Guarantee):
             return (1 - share) * Mixture().slack(gaps, sizes) + share * largest
         worth, whole = _one_score(sizes)
         return -mixtures.least([-gap * w for gap, w in zip(gaps, worth, strict=True)]) / whole
-
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above: the mixture may be an easy one."""
-        return Fraction(1)
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-        """Bring the sites that may carry weight up to the same number."""
-        return {k: extra for k, extra in super().missing(alpha, sizes).items() if self._may_weigh(k, sizes)}
-
-    def _may_weigh(self, k: int, sizes: Counts) -> bool:
-        return self.slack([int(j == k) for j in range(len(sizes))], sizes) > 0
 
     @property
     def _contamination(self) -> Fraction:
@@ -197,13 +199,16 @@ class WorstClassShare(Guarantee):
         """Return the largest share over the sites, which no mixture exceeds."""
         return EveryClient().slack(gaps, sizes)
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Nothing is promised from above."""
-        return Fraction(1)
-
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""
         return "for a test row of one class"
+
+
+@counting.register
+def _(guarantee: WorstCase, sizes: Counts) -> Sequence[int]:
+    # Those that carry weight in some mixture of the set.
+    places = range(len(sizes))
+    return [k for k in places if guarantee.slack([int(j == k) for j in places], sizes)]
 
 
 def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:

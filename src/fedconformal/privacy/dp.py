@@ -188,7 +188,7 @@ def calibrate_privately(
     )
 
 
-def check_alike(guarantee: Guarantee | ByClass) -> Guarantee:
+def check_alike(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that does not weigh all rows alike: a row of more weight would need more noise."""
     if isinstance(guarantee, ByClass) or guarantee not in (Mixture(), Exchangeable()):
         raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")

@@ -23,7 +23,7 @@ from fedconformal._base.names import as_name, check_name, name_key
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
@@ -111,7 +111,7 @@ def noisy_histogram(
 
 
 def calibrate_locally(
-    histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | ByClass | None = None
+    histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
 ) -> Calibration:
     """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows.
 

@@ -41,7 +41,7 @@ def calibrate(
     *,
     alpha: Any = 0.1,
     score: Score | None = None,
-    guarantee: Guarantee | ByClass | None = None,
+    guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
     min_scores: int = 1,

@@ -25,7 +25,7 @@ from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
 from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums import coordinator as middle
 from fedconformal.privacy.sums.drive import certified
 from fedconformal.privacy.sums.messages import Join
@@ -54,7 +54,7 @@ def calibrate_by_sums(
     *,
     alpha: Any = 0.1,
     score: Score | None = None,
-    guarantee: Guarantee | ByClass | None = None,
+    guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
 ) -> Calibrated:

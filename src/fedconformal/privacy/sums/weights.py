@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, ByClass, Exchangeable, Guarantee, Mixture, NewClient
+from fedconformal.guarantees import PAC, Exchangeable, Guarantee, Mixture, NewClient
 from fedconformal.guarantees.guarantee import Counts
 
 MOST = 2**62
@@ -29,7 +29,7 @@ class WeightedSum:
     """What the sum can be at most."""
 
 
-def summable(guarantee: Guarantee | ByClass) -> Guarantee:
+def summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum."""
     if isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
         return guarantee
@@ -39,7 +39,7 @@ def summable(guarantee: Guarantee | ByClass) -> Guarantee:
     )
 
 
-def weighted_sum(guarantee: Guarantee | ByClass, alpha: Fraction, sizes: Counts) -> WeightedSum:
+def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> WeightedSum:
     """Write a guarantee as a weighted sum, or refuse.
 
     >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
