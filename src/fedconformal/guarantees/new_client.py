@@ -18,10 +18,7 @@ from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
 from fedconformal.guarantees.weighted_sum import WeightedSum
 
-
-NO_LIMIT = (
-    "the promise is an average over fresh sites, and rows of the sites at hand do not show how much the next one differs"
-)
+NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 
 
 @dataclass(frozen=True, kw_only=True)
