@@ -17,9 +17,19 @@ EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard
 # typer 0.20, which Flower holds us to, goes with click 8.3.
 CLICK := "click<8.4"
 
+# What the quick loop checks: all that needs neither torch nor an engine.
+CORE := _base scores summaries guarantees calibration evaluation verification.py privacy
+QUICK := $(CORE:%=src/fedconformal/%)
+QUICK_TESTS := base scores summaries guarantees calibration evaluation contracts privacy cli
+
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
+
+# Python keeps what it has compiled, also where the environment says otherwise: it halves the start of the tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment test mutants lint format docs results bench constraints audit licences clean help
+.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -27,8 +37,27 @@ demo: $(VENV)/.demo ## run the main job end to end on a small data set
 deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on this machine (about four minutes)
 	$(BIN)/python scripts/deployment.py
 
-test: lint ## lint, check types, run all tests and show coverage
-	$(BIN)/pytest --cov --numprocesses auto --maxprocesses 4 --dist loadfile
+quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once the caches are warm
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/mypy $(QUICK)
+	$(PYTEST) -m "not long and not slow and not engine" --hypothesis-profile quick $(QUICK) $(QUICK_TESTS:%=tests/%)
+
+test: lint ## lint, check types and run all tests but the longest (under seven minutes)
+	$(PYTEST) -m "not slow"
+
+prove: slow fuzz mutants ## what takes longest: simulations, a real deployment, fuzzing and the mutants (under half an hour)
+
+# File by file: the tests of a deployment share it.
+slow: $(VENV)/.dev
+	$(PYTEST) --dist loadfile -m slow
+
+coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (twice as long as without)
+	$(PYTEST) --cov
+
+fuzz: $(VENV)/.dev ## decode hostile summaries
+	$(BIN)/python scripts/fuzz.py --count 1000000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
 	$(BIN)/python scripts/mutate.py
@@ -111,10 +140,14 @@ $(VENV)/.demo: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(PIP_INSTALL) -e ".[demo]"
 	touch $@
 
+$(VENV)/.core: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e ".[dev,dp,secure]" -e paper
+	touch $@
+
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
 	$(PIP_INSTALL) -e ".[$(EXTRAS)]" -e paper
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.core
 
 $(AUDIT)/bin/pip-audit:
 	$(PYTHON) -m venv --clear $(AUDIT)

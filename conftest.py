@@ -1,17 +1,84 @@
-"""Without torch, Flower or NVFlare, what needs them is left out of the doctests; its tests skip themselves."""
+"""What every test run shares: which modules are optional, and how many examples Hypothesis tries.
 
-import importlib.util
+What needs a package that is not installed is skipped with the reason, doctests and tests alike. So every file can be
+collected, and every test run, in an environment that has the core only.
+"""
 
-NEEDS = {
-    "torch": [
-        "src/fedconformal/flower/*",
-        "src/fedconformal/models/*",
-        "src/fedconformal/training/*",
-        "tests/federated/tasks.py",
-    ],
-    "flwr": ["src/fedconformal/flower/*", "tests/engines/flower/tools.py"],
-    "nvflare": ["src/fedconformal/nvflare.py", "tests/engines/nvflare/faulty_job.py"],
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parent
+
+OPTIONAL = {
+    "Crypto",
+    "PIL",
+    "cryptography",
+    "ddsketch",
+    "fedconformal_paper",
+    "flwr",
+    "nvflare",
+    "opendp",
+    "pyarrow",
+    "ray",
+    "sklearn",
+    "tdigest",
+    "tensorboard",
+    "torch",
 }
-collect_ignore_glob = [
-    path for name, paths in NEEDS.items() if importlib.util.find_spec(name) is None for path in paths
-]
+"""What the extras and the paper install. Any other package that is missing is an error."""
+
+settings.register_profile("full", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=10)  # `checks` in tests/contracts/tools.py looks at it
+settings.load_profile("full")
+
+
+def missing_package(error: BaseException | None) -> str | None:
+    """Return the optional package that was not found, if that is where an error comes from."""
+    error = getattr(error, "exc_info", (None, error))[1]  # a doctest keeps what happened in it
+    while error is not None:
+        name = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and name in OPTIONAL:
+            return name
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def import_error(file: Path) -> BaseException | None:
+    """Import a file; pytest does so too, but keeps what it has half imported."""
+    folder = next(ROOT / name for name in ("src", "paper/src", ".") if file.is_relative_to(ROOT / name))
+    parts = file.relative_to(folder).with_suffix("").parts
+    name = ".".join(parts).removesuffix(".__init__")
+    call = pytest.CallInfo.from_call(lambda: importlib.import_module(name), "collect", reraise=KeyboardInterrupt)
+    return None if call.excinfo is None else call.excinfo.value
+
+
+def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:
+    """Skip a file that needs what is not installed; pytest collects all others."""
+    package = missing_package(import_error(collector.path)) if isinstance(collector, pytest.Module) else None
+    if package is None:
+        return None
+    where = (str(collector.path), 1, f"Skipped: {package} is not installed")
+    return pytest.CollectReport(collector.nodeid, "skipped", where, [])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip a test that comes upon something that is not installed."""
+    try:
+        yield
+    except Exception as error:
+        package = missing_package(error)
+        if package is None:
+            raise
+        pytest.skip(f"{package} is not installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("engine") is None)

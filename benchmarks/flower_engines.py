@@ -23,7 +23,7 @@ from fedconformal._base.files import write_bytes
 from fedconformal.engines.flower.app import App
 from fedconformal.engines.flower.engines import deploy, exit_on_signals, simulate
 from fedconformal.engines.flower.in_process import run_in_process
-from fedconformal.engines.flower.trial import Trial
+from fedconformal.engines.flower.local_deployment import LocalDeployment
 
 NODES = 3
 ROUNDS = {"in process": 50, "simulation": 20, "deployment": 5}
@@ -114,8 +114,8 @@ def in_simulation(app: App) -> None:
 
 def on_deployment(app: App) -> None:
     """Bring up a SuperLink and SuperNodes, and run on them."""
-    with tempfile.TemporaryDirectory() as folder, Trial(Path(folder), NODES) as trial:
-        deploy(app, trial.address, trial.ca)
+    with tempfile.TemporaryDirectory() as folder, LocalDeployment(Path(folder), NODES) as deployment:
+        deploy(app, deployment.address, deployment.ca)
 
 
 ENGINES: dict[str, Callable[[App], None]] = {

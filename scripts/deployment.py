@@ -11,7 +11,7 @@ from fedconformal.cli.app import run
 from fedconformal.cli.console import stderr
 from fedconformal.engines.flower.app import make_app
 from fedconformal.engines.flower.engines import exit_on_signals
-from fedconformal.engines.flower.trial import Trial
+from fedconformal.engines.flower.local_deployment import LocalDeployment
 
 
 def main() -> int:
@@ -25,8 +25,15 @@ def main() -> int:
         app = Path(folder) / "app"
         make_app(app)
         stderr.print(f"starting a SuperLink and {options.sites} SuperNodes ...")
-        with Trial(Path(folder), options.sites) as trial:
-            where = ("--superlink", trial.address, "--root-certificates", str(trial.ca), "-o", str(options.output))
+        with LocalDeployment(Path(folder), options.sites) as deployment:
+            where = (
+                "--superlink",
+                deployment.address,
+                "--root-certificates",
+                str(deployment.ca),
+                "-o",
+                str(options.output),
+            )
             settings = ("--set", f"rounds={options.rounds}", "--set", f"min-sites={options.sites}")
             return run(["flower", "run", str(app), "--engine", "deployment", *where, *settings])
 

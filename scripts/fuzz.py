@@ -27,7 +27,8 @@ import msgspec
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.summaries.summary import kinds
+from fedconformal._base import registry
+from fedconformal.summaries.summary import Summary
 from fedconformal.summaries.wire import PREFIX
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
@@ -64,7 +65,7 @@ def starting_points() -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     about: dict[str, Any] = {"score": fc.RAPS(), "model": "m", "temperature": 1.5}
     found = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.fcs"))}
-    for kind in kinds():
+    for kind in registry.members(Summary):
         few = fc.summarize(rng.normal(size=7).round(1), kind=kind, alpha=0.1, site="a", **about)
         many = fc.summarize(rng.normal(size=300).round(2), kind=kind, alpha=0.1, site="b", **about)
         made = {"few": few, "many": many, "bare": fc.summarize([0.5], kind=kind), "extended": few.extend([0.1, 9.0])}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.guarantees import by_class
 from fedconformal.calibration.curve import ClassCurves
 from fedconformal.calibration.pilot import Trial
+from fedconformal.guarantees import by_class
 from fedconformal.report import report_page
 from tests.contracts.tools import guarantee_examples, refused, score_examples
 

@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import as_clients, named_clients
 from fedconformal._base.names import as_name
 from fedconformal.data.partitions.partition import Sites
-from fedconformal.federated.calibration import FORMAT, Question, Reader, spoken_for
+from fedconformal.federated.calibration import FORMAT, Question, Reader, reasons_to_refuse
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, seat
@@ -104,9 +104,9 @@ def test_over_a_network(text: str) -> None:
     summary = question.answer([[2.0, 0.0]], [0], site=text)
     assert Reader(question).read(summary.to_bytes(), FORMAT, rows=1, site=text).sites == (NAME,)
     old = as_version_1_had_it(text)
-    assert spoken_for([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
-    assert spoken_for([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None
-    assert spoken_for([(NAME, old)]) == [None]
+    assert reasons_to_refuse([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
+    assert reasons_to_refuse([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None
+    assert reasons_to_refuse([(NAME, old)]) == [None]
 
 
 def test_sums_and_noisy_counts() -> None:
@@ -127,7 +127,7 @@ def test_clients_and_partitions() -> None:
     none = np.empty(0, dtype=np.int64)
     with refused("sites: expected one name a site, each a different one"):
         Sites(names=(NAME, SPELLINGS[0]), train=none, val=none, test=none)
-    with refused("names: expected a name for each client"):
+    with refused("names: expected a name for each site"):
         named_clients(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
 
 
@@ -156,4 +156,4 @@ def test_on_the_command_line(
     np.savez("run.npz", **logits, val_clients=[NAME, SPELLINGS[0]])  # type: ignore[arg-type]
     done = command("summarize", "run.npz", "-o", "run")
     assert done.code == 2
-    assert f"run.npz: the client {NAME!r} is there twice, in two spellings" in done.err
+    assert f"run.npz: the site {NAME!r} is there twice, in two spellings" in done.err

@@ -41,30 +41,16 @@ if TYPE_CHECKING:
     from fedconformal.verification import verify
 
 _WHERE = {
+    "_base.arrays": ("softmax",),
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
-    "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
-    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
-    "guarantees": (
-        "PAC",
-        "ByClass",
-        "EveryClient",
-        "Exchangeable",
-        "Guarantee",
-        "Mixture",
-        "NewClient",
-        "OneClient",
-        "QuantileOfQuantiles",
-        "Robust",
-        "WorstCase",
-    ),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
     "calibration.predictor": ("Predictor", "load"),
-    "scores": ("APS", "LAC", "RAPS", "Score"),
+    "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
+    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
     "summaries": ("Summary", "pool", "summarize"),
-    "_base.arrays": ("softmax",),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -111,12 +97,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that importing the package stays cheap."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    """Import a public name when it is first used, so that importing the package stays cheap.
+
+    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    """
+    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    for module in modules:
+        found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
+        if found is not None:
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

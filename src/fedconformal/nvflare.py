@@ -1,5 +1,5 @@
-"""Calibration on NVFlare: the documented path of `engines/nvflare.py`."""
+"""Calibration and evaluation on NVFlare: the documented path of `engines/nvflare.py`."""
 
-from fedconformal.engines.nvflare import calibrate, calibrate_reply, fingerprint
+from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply, fingerprint
 
-__all__ = ["calibrate", "calibrate_reply", "fingerprint"]
+__all__ = ["calibrate", "calibrate_reply", "evaluate", "evaluate_reply", "fingerprint"]

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
@@ -14,6 +14,7 @@ from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryR
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
@@ -56,9 +57,10 @@ def verify(
     certificate = predictor.certificate
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
         return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
-    given = {summary.digest(): summary for summary in summaries}
+    digests = [summary.digest() for summary in summaries]
+    given: dict[str, Summary | NoisyHistogram] = dict(zip(digests, summaries, strict=True))
     wanted = [record.sha256 for record in certificate.summaries]
-    spare = Counter(summary.digest() for summary in summaries)
+    spare = Counter(digests)
     spare.subtract(wanted)
     problems = [
         f"the summary of {given[digest].label} is given too often"
@@ -75,13 +77,14 @@ def verify(
     if problems:
         return problems
     try:
+        guarantee = described(certificate.guarantee)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            again = _again([given[digest] for digest in wanted], certificate)
+            again = _again([given[digest] for digest in wanted], certificate.alpha, guarantee)
         expected = Predictor.of(again, score=predictor.score)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
-    return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
+    return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
 
 
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:
@@ -100,23 +103,22 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _again(given: list[Summary | NoisyHistogram], certificate: Certificate) -> Calibration:
-    guarantee = described(certificate.guarantee)
+def _again(given: list[Summary | NoisyHistogram], alpha: float, guarantee: Guarantee) -> Calibration:
     noisy = [one for one in given if isinstance(one, NoisyHistogram)]
     if noisy:
-        return calibrate_locally(noisy, alpha=certificate.alpha, guarantee=guarantee)
+        return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)
     plain = [one for one in given if isinstance(one, Summary)]
-    return calibrate_again(plain, alpha=certificate.alpha, guarantee=guarantee)
+    return calibrate_again(plain, alpha=alpha, guarantee=guarantee)
 
 
 def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(found: Predictor, expected: Predictor) -> list[str]:
+def _differences(found: Predictor, expected: Predictor, guarantee: Guarantee) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
     try:
-        right |= _as_worded_then(expected.certificate, found.certificate)
+        right |= _as_worded_then(right, found.certificate, guarantee)
     except InputError as error:
         return [str(error)]
     problems = [
@@ -132,17 +134,17 @@ def _differences(found: Predictor, expected: Predictor) -> list[str]:
     return problems
 
 
-def _as_worded_then(again: Certificate, stated: Certificate) -> dict[str, Any]:
+def _as_worded_then(again: dict[str, Any], stated: Certificate, guarantee: Guarantee) -> dict[str, Any]:
     """Return what the certificate says in the edition that the stated one names."""
-    sites = [site for record in again.summaries for site in record.sites]
-    words_of = partial(reworded, again.to_dict(), described(again.guarantee), sites)
+    sites = [site for record in again["summaries"] for site in record["sites"]]
+    words_of = cache(partial(reworded, again, guarantee, sites))
     unnamed = UNNAMED if stated.format == 1 else UNNAMED[:1]
     possible = [words_of(edition) for edition in (unnamed if stated.edition is None else (stated.edition,))]
     said = {name: getattr(stated, name) for name in WORDING}
     words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": _named(stated, words_of)}
     if stated.format == 1:  # which did not know of heavy sites
         words["heavy_sites"] = None
-    words["format"] = 1 if all(words.get(name, getattr(again, name)) is None for name in FORMAT_2) else 2
+    words["format"] = 1 if all(words.get(name, again.get(name)) is None for name in FORMAT_2) else 2
     return words
 
 

@@ -100,11 +100,11 @@ def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
 
     asked: list[Question] = []
 
-    def gather(question: Question, *_rest: Any) -> tuple[list[fc.Summary], list[Any]]:
+    def ask(_engine: Any, question: Question) -> list[Any]:
         asked.append(question)
-        return [], []
+        return []
 
-    patch.setattr(nvflare, "_gather", gather)
+    patch.setattr(nvflare.CalibrationOnNVFlare, "ask", ask)
     with pytest.raises(fc.InputError, match="0 sites answered"):
         nvflare.calibrate({"w": np.zeros(2)})
     return asked[0].score

@@ -88,6 +88,7 @@ def test_every_kind_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
     check([fc.summarize(part, kind=kind, alpha=0.1) for part, kind in zip(scores, kinds, strict=True)], guarantee)
 
 
+@pytest.mark.long
 @every_guarantee
 def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(4)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("opendp", reason="noise needs opendp")
+
 import fedconformal as fc
 from fedconformal.privacy import read_ledger
 from tests.cli.command import Command

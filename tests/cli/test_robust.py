@@ -73,7 +73,7 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
         (["--robust", "-1"], "liars is -1"),
         (["--robust", "1", "--guarantee", "pac"], "--robust does not go with --guarantee pac"),
         (["--robust", "1", "--total-variation", "0.1"], "--total-variation does not go with --robust"),
-        (["--guarantee", "robust"], "say --robust F"),
+        (["--guarantee", "robust"], "--guarantee robust needs --robust F"),
         (["--sites-alike"], "--sites-alike goes with --robust F"),
         (["--robust", "1", "--sites-alike"], "--robust 1 --sites-alike needs --least-scores N"),
         (["--robust", "1", "--least-scores", "9"], "--least-scores goes with --sites-alike"),

@@ -183,6 +183,7 @@ def broken(*_: object) -> None:
 
 def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """One round, each site's ledger charged as it joins, and a certificate with epsilon."""
+    pytest.importorskip("opendp", reason="noise needs opendp")
     monkeypatch.chdir(tmp_path)
     for k in range(4):
         summary = fc.summarize(np.random.default_rng(k).random(600), "exact", site=f"clinic-{k}", score=fc.LAC())

@@ -15,7 +15,8 @@ TORCHLESS = """
 import sys
 sys.modules["torch"] = None
 from fedconformal.cli.app import run
-sys.exit(run(["train", "--dataset", "digits", "-o", sys.argv[1]]))
+assert run(["-q", "train", "--help"]) == 0
+sys.exit(run(["train", "--dataset", "digits", "--rounds", "3", "-o", sys.argv[1]]))
 """
 
 
@@ -92,12 +93,12 @@ def test_bad_options(here: Path, command: Command, options: tuple[str, ...], mes
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        ({"names": np.array(["a"])}, "run.npz: names: expected a name for each client"),
-        ({"names": np.array([["a", "b"]])}, "run.npz: names: expected a name for each client"),
+        ({"names": np.array(["a"])}, "run.npz: names: expected a name for each site"),
+        ({"names": np.array([["a", "b"]])}, "run.npz: names: expected a name for each site"),
         ({"temperature": np.array([1.0, 2.0])}, "run.npz: temperature is array([1., 2.]), expected a positive number"),
         ({"temperature": np.array(-1.0)}, "run.npz: temperature is -1.0, expected a positive number"),
         ({"temperature": np.array("warm")}, "run.npz: temperature is warm, expected a positive number"),
-        ({"names": np.array(["a", "../b"])}, "run.npz: the client"),
+        ({"names": np.array(["a", "../b"])}, "run.npz: the site '../b' cannot be a file name"),
     ],
 )
 def test_a_run_with_wrong_names_or_temperature(

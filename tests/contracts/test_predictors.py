@@ -33,19 +33,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning"
 CLASSES = 5
 SIZES = (60, 35, 45)
 
-THOROUGH = ("exact", "ranks")
-"""Kinds to try with every score under every guarantee; the others with every score, and under every guarantee."""
-
 
 def combinations(kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Return scores, kinds and guarantees to try together."""
-    scores, guarantees = score_examples(), guarantee_examples()
+    """Return a Latin square: every score with every guarantee, and each of both with every kind of summary."""
+    scores, guarantees, names = score_examples(), guarantee_examples(), sorted(kinds)
     found = [
-        pytest.param(score, kind, guarantee, id=f"{score!r}-{kind}-{guarantee!r}")
-        for score, kind, guarantee in product(scores, sorted(kinds), guarantees)
-        if kind in THOROUGH or score == scores[0] or guarantee == guarantees[0]
+        (score, names[(i + j) % len(names)], guarantee)
+        for (i, score), (j, guarantee) in product(enumerate(scores), enumerate(guarantees))
     ]
-    return pytest.mark.parametrize(("score", "kind", "guarantee"), found)
+    assert len({(repr(score), kind) for score, kind, _ in found}) == len(scores) * len(names)
+    assert len({(kind, repr(guarantee)) for _, kind, guarantee in found}) == len(names) * len(guarantees)
+    return pytest.mark.parametrize(
+        ("score", "kind", "guarantee"),
+        [pytest.param(*one, id=f"{one[0]!r}-{one[1]}-{one[2]!r}") for one in found],
+    )
 
 
 every_combination = combinations(KINDS)
@@ -163,6 +164,7 @@ def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee
             assert curve.coverage(q) > truth - Fraction(1, 10**15)
 
 
+@pytest.mark.long
 @every_guarantee
 @certified_kind
 def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Guarantee) -> None:

@@ -74,6 +74,7 @@ def test_a_row_scores_the_same_in_any_company(score: fc.Score, probs: Probs, see
     assert same_bits(np.concatenate(alone), score.evaluate(probs, labels))
 
 
+@pytest.mark.long
 @every_score
 def test_chunks_change_nothing(score: fc.Score, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
@@ -128,6 +129,7 @@ def test_sets_are_the_labels_that_score_at_most_the_threshold(score: fc.Score, p
         assert same_bits(forced, sets)
 
 
+@pytest.mark.long
 @every_score
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("classes", [33, 130, 1000])

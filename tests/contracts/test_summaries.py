@@ -218,6 +218,7 @@ def test_a_site_may_grow_for_a_long_time(kind: str) -> None:
         assert summary.gap <= 0.05 * summary.n
 
 
+@pytest.mark.long
 @certified_kind
 def test_a_summary_that_grew_every_day_can_still_be_sent(kind: str) -> None:
     rng = np.random.default_rng(0)
@@ -277,3 +278,15 @@ def test_names_may_be_numpy_strings() -> None:
     site, model = np.array(["clinic-a", "m-1"])
     summary = fc.summarize([0.1], site=site, model=model)
     assert fc.Summary.from_bytes(summary.to_bytes()).sites == ("clinic-a",)
+
+
+@every_kind
+def test_the_examples_of_a_kind_keep_its_promises(kind: str) -> None:
+    for example in KINDS[kind].examples():
+        check_round_trip(example)
+        lower, upper = example.bounds(probes(example.points))
+        assert ((lower >= 0) & (lower <= upper) & (upper <= example.n)).all()
+        assert (np.diff(lower) >= 0).all()
+        last = np.append(example.points[1:] != example.points[:-1], True)  # of points that are equal
+        assert np.array_equal(example.reached[last], example.bounds(example.points)[0][last])
+        assert example.reached[-1] == example.n

@@ -2,11 +2,11 @@
 
 import os
 import time
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fedconformal.federated.ask import Step, Update
 from fedconformal.training import ClientData
 
 
@@ -55,34 +55,32 @@ def images(sizes: tuple[int, ...] = (70, 33, 50, 5), seed: int = 0) -> list[Clie
 
 
 class Doubles:
-    """Give back twice the vector plus the client's number; sleep as long as the message says."""
+    """Give back twice the vector plus the site's number; sleep as long as the step says."""
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: Any) -> Any:
-        time.sleep(message.get(client, 0.0))
-        out.copy_(2 * vector + client)
-        return client, torch.get_num_threads()
+    def __call__(self, site: int, step: Step) -> Update:
+        time.sleep(step.numbers.get(f"sleep at {site}", 0.0))
+        return Update(site, {"out": 2 * step.tensors["vector"] + site}, {"threads": torch.get_num_threads()})
 
 
 class Dies:
-    """Take the whole process down at one client."""
+    """Take the whole process down at one site."""
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: Any) -> Any:
-        if client == message:
+    def __call__(self, site: int, step: Step) -> Update:
+        if site == step.numbers["site"]:
             os._exit(9)
-        out.zero_()
+        return Update(1, {}, {})
 
 
 class TakesMemory:
-    """Fill and free eight times 4 MB, again and again; tell how many pages the system had to find for that."""
+    """Fill and free eight times 4 MB, again and again; count the pages that the system had to find for that."""
 
     pages, steps = 8 * 1024, 20
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: Any) -> int:
+    def __call__(self, site: int, step: Step) -> Update:
         import resource
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         for _ in range(self.steps):
-            out.fill_(
-                float(torch.stack([part.sum() for part in [torch.ones(self.pages * 128) for _ in range(8)]]).sum())
-            )
-        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+            total = torch.stack([part.sum() for part in [torch.ones(self.pages * 128) for _ in range(8)]]).sum()
+        pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        return Update(1, {"total": total}, {"pages": pages})

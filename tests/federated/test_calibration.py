@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.federated.calibration import FORMAT, Question, Reader, conclude, spoken_for
+from fedconformal.federated.calibration import FORMAT, Question, Reader, calibrate_summaries, reasons_to_refuse
 from tests.contracts.tools import refused
 
 QUESTION = Question(model="m", alpha=0.2, kind="exact")
@@ -26,14 +26,14 @@ def read(summary: fc.Summary) -> fc.Summary:
 def test_answers_say_how_many_classes_there_are_and_how_they_were_scored() -> None:
     found = read(answer("a"))
     assert (found.origin.classes, found.origin.precision) == (3, "float32")
-    certificate = conclude([found, read(answer("b"))], [], alpha=0.2).certificate
+    certificate = calibrate_summaries([found, read(answer("b"))], [], alpha=0.2).certificate
     assert (certificate.labels, certificate.precision, certificate.format) == (3, "float32", 2)
 
 
 def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:
     found = [(site, answer(site, classes)) for site, classes in (("a", 3), ("b", 4), ("c", 3), ("d", 3))]
-    assert spoken_for(found) == [None, "has 4 classes, most others have 3", None, None]
-    assert spoken_for([("a", found[0][1])]) == [None]
+    assert reasons_to_refuse(found) == [None, "has 4 classes, most others have 3", None, None]
+    assert reasons_to_refuse([("a", found[0][1])]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_a_site_of_the_first_release_is_accepted() -> None:
     old = fc.summarize([0.5] * 30, "exact", site="a", score=QUESTION.score, model="m", temperature=1.0)
     assert old.to_bytes()[:4] == b"FCS1"
     with pytest.warns(fc.VersionWarning, match="'a'"):
-        found = conclude([read(old), read(answer("b"))], [], alpha=0.2)
+        found = calibrate_summaries([read(old), read(answer("b"))], [], alpha=0.2)
     assert found.certificate.version_1_sites == ["a"]

@@ -21,7 +21,7 @@ from fedconformal.federated.linear_stage import (  # noqa: E402
     residual,
     scale_of,
 )
-from fedconformal.federated.matrices import Matrix, Numbers, Room  # noqa: E402
+from fedconformal.federated.matrices import FeatureStorage, Matrix, StoredVector  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -127,29 +127,29 @@ def test_half_precision_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("memory", [1.0, 1e-9])
-def test_room_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
-    room = Room.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU, shared=False)
+def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
+    storage = FeatureStorage.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU, shared=False)
     on_disk = memory < 1
     assert [path.name for path in sorted(tmp_path.iterdir())] == (["features", "products"] if on_disk else [])
     for k, n in enumerate((3, 9, 2)):
-        assert room.matrix(k).half == on_disk
-        room.matrix(k).write(slice(0, n), torch.full((n, 4), float(k)))
-        gram = room.gram(k)
+        assert storage.matrix(k).half == on_disk
+        storage.matrix(k).write(slice(0, n), torch.full((n, 4), float(k)))
+        gram = storage.gram(k)
         assert (gram is None) == (n >= 8)
         if gram is not None:
             gram.fill_(10.0 + k)
     for k in range(3):
-        gram = room.gram(k)
-        assert (room.matrix(k).tensor == k).all()
+        gram = storage.gram(k)
+        assert (storage.matrix(k).tensor == k).all()
         assert gram is None or (gram.shape == (len(gram), len(gram)) and bool((gram == 10 + k).all()))
 
 
 def test_a_file_is_opened_anew_by_every_process(tmp_path: Path) -> None:
-    numbers = Numbers.on_disk(4, tmp_path / "numbers", half=False)
+    numbers = StoredVector.on_disk(4, tmp_path / "numbers", half=False)
     numbers.tensor.fill_(3.0)
     state: dict[str, Any] = numbers.__getstate__()
     assert state["_tensor"] is None
-    assert Numbers(length=4, path=state["path"]).tensor.tolist() == [3.0] * 4
+    assert StoredVector(length=4, path=state["path"]).tensor.tolist() == [3.0] * 4
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,4 +158,4 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(InputError, match=r"no room for 0.0 GB of features \(No space left on device\)"):
-        Numbers.on_disk(10, tmp_path / "numbers", half=True)
+        StoredVector.on_disk(10, tmp_path / "numbers", half=True)

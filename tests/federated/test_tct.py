@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from torch import Tensor, nn  # noqa: E402
 
 from fedconformal import models  # noqa: E402
+from fedconformal.engines.local import pool  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.federated import tct, workers  # noqa: E402
 from fedconformal.federated.fedavg import FedAvg  # noqa: E402
 from fedconformal.federated.local import weights_of  # noqa: E402
 from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
@@ -101,9 +101,8 @@ def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
 def test_workers_from_the_start_or_the_middle_give_the_same(
     number: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)
-    monkeypatch.setattr(workers, "available_workers", lambda asked, _clients: asked or 2)
-    monkeypatch.setattr(tct, "available_workers", workers.available_workers)
+    monkeypatch.setattr(pool, "START_SECONDS", 1e-9)
+    monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
     one, more = (TCT(**QUICK | {"workers": n}).fit(network(), clients()) for n in (1, number))
     assert same(one, more)
 

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from torch.nn import functional  # noqa: E402
 
 from fedconformal import models  # noqa: E402
+from fedconformal.engines.local import pool  # noqa: E402
+from fedconformal.engines.local.threads import one_thread  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.federated import workers  # noqa: E402
 from fedconformal.federated.local import batches, client_seed, weights_of, with_weights  # noqa: E402
-from fedconformal.federated.workers import one_thread  # noqa: E402
 from fedconformal.training import Central, ClientData, FedAvg, FedProx, Preprocess, RoundState, Trainer  # noqa: E402
 from tests.federated.tasks import SmallNet, images  # noqa: E402
 
@@ -73,8 +73,8 @@ def test_any_number_of_workers_gives_the_same_bits(augment: Any) -> None:
 
 
 def test_workers_that_start_in_the_middle_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "START_SECONDS", 1e-9)  # by default they start once a client was trained here
-    monkeypatch.setattr(workers, "available_workers", lambda asked, _clients: asked or 2)
+    monkeypatch.setattr(pool, "START_SECONDS", 1e-9)  # by default they start once a client was trained here
+    monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
     here, middle = (FedProx(rounds=2, workers=number).fit(SmallNet(), images()) for number in (1, None))
     assert same(here, middle)
 

@@ -184,4 +184,4 @@ def test_a_guarantee_is_needed() -> None:
     with refused("not a guarantee"):
         fc.ByClass("mixture")  # type: ignore[arg-type]
     with refused("not a guarantee"):
-        fc.ByClass(fc.ByClass())  # type: ignore[arg-type]
+        fc.ByClass(fc.ByClass())

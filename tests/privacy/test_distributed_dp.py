@@ -43,6 +43,7 @@ def released(scores: list[float], draws: int) -> Integers:
     return found
 
 
+@pytest.mark.long
 def test_the_layout_that_shows_a_factor_of_two() -> None:
     """A row moves from one cell to another; the event that tells most has one count high and the other low.
 
@@ -86,6 +87,7 @@ def test_the_margins_allow_for_the_noise_of_all_sites(sizes: tuple[int, ...]) ->
     assert (plan.margins > margins(Fraction(1), len(GRID), Fraction(1), plan.failure)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "sizes"), [("0.1", (7000, 4000, 3000)), ("1", (800, 400, 300)), ("10", (200, 100, 60))]
 )
@@ -129,6 +131,7 @@ def test_an_atom_of_fifteen_percent() -> None:
     assert 0.2 < np.mean(foot >= 4251) < 0.8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
 def test_the_margins_bound_the_error(epsilon: str) -> None:
     """At every candidate at once, with the noise of all three sites; and they are not much too wide."""
@@ -256,6 +259,7 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
         noisy.claim(frozenset(range(5)), {})
 
 
+@pytest.mark.long
 def test_a_sum_that_cannot_be_gives_no_certificate() -> None:
     """Whoever reveals a wrong mask makes the sum any number; noise is never so large."""
     noisy = made((2000,) * 4, "1")

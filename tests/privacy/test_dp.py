@@ -84,6 +84,7 @@ def test_the_layout_that_shows_a_factor_of_two(epsilon: float) -> None:
     assert wrong > 1.9 * epsilon
 
 
+@pytest.mark.long
 def test_opendp_draws_from_that_law() -> None:
     draws, epsilon = 4000, Fraction(2)
     for scored in (np.append(np.zeros(9), -1).astype(int), np.append(np.full(9, -1), 0)):
@@ -126,6 +127,7 @@ def test_an_atom_of_fifteen_percent() -> None:
     assert np.mean(np.array(released) >= 0.75) > 0.95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "sizes"), [("0.1", [3000, 1500]), ("1", [600, 200]), ("10", [150, 60])])
 def test_coverage_is_within_the_certificate(epsilon: str, sizes: list[int]) -> None:
     """Uniform scores at one site, harder ones at the other; coverage is exact given the threshold."""

@@ -80,6 +80,7 @@ def test_what_the_counts_add_up_to_beyond_the_scores_is_taken_off() -> None:
     assert plan.promised == Fraction(63, 64) * Fraction(90, 101)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1, 10])
 def test_coverage_is_within_the_certificate(epsilon: int) -> None:
     rng = np.random.default_rng(0)

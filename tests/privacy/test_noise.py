@@ -47,6 +47,7 @@ def test_an_urn_gives_polya_draws(sites: int) -> None:
         assert fits(kept, stats.nbinom.pmf(np.arange(20), 1 / (sites + 1), 1 - p), 0) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "sites"), [(Fraction(1), 3), (Fraction(2), 5)])
 def test_shares_add_up_to_discrete_laplace_noise(epsilon: Fraction, sites: int) -> None:
     draws = 8000

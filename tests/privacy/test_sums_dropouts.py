@@ -114,6 +114,7 @@ def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
         ends.answer(first.sites["a"], fewer)
 
 
+@pytest.mark.long
 def test_a_site_is_not_left_without_neighbours() -> None:
     """Most of the sites are there, but hardly any of those whose masks hide this one."""
     coordinator, sites = opened({f"s{k:03}": np.array([0.5]) for k in range(250)}, (4,))

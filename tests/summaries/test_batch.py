@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries import summary, wire
+from fedconformal.summaries import batch as batches
+from fedconformal.summaries import wire
 from fedconformal.summaries.ranks import RankMessage, scheduled_ranks
 from tests.contracts.tools import KINDS, probes, refused
 from tests.golden import make
@@ -52,14 +53,14 @@ def check_same(sent: list[bytes]) -> None:
 
 @pytest.mark.parametrize("batch", [1, 7, 1024])
 def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    monkeypatch.setattr(summary, "BATCH", batch)
+    monkeypatch.setattr(batches, "BATCH", batch)
     check_same(many())
     check_same(GOLDEN)
     assert fc.Summary.from_many([]) == []
 
 
 def test_long_messages_are_decoded_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "BATCH_BYTES", 100)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 100)
     check_same(many(20))
 
 
@@ -96,7 +97,7 @@ def test_the_garbage_collector_is_left_as_it_was() -> None:
 
 def test_threads_leave_the_garbage_collector_as_it_was() -> None:
     before = gc.get_threshold()
-    first, second = summary.rare_collection(10), summary.rare_collection(20)
+    first, second = batches.rare_collection(10), batches.rare_collection(20)
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[0] > before[0]

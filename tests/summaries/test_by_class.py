@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base import registry
 from fedconformal.summaries import ClassSummary
-from fedconformal.summaries.summary import kinds
+from fedconformal.summaries.summary import Summary
 from tests.contracts.tools import KINDS, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -93,7 +94,7 @@ def test_pooling_and_extending_go_class_by_class(kind: str) -> None:
 
 
 def test_it_is_not_a_kind_to_ask_for() -> None:
-    assert "by-class" not in kinds()
+    assert "by-class" not in registry.members(Summary)
     with refused("go together"):
         fc.summarize([0.1], labels=[0])
     with refused("go together"):

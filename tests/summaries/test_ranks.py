@@ -73,6 +73,7 @@ def test_the_gap_of_an_extended_summary_does_not_depend_on_the_scores(sizes: tup
     assert len(gaps) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("sizes", [(3000,) * 100, (4000, *[7] * 400), (50, *[300] * 60), (100_000, *[3000] * 9)])
 def test_the_slack_is_stated_and_small_however_often_a_site_grows(order: str, sizes: tuple[int, ...]) -> None:
@@ -89,6 +90,7 @@ def test_the_slack_is_stated_and_small_however_often_a_site_grows(order: str, si
         assert summary.gap < summary.n / 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("order", "batches"), [("random", 10_000), ("from both ends", 2_500)])
 def test_very_many_small_batches(order: str, batches: int) -> None:
     """In a good order, and in the worst known, which takes more points."""

@@ -118,6 +118,7 @@ def test_two_passes_are_enough_for_ordinary_scores(shape: str, monkeypatch: pyte
     assert sum(sifted) < 60_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [1000, 20_000])
 @pytest.mark.parametrize("shape", ["uniform", "few values", "all one but a few", "drifting", "ascending"])
 def test_memory_is_bounded_by_the_setting(shape: str, rows: int) -> None:

@@ -188,6 +188,7 @@ def errors(sites: list[Floats], *, pooled: bool) -> tuple[float, str]:
     return (reached - result.certificate.rank) / len(everything), result.certificate.status
 
 
+@pytest.mark.long
 def test_it_is_close_but_below_the_target_almost_every_other_time() -> None:
     found = []
     for seed in range(8):

@@ -98,7 +98,8 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
 def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
     """Sum along each row, in any order, a few times faster than `sum`.
 
-    Not by BLAS, if rows are not short: its threads go on spinning for a while, in the way of those that share the work.
+    Rows that are not short are not summed by BLAS: its threads spin for a while after each call, and slow down those
+    that share the work.
     """
     if matrix.shape[1] < SHORT_ROW:
         return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
@@ -169,7 +170,7 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
 
 
 def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
-    """Check for one client id a row, a number or a name, which is returned as it is compared."""
+    """Check for one site's id a row, a number or a name; names are returned as they are compared."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -191,7 +192,7 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
 
 
 def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Turn a training run's positions of clients into names, where it has them.
+    """Turn a training run's positions of sites into names, where it has them.
 
     >>> named_clients(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
     ['b', 'a', 'b']
@@ -200,7 +201,7 @@ def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[
         return clients
     different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
     if not different or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
-        raise InputError("names: expected a name for each client, each a different one")
+        raise InputError("names: expected a name for each site, each a different one")
     named: NDArray[Any] = names[clients]
     return named
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import zipfile
 import zlib
@@ -114,17 +115,24 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def in_lines(path: Path, rows: int) -> Iterator[None]:
-    """Name the line that a bad row of a .csv file is in; it has `rows` of them, and maybe a header."""
+def in_lines(path: Path, rows: int, called: str = "", first: int = 0) -> Iterator[None]:
+    """Name the file of a bad row, and its line in a .csv file, which has `rows` of them and maybe a header.
+
+    Messages call the rows by the file's name, or as `called` says. The first row that is read is number `first`.
+    """
     try:
         yield
     except InputError as error:
-        start, row, rest = str(error).partition(f"{path}: row ")
-        number, _, problem = rest.partition(" ")
-        if path.suffix != ".csv" or start or not row:
+        name = called or str(path)
+        if not str(error).startswith(f"{name}: "):
             raise
-        line = int(number) + 1 + count_lines(path) - rows
-        raise type(error)(f"{path}: line {line} {problem}") from None
+        problem = str(error)[len(name) + 2 :]
+        if row := re.match(r"row (\d+) ", problem):
+            number = int(row[1]) + first
+            lines = path.suffix == ".csv"
+            where = f"line {number + 1 + count_lines(path) - rows}" if lines else f"row {number}"
+            problem = f"{where} {problem[row.end() :]}"
+        raise type(error)(f"{path}: {problem}") from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
@@ -13,9 +14,14 @@ from fedconformal.errors import InputError
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
-    """Return the named subclasses of `base`: those in the modules beside it, and those that users define.
+    """Return the named subclasses of `base`: in the modules beside it, in other packages, and those that users define.
+
+    Another package says in its metadata where its own are, as entry points of the group that is called like the
+    package of `base`, such as fedconformal.scores. None of them takes the place of one of ours.
 
     >>> from fedconformal.scores.score import Score
     >>> sorted(members(Score))
@@ -38,6 +44,27 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
 def _import_modules(package: str) -> None:
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         importlib.import_module(module.name)
+    from importlib.metadata import entry_points  # which takes longer to import than all of ours
+
+    for entry in entry_points(group=package):
+        try:
+            entry.load()
+        except (ImportError, AttributeError) as error:
+            logger.warning("%s of %s cannot be imported and is left out: %s", entry.name, entry.value, error)
+
+
+def public(name: str, base: Callable[..., T]) -> type[T]:
+    """Return the class of this name in the package of `base`, for the package's `__getattr__`.
+
+    >>> from fedconformal.scores.score import Score
+    >>> public("LAC", Score)
+    <class 'fedconformal.scores.lac.LAC'>
+    """
+    package = base.__module__.rpartition(".")[0]
+    for cls in members(base).values() if name[:1].isupper() else ():
+        if cls.__name__ == name and cls.__module__.startswith(f"{package}."):
+            return cls
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def find(name: str, base: Callable[..., T]) -> type[T]:

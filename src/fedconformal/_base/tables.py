@@ -49,7 +49,7 @@ def read_csv(path: Path, *, text: bool = False, rows: int | None = None) -> NDAr
             raise InputError("is empty")
         head = _cells(first)
         indexed = len(head) > 1 and not head[0] and all(head[1:])
-        header = indexed or (not text and all(cell and not _is_number(cell) for cell in head))
+        header = indexed or (not text and all(cell and not is_number(cell) for cell in head))
         numbered = not text and len(head) > 1 and head == [str(i) for i in range(len(head))]
         whole, longest = False, 0
         found = [_parsed([first], 1, len(head), text=text)] if not header else []
@@ -130,7 +130,7 @@ def _parsed(lines: Sequence[str], start: int, width: int, *, text: bool) -> NDAr
     except ValueError:
         for number, line in enumerate(lines, start):
             for column, cell in enumerate(_cells(line), 1):
-                if not _is_number(cell):
+                if not is_number(cell):
                     what = f"holds {shown(repr(cell))}, which is not a number"
                     raise InputError(f"line {number}, column {column} {what}") from None
         raise
@@ -184,7 +184,8 @@ def _cells(line: str) -> list[str]:
         raise InputError(f"is not a table with commas ({error})") from None
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether text can be read as a number, inf and nan included."""
     try:
         float(cell)
     except ValueError:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -18,24 +17,21 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha
 from fedconformal.calibration.certificate import (
     Certificate,
     ClassRecord,
-    HeavySite,
     SummaryRecord,
     made_certificate,
     threshold_json,
     threshold_text,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.calibration.remarks import heavy_sites, silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
-from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
+from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
-
-FAR = 10
-"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
 
 UNSEEN = 4096
 """A certificate by class lists so many classes of which no score was seen, and as many more as were seen."""
@@ -140,44 +136,6 @@ def _checked(summaries: Sequence[Summary], alpha: Fraction) -> list[Summary]:
 
 def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
     return list({id(summary.origin): summary for summary in summaries}.values())
-
-
-def warn_of_sites(certificate: Certificate) -> None:
-    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
-    for remark in remarks(certificate):
-        warnings.warn(remark, stacklevel=3)
-
-
-def remarks(certificate: Certificate) -> list[UserWarning]:
-    """Say what is to be known of the sites in a certificate."""
-    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
-    if quiet := certificate.version_1_sites:
-        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        found.append(
-            VersionWarning(
-                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
-                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
-                "sites"
-            )
-        )
-    return found
-
-
-def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
-    """Say what it means that a site outweighs the others."""
-    return HeavySiteWarning(
-        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
-        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
-    )
-
-
-def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
-    """Name every site; those without a name are numbered."""
-    names: list[str] = []
-    for summary in summaries:
-        count = len(summary.sizes)
-        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
-    return names
 
 
 def _by_class(
@@ -308,10 +266,8 @@ def _certificate(
         origin=origin,
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
-        clients=len(sizes),
-        scores=sum(sizes),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=_silent_sites(summaries, names) or None,
+        version_1_sites=silent_sites(summaries, names) or None,
         heavy_sites=heavy_sites(guarantee, names, sizes) or None,
         **found,
     )
@@ -320,24 +276,3 @@ def _certificate(
 def _sure(summaries: Sequence[Summary]) -> bool:
     """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
     return all(summary.certified and not summary.origin.estimated for summary in summaries)
-
-
-def _silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
-    """Name the sites whose summaries are of version 1, if others' are not."""
-    if len({id(summary.origin) for summary in summaries}) == 1:
-        return []
-    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
-    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
-
-
-def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Name the sites that weigh far more than the others because they claim so many scores.
-
-    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
-    [HeavySite(site='c', share=0.9)]
-    """
-    if guarantee.sites_apart or len(sizes) < 2:
-        return []
-    total = sum(sizes)
-    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
-    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]

@@ -144,9 +144,11 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
 
 
-def made_certificate(*, guarantee: Guarantee, sites: Sequence[str], origin: Origin, **found: Any) -> Certificate:
+def made_certificate(
+    *, guarantee: Guarantee, sites: Sequence[str], origin: Origin, summaries: Sequence[SummaryRecord], **found: Any
+) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
-    score = origin.score
+    score, sizes = origin.score, [n for record in summaries for n in record.sizes]
     fields = {
         "promise": guarantee.promise(sites),
         "assumption": guarantee.assumption,
@@ -160,6 +162,9 @@ def made_certificate(*, guarantee: Guarantee, sites: Sequence[str], origin: Orig
         "precision": origin.precision,
         "calibration": origin.calibration,
         "expires": origin.expires,
+        "clients": len(sizes),
+        "scores": sum(sizes),
+        "summaries": list(summaries),
         "versions": versions(),
         **found,
     }

@@ -72,11 +72,13 @@ def plan(
     sites: Sequence[str] | None = None,
     worst_case: WorstCase = DEFAULT_SET,
     pac: PAC = DEFAULT_PAC,
+    others: Sequence[Guarantee] = (),
     pilot: Predictor | None = None,
     probs: ArrayLike | None = None,
 ) -> Plan:
     """Say which guarantees are feasible, the band of each, and what would make the others feasible.
 
+    `others` are guarantees that stand in no plan by themselves, such as those of another package.
     With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be.
 
     >>> for option in plan(alpha=0.1, sizes=[200, 50, 5]).options:
@@ -107,6 +109,7 @@ def plan(
         (_set_name(worst_case), worst_case),
         ("new-client", NewClient()),
         (f"pac {pac.failure:g}", pac),
+        *((_label(other), other) for other in others),
         *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
     ]
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
@@ -123,6 +126,11 @@ def plan(
             "so they are for sites that are alike"
         )
     return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+
+
+def _label(guarantee: Guarantee) -> str:
+    name, *parameters = guarantee.to_dict().items()
+    return " ".join([name[1], *(f"{key}={value}" for key, value in parameters)])
 
 
 def _set_name(worst_case: WorstCase) -> str:

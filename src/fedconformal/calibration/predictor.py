@@ -77,7 +77,7 @@ class Predictor:
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
         """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
         described = result.certificate.score
-        found = score if described is None else _build_score(described)
+        found = score if described is None else registry.build(described, Score)
         if found is None:
             raise InputError("the summaries do not say which score they hold; pass score=")
         if score is not None and found != score:
@@ -145,7 +145,8 @@ class Predictor:
             )
         if matrix.dtype == np.float32:
             return [matrix]
-        rounded = matrix.astype(np.float32)
+        with np.errstate(over="ignore"):  # a number too large for float32 is no probability, and refused as such
+            rounded = matrix.astype(np.float32)
         return [rounded] if self.certificate.precision == "float32" else [matrix, rounded]
 
     def evaluate(
@@ -210,7 +211,7 @@ class Predictor:
             raise InputError(f"the predictor is malformed: {error}") from None
         described(document.certificate.guarantee)
         return Predictor(
-            score=_build_score(document.score),
+            score=registry.build(document.score, Score),
             certificate=document.certificate,
             curve=_curve(document.curve),
         )
@@ -247,7 +248,3 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
-
-
-def _build_score(described: dict[str, Any]) -> Score:
-    return registry.build(described, Score)

@@ -32,13 +32,13 @@ ADVICE = {
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
-"""How a message of the library ends, and how the command line ends it; the first that fits counts."""
+"""The last words of a message of the library, and those of the command line; the first that fits counts."""
 
 
 def advised(message: str) -> str:
     """Return a message of the library with the command line's own advice.
 
-    Only its end is looked at, so that a file's name in the middle stays as it is.
+    Only the last words count, so that a file's name before them stays as it is.
 
     >>> advised("p.json: cannot be written (No space left on device); choose another place")
     'p.json: cannot be written (No space left on device); choose another place with -o'

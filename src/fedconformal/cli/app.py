@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from fedconformal.cli import (
     verify,
 )
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import Harmless, logger, say_error, stderr
+from fedconformal.cli.console import LOGGED, logger, say_error, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -45,7 +46,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
-    app.command()(getattr(command, command.__name__.rpartition(".")[2]))
+    function = getattr(command, command.__name__.rpartition(".")[2])
+    app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
@@ -76,10 +78,16 @@ def options(
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
 
 
+@cache
+def _commands() -> Any:
+    """Build all commands from their functions, which takes longer than running most of them."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Harmless())
+    handler.setFormatter(LOGGED)
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):
@@ -87,9 +95,7 @@ def run(arguments: Sequence[str]) -> int:
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
         try:
-            code = typer.main.get_command(app).main(
-                list(arguments) or ["--help"], "fedconformal", standalone_mode=False
-            )
+            code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except InputError as error:
             return _fail(advised(str(error)))
         except UsageProblem as error:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base import registry
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.certificate import Certificate, threshold_text
@@ -23,13 +22,13 @@ from fedconformal.cli.differential import (
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, check_ending, check_output, read_summaries
-from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box, as_numbers
-from fedconformal.cli.robust import LeastScores, MostScores, Robust, SitesAlike, describe_robustness, robust_guarantee
+from fedconformal.cli.inputs import Alpha, Json, check_output, read_summaries
+from fedconformal.cli.options import GUARANTEES, Given, taking
+from fedconformal.cli.robust import robustness
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.summaries.origin import number_of
 
@@ -43,29 +42,18 @@ def _show_new_id(wanted: bool) -> None:
 NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
 
 
+@taking(GUARANTEES)
 def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Alpha = "0.1",
-    guarantee: Annotated[
-        str,
-        typer.Option(help="mixture, exchangeable, one-client, every-client, worst-case, new-client or pac."),
-    ] = "mixture",
+    guarantee: Annotated[str, typer.Option(help="What is promised:")] = Mixture.name,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
     ] = False,
-    weights: Annotated[
-        str | None, typer.Option(help="mixture: proportional, uniform, or numbers in the order of the files.")
-    ] = None,
-    client: Annotated[str | None, typer.Option(help="one-client: the site's name.")] = None,
-    contamination: Contamination = None,
-    total_variation: TotalVariation = None,
-    box: Box = None,
-    failure: Failure = None,
-    robust: Robust = None,
-    sites_alike: SitesAlike = False,
-    least_scores: LeastScores = None,
-    most_scores: MostScores = None,
+    sites_alike: Annotated[
+        bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
+    ] = False,
     privacy: Privacy = None,
     epsilon: Epsilon = None,
     ledger: BudgetFile = None,
@@ -78,21 +66,11 @@ def calibrate(
         ),
     ] = False,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
-    options = {
-        "weights": weights,
-        "client": client,
-        "contamination": contamination,
-        "total_variation": total_variation,
-        "box": box,
-        "failure": failure,
-        "most_scores": most_scores,
-    }
-    check_ending(output, ".json")
-    check_output(output, *summaries, ledger, signed)
-    hostile = robust_guarantee(robust, guarantee, options, sites_alike=sites_alike, least_scores=least_scores)
-    promise = _guarantee(guarantee, options) if hostile is None else hostile
+    check_output(output, *summaries, ledger, signed, ending=".json")
+    promise = _guarantee(guarantee, given, sites_alike=sites_alike)
     wanted = ByClass(promise) if by_class else promise
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
@@ -131,8 +109,7 @@ def calibrate(
         say(describe_privacy(certificate.privacy))
     if signed is not None:
         say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
-    if hostile is not None:
-        describe_robustness(hostile, received, alpha)
+    say(*robustness(promise, received, alpha))
     say(f"wrote {output}")
 
 
@@ -143,18 +120,21 @@ def _warn_of_full_sets(certificate: Certificate) -> None:
         logger.warning("%s", why)
 
 
-def _guarantee(name: str, options: dict[str, Any]) -> Guarantee:
-    cls = registry.find(name, Guarantee)
-    parameters = {option: value for option, value in options.items() if value is not None}
-    for option in parameters:
-        if option not in cls.__dataclass_fields__:
-            raise InputError(f"--{option.replace('_', '-')} does not go with --guarantee {name}")
-    if "client" in cls.__dataclass_fields__ and "client" not in parameters:
-        raise InputError(f"--guarantee {name} needs --client NAME")
-    if "liars" in cls.__dataclass_fields__:
-        raise InputError(f"--guarantee {name}: say --robust F, with --sites-alike if the sites are")
-    if parameters.get("weights") not in (None, "proportional", "uniform"):
-        parameters["weights"] = as_numbers(parameters["weights"], "--weights", "proportional, uniform or numbers")
-    if "box" in parameters:
-        parameters["box"] = as_box(parameters["box"])
-    return cls(**parameters)
+def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
+    """Build the guarantee; --robust F names one by itself, and --sites-alike another."""
+    typed = GUARANTEES.typed(given)
+    if "least_scores" in typed and not sites_alike and name != QuantileOfQuantiles.name:
+        raise InputError("--least-scores goes with --sites-alike")
+    if sites_alike and "liars" not in typed:
+        raise InputError("--sites-alike goes with --robust F")
+    if "liars" not in typed or name != Mixture.name:
+        return GUARANTEES.chosen(name, given)
+    if sites_alike:
+        guarantee = GUARANTEES.chosen(QuantileOfQuantiles.name, given, "--sites-alike")
+        if typed["liars"][1] != "0" and "least_scores" not in typed:
+            raise InputError(
+                f"--robust {typed['liars'][1]} --sites-alike needs --least-scores N, the fewest scores a site ought to "
+                "have, fixed before calibration: otherwise the sizes that liars claim choose the ranks"
+            )
+        return guarantee
+    return GUARANTEES.chosen(Robust.name, given, "--robust")

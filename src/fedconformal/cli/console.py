@@ -36,6 +36,9 @@ class Harmless(logging.Formatter):
         return harmless(super().format(record))
 
 
+LOGGED = Harmless()
+
+
 def print_json(result: dict[str, Any]) -> None:
     """Print exactly one object."""
     stdout.print(json.dumps(result, indent=1, allow_nan=False))
@@ -55,7 +58,7 @@ def say_error(message: str) -> None:
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a bar on stderr while going through the items; it vanishes at the end."""
     with _bar() as bar:
-        yield from bar.track(items, total=total, description=harmless(label))
+        yield from bar.track(items, total=total, description=label)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import say, table
-from fedconformal.cli.inputs import Source, checked_probabilities, read_run
+from fedconformal.cli.inputs import from_logits, read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
@@ -70,7 +70,7 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
         _run("predict", predictor, f"{output}/test_logits.npy", "--from", "logits", "-o", f"{output}/sets.csv")
         _run("evaluate", predictor, logits)
     rule, test = load(predictor), read_run(Path(logits), "test")
-    probs = checked_probabilities(test.logits, logits, Source.logits, rule.certificate.temperature)
+    probs = from_logits(test.logits, logits, rule.certificate.temperature)
     accuracy = float(np.mean(probs.argmax(axis=1) == test.labels))
     return accuracy, rule.evaluate(probs, test.labels, clients=test.clients)
 

@@ -16,7 +16,7 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    checked_probabilities,
+    from_logits,
     read_clients,
     read_labels,
     read_probabilities,
@@ -32,14 +32,14 @@ def evaluate(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[Path, typer.Argument(help="Probabilities (.npy .npz .csv), or the logits.npz of a training run.")],
     labels: Annotated[Path | None, typer.Argument(help="Labels (.npy .npz .csv); not with a training run.")] = None,
-    clients: Annotated[Path | None, typer.Option(help="Which client each row is from (.npy .npz .csv).")] = None,
+    clients: Annotated[Path | None, typer.Option(help="Which site each row is from (.npy .npz .csv).")] = None,
     cluster: Cluster = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     source: From = Source.probs,
     allow_empty: AllowEmpty = False,
     json: Json = False,
 ) -> None:
-    """Compare the sets with known labels: coverage and size, by client, class and set size."""
+    """Compare the sets with known labels: coverage and size, by site, class and set size."""
     rule = load(predictor)
     temperature = rule.certificate.temperature
     ids: Any = None
@@ -48,7 +48,7 @@ def evaluate(
             raise InputError("--clients goes with LABELS; a training run has its own")
         logits, truth, ids, _ = read_run(probs, "test")
         ids = named_sites(ids)
-        rows = checked_probabilities(logits, str(probs), Source.logits, temperature)
+        rows = from_logits(logits, str(probs), temperature)
         truth = as_labels(truth, rows=len(rows), classes=rows.shape[1], name=f"{probs}: test_labels")
     else:
         warn_of_use(rule, source)
@@ -60,7 +60,7 @@ def evaluate(
         raise InputError(f"{probs}: is empty; there is nothing to evaluate")
     clusters = None if cluster is None else read_clusters(cluster, len(rows))
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    made = make_sets(rule, rows, wanted, path=probs, allow_empty=allow_empty)
     result = evaluate_sets(made.sets, truth, clients=ids, clusters=clusters, certificate=rule.certificate)
     if json:
         about = {"alpha": float(wanted), "threshold": threshold_json(made.threshold)}

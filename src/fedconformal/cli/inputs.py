@@ -8,12 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import (
-    Booleans,
     Integers,
     Probabilities,
     as_clients,
@@ -30,7 +28,6 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 
-BLOCK = 2**22
 FILES = 1000
 """Summaries that are read at a time."""
 
@@ -48,14 +45,13 @@ AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top l
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 
 
-def check_ending(output: Path, ending: str) -> None:
-    """Refuse an output by another name than its kind has: it would be missed where such files are looked for."""
-    if output.suffix != ending:
+def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
+    """Refuse to write onto a file that is read here, by whatever path: it would be lost.
+
+    Refuse a name that does not end as such files do: it would be missed where they are looked for.
+    """
+    if ending and output.suffix != ending:
         raise InputError(f"{output}: expected a file that ends in {ending}")
-
-
-def check_output(output: Path, *inputs: Path | None) -> None:
-    """Refuse to write onto a file that is read here, by whatever path: it would be lost."""
     for path in inputs:
         if path is not None and _same(output, path):
             problem = "is read by this command as well, and would be lost"
@@ -75,19 +71,26 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
-    """Read and check (n, J) probabilities, from logits if the file holds these."""
+def read_rows(path: Path, source: Source, temperature: float | None) -> NDArray[Any]:
+    """Read (n, J) probabilities, made from logits if the file holds these; scoring them is what checks them."""
     values = read_array(path, source.value)
+    logger.debug("%s: %s of shape %s", path, source.value, values.shape)
+    if source is Source.probs:
+        return values
     with in_lines(path, len(values)):
-        return checked_probabilities(values, str(path), source, temperature)
+        return from_logits(values, str(path), temperature)
 
 
-def checked_probabilities(values: Any, name: str, source: Source, temperature: float | None) -> Probabilities:
-    """Check probabilities, or make them from logits."""
-    logger.debug("%s: %s of shape %s", name, source.value, np.shape(values))
-    if source is Source.logits:
-        return softmax(values, temperature=1.0 if temperature is None else temperature, name=name)
-    return as_probabilities(values, name)
+def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
+    """Read and check (n, J) probabilities, made from logits if the file holds these."""
+    values = read_rows(path, source, temperature)
+    with in_lines(path, len(values)):
+        return as_probabilities(values, str(path))
+
+
+def from_logits(logits: Any, name: str, temperature: float | None) -> Probabilities:
+    """Make probabilities from logits; at temperature 1 if none is known."""
+    return softmax(logits, temperature=1.0 if temperature is None else temperature, name=name)
 
 
 def read_labels(path: Path, probs: Probabilities) -> Integers:
@@ -98,7 +101,7 @@ def read_labels(path: Path, probs: Probabilities) -> Integers:
 
 
 def read_clients(path: Path, rows: int) -> NDArray[Any]:
-    """Read and check one client a row."""
+    """Read and check which site each row is from."""
     return as_clients(read_array(path, "clients", text=True, rows=rows), rows=rows, name=str(path))
 
 
@@ -148,17 +151,6 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
         summaries += Summary.from_many(map(read_bytes, some), [str(path) for path in some])
     check_together(summaries, [str(path) for path in paths])
     return summaries
-
-
-def predict_in_blocks(predictor: Predictor, probs: Probabilities, alpha: Any, *, allow_empty: bool) -> Booleans:
-    """Predict a block of rows at a time, with a progress bar."""
-    step = max(1, BLOCK // probs.shape[1])
-    starts = range(0, max(1, len(probs)), step)
-    sets = [
-        predictor.predict_set(probs[start : start + step], alpha=alpha, allow_empty=allow_empty)
-        for start in progress(starts, "predicting sets", len(starts))
-    ]
-    return np.concatenate(sets)
 
 
 def warn_of_use(predictor: Predictor, source: Source) -> None:

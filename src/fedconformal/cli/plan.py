@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base import registry
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_use
-from fedconformal.cli.mixtures import Box, Contamination, Failure, TotalVariation, as_box
+from fedconformal.cli.options import GUARANTEES, Given, taking
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, WorstCase
+from fedconformal.guarantees import PAC, Guarantee, WorstCase
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""
 
 
+@taking(GUARANTEES)
 def plan(
     sizes: Annotated[str, typer.Option(help="Calibration rows of each site, such as 200,50,20.")],
     alpha: Alpha = "0.1",
-    contamination: Contamination = None,
-    total_variation: TotalVariation = None,
-    box: Box = None,
-    failure: Failure = None,
+    guarantee: Annotated[str | None, typer.Option(help="One more to plan, with its own options:")] = None,
     pilot: Annotated[
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
     source: From = Source.probs,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
     try:
@@ -41,9 +41,11 @@ def plan(
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
     if (pilot is None) != (probs is None):
         raise InputError("--pilot and --probs go together; give both or neither")
-    mixtures = WorstCase(
-        contamination=contamination, total_variation=total_variation, box=None if box is None else as_box(box)
-    )
+    wanted = {
+        name: GUARANTEES.chosen(name, GUARANTEES.fitting(name, given))
+        for name in dict.fromkeys((WorstCase.name, PAC.name, *_named(guarantee, given)))
+    }
+    mixtures, pac = wanted.pop(WorstCase.name), wanted.pop(PAC.name)
     predictor = rows = None
     if pilot is not None and probs is not None:
         predictor = load(pilot)
@@ -52,8 +54,9 @@ def plan(
     found = make_plan(
         alpha=alpha,
         sizes=counts,
-        worst_case=DEFAULT_SET if mixtures == WorstCase() else mixtures,
-        pac=PAC() if failure is None else PAC(failure=failure),
+        worst_case=mixtures if mixtures != WorstCase() and isinstance(mixtures, WorstCase) else DEFAULT_SET,
+        pac=pac if isinstance(pac, PAC) else PAC(),
+        others=list(wanted.values()),
         pilot=predictor,
         probs=rows,
     )
@@ -73,6 +76,17 @@ def plan(
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     for line in (*found.notes, found.condition):
         say(line)
+
+
+def _named(guarantee: str | None, given: Given) -> list[str]:
+    """Return the guarantee to plan beside the others, if there is one; refuse options that fit none of them."""
+    named = [] if guarantee is None else [registry.find(guarantee, Guarantee).name]
+    members, fitting = GUARANTEES.members(), [WorstCase.name, PAC.name, *named]
+    for key, (option, _) in GUARANTEES.typed(given).items():
+        if not any(key in members[name] for name in fitting):
+            owners = " or ".join(name for name, parameters in members.items() if key in parameters)
+            raise InputError(f"{option} is for {owners}; name it with --guarantee")
+    return named
 
 
 def _cells(option: Option) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from fedconformal.cli.inputs import (
     Json,
     Source,
     check_output,
-    read_probabilities,
+    read_rows,
     warn_of_use,
 )
 from fedconformal.cli.sets import make_sets
@@ -44,8 +44,8 @@ def predict(
     check_output(output, predictor, probs)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     warn_of_use(rule, source)
-    rows = read_probabilities(probs, source, rule.certificate.temperature)
-    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    rows = read_rows(probs, source, rule.certificate.temperature)
+    sets, threshold, full, why = make_sets(rule, rows, wanted, path=probs, allow_empty=allow_empty)
     write_bytes(output, _encode(sets, output.suffix, alpha=float(wanted), threshold=threshold))
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
     if json:

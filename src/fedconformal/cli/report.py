@@ -19,15 +19,15 @@ from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
-    check_ending,
     check_output,
-    checked_probabilities,
+    from_logits,
     read_clients,
     read_labels,
     read_probabilities,
     read_run,
     warn_of_use,
 )
+from fedconformal.cli.options import SCORES, taking
 from fedconformal.cli.sets import named_sites
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
@@ -38,35 +38,36 @@ from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 
 
+@taking(SCORES)
 def report(
     source: Annotated[Path, typer.Argument(metavar="RUN|PREDICTOR", help="A run's directory, or a predictor (.json).")],
     probs: Annotated[Path | None, typer.Argument(help="Test rows' probabilities; with a predictor.")] = None,
     labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Annotated[Path | None, typer.Option(help="Which client each row is from.")] = None,
+    clients: Annotated[Path | None, typer.Option(help="Which site each row is from.")] = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
-        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to tell its bytes; repeatable.")
+        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
-    score: Annotated[str | None, typer.Option(help="A run: lac, aps or raps.", show_default=DEFAULT.name)] = None,
+    score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
     kept: From = Source.probs,
+    **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
-    check_ending(output, ".html")
-    check_output(output, source, probs, labels, clients, images, *(summaries or ()))
+    check_output(output, source, probs, labels, clients, images, *(summaries or ()), ending=".html")
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
-        raise InputError(f"{source}: is a run, which has its own rows, clients and summaries; leave the others out")
-    if not is_run and (alpha or score):
+        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
+    if not is_run and (alpha or score or SCORES.typed(given)):
         raise InputError("--alpha and --score are for a run; a predictor has its own")
     if (probs is None) != (labels is None):
         raise InputError("PROBS and LABELS go together; give both or neither")
     if is_run:
         path = source / "logits.npz" if source.is_dir() else source
         check_output(output, path)
-        predictor, sent = _calibrated(path, alpha or "0.1", score or DEFAULT.name)
+        predictor, sent = _calibrated(path, alpha or "0.1", SCORES.chosen(score or DEFAULT.name, given))
         names, kept_images = _of_dataset(path)
         rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
     else:
@@ -88,10 +89,9 @@ def report(
     say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
 
 
-def _calibrated(path: Path, alpha: str, score: str) -> tuple[Predictor, dict[str, int]]:
-    """Calibrate a run on its validation rows, and tell the bytes of each client's summary."""
-    function = registry.find(score, Score)()
-    made = list(summarize_run(path, None, {"alpha": alpha, "score": function}).values())
+def _calibrated(path: Path, alpha: str, score: Score) -> tuple[Predictor, dict[str, int]]:
+    """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
+    made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
     return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
 
 
@@ -107,8 +107,8 @@ def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
 
 def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:
     run = read_run(path, "test")
-    found = checked_probabilities(run[0], str(path), Source.logits, predictor.certificate.temperature)
-    plain = checked_probabilities(run[0], str(path), Source.logits, None)
+    found = from_logits(run[0], str(path), predictor.certificate.temperature)
+    plain = from_logits(run[0], str(path), None)
     truth = as_labels(run[1], rows=len(found), classes=found.shape[1], name=f"{path}: test_labels")
     return Rows(probs=found, labels=truth, plain=plain, images=images), named_sites(run[2])
 

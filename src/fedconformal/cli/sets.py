@@ -12,14 +12,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Floats, Probabilities, as_clients
-from fedconformal._base.files import UNREADABLE, read_array, unreadable
+from fedconformal._base.arrays import Booleans, Floats, as_clients
+from fedconformal._base.files import UNREADABLE, in_lines, read_array, unreadable
 from fedconformal._base.names import shown
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import logger
-from fedconformal.cli.inputs import predict_in_blocks
+from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import full_sets, full_words, why_full
+
+BLOCK = 2**22
+"""Probabilities of which sets are made at a time."""
 
 Cluster = Annotated[
     str | None,
@@ -40,12 +42,17 @@ class Made(NamedTuple):
     why: str | None
 
 
-def make_sets(predictor: Predictor, probs: Probabilities, alpha: Fraction, *, allow_empty: bool) -> Made:
-    """Make sets, and warn if every label, or some class, is in every set."""
+def make_sets(predictor: Predictor, probs: NDArray[Any], alpha: Fraction, *, path: Path, allow_empty: bool) -> Made:
+    """Make sets of the rows of a file, a block at a time, and warn if every label, or some class, is in every set."""
+    step = max(1, BLOCK // max(1, probs.size // max(1, len(probs))))
+    starts, blocks = range(0, max(1, len(probs)), step), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
-        sets = predict_in_blocks(predictor, probs, alpha, allow_empty=allow_empty)
+        for start in progress(starts, "predicting sets", len(starts)):
+            with in_lines(path, len(probs), "probabilities", start):
+                blocks.append(predictor.predict_set(probs[start : start + step], alpha=alpha, allow_empty=allow_empty))
         threshold = predictor.threshold(alpha)
+    sets = np.concatenate(blocks)
     full = full_sets(sets)
     why = why_full(
         predictor.certificate,
@@ -61,7 +68,7 @@ def make_sets(predictor: Predictor, probs: Probabilities, alpha: Fraction, *, al
 
 
 def named_sites(clients: NDArray[Any]) -> NDArray[Any]:
-    """Name the clients of a training run as `summarize` does, so that they are those of the certificate."""
+    """Name the sites of a training run as `summarize` does, so that they are those of the certificate."""
     return clients if clients.dtype.kind == "U" else np.array([f"client-{client}" for client in clients.tolist()])
 
 

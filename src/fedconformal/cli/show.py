@@ -24,7 +24,7 @@ from fedconformal.privacy.sums.files import CoordinatorState, SiteState, decode_
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
-COORDINATOR = "Who has this file"
+READER = "Anyone with this file"
 EVERY_SCORE = "every calibration score of the site"
 SHOWS = {
     "exact": EVERY_SCORE,
@@ -38,7 +38,9 @@ SETS_HEADER = b"row,size,labels\n"
 SIGNED = len(b"FCM1.") + 64
 """A message of a sums session has this much before its body."""
 
-SCORE = "A score follows from the model's output and the true label of one row; who also has the row may recognise it."
+SCORE = (
+    "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
+)
 
 
 class Shown(NamedTuple):
@@ -83,7 +85,7 @@ def described(data: bytes) -> Shown:
     if data.startswith(SETS_HEADER):
         return _sets({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
-        learns = "Who has this file can sign in its owner's name: keep it where it was made, and never send it."
+        learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
     return _session(data)
 
@@ -106,7 +108,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "estimated": origin.estimated or None,
         "sha256": summary.digest(),
     }
-    learns = [f"{COORDINATOR} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
+    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
     if isinstance(summary, ClassSummary):
         rows = {str(label): part.n for label, part in summary.parts.items()}
         holds["rows of each class"] = rows
@@ -126,7 +128,7 @@ def _noisy(found: NoisyHistogram) -> Shown:
         "temperature": found.temperature,
     }
     learns = (
-        f"{COORDINATOR} learns the number of scores exactly, and little of each row: noise was added at the site, with "
+        f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "
         f"differential privacy at epsilon {found.epsilon:g} for one row."
     )
     return Shown("noisy counts of a site's calibration scores", _stated(holds), [learns])
@@ -148,7 +150,7 @@ def _json(data: bytes) -> Shown:
         if names <= set(fields):
             return describe()
     if fields and all(isinstance(key, str) and len(key) == 64 for key in fields.values()):
-        learns = ["Public keys are no secret. Who can change this file chooses whose summaries pass."]
+        learns = ["Public keys are no secret. Anyone who can change this file chooses whose summaries pass."]
         return Shown("the public keys that are trusted, by site", {"sites": list(fields)}, learns)
     raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
 
@@ -189,23 +191,23 @@ def _predictor(predictor: Predictor) -> Shown:
         learns = (
             "the names of the sites, how many scores each has, and the threshold; the certificate says what is claimed"
         )
-    return Shown("a predictor with its certificate", _stated(holds), [f"{COORDINATOR} learns {learns}."])
+    return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _ledger(ledger: Ledger) -> Shown:
     spent: dict[str, float] = {entry.data: float(ledger.spent(entry.data)) for entry in ledger.entries}
     holds = {"budget": ledger.budget, "releases": len(ledger.entries), "spent": spent or None}
-    learns = [f"{COORDINATOR} learns what was released when on which data, and can change what may still be spent."]
+    learns = [f"{READER} learns what was released when on which data, and can change what may still be spent."]
     return Shown("a ledger of spent privacy", _stated(holds), learns)
 
 
 def _signature(record: SignatureRecord) -> Shown:
-    learns = [f"{COORDINATOR} learns which key the site signs with. It goes along with the summary of the same name."]
+    learns = [f"{READER} learns which key the site signs with. It goes along with the summary of the same name."]
     return Shown("a site's signature of its summary", {"site": record.site, "key": record.key}, learns)
 
 
 def _seal(found: Seal) -> Shown:
-    learns = [f"{COORDINATOR} can check with verify --coordinator KEY that the predictor is the coordinator's."]
+    learns = [f"{READER} can check with verify --coordinator KEY that the predictor is the coordinator's."]
     return Shown("a coordinator's signature of a predictor", {"key": found.key}, learns)
 
 
@@ -219,19 +221,19 @@ def _session(data: bytes) -> Shown:
             decode_state(data, kind)
         except InputError:
             continue
-        return Shown(what, {}, [f"{COORDINATOR} learns {learns}."])
+        return Shown(what, {}, [f"{READER} learns {learns}."])
     try:
         messages = msgspec.msgpack.decode(data, type=list[bytes])
     except (msgspec.DecodeError, RecursionError):
         messages = [data]
     if messages and all(message.startswith(b"FCM1") and len(message) > SIGNED for message in messages):
         learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
-        return Shown("messages of a sums session", {"messages": len(messages)}, [f"{COORDINATOR} learns {learns}."])
+        return Shown("messages of a sums session", {"messages": len(messages)}, [f"{READER} learns {learns}."])
     raise InputError("not a file that fedconformal wrote")
 
 
 def _sets(holds: dict[str, Any]) -> Shown:
-    return Shown("prediction sets", holds, [f"{COORDINATOR} learns the prediction set of every row."])
+    return Shown("prediction sets", holds, [f"{READER} learns the prediction set of every row."])
 
 
 def _npz(path: Path) -> Shown:
@@ -241,7 +243,7 @@ def _npz(path: Path) -> Shown:
         return _sets(holds)
     if {"val_logits", "val_labels"} <= set(arrays):
         learns = "the model's output and the true label of every row: keep it where the rows may be"
-        return Shown("the outputs of a training run", holds, [f"{COORDINATOR} learns {learns}."])
+        return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
     raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
 
 

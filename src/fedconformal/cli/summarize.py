@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, Integers, Probabilities, as_labels
-from fedconformal._base.files import write_bytes
+from fedconformal._base.arrays import Floats, as_labels
+from fedconformal._base.files import in_lines, read_array, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Epsilon, Grid, SitePrivacy, local_noise
@@ -23,25 +23,26 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    check_ending,
+    check_output,
     check_outputs,
-    checked_probabilities,
+    from_logits,
     read_labels,
     read_probabilities,
+    read_rows,
     read_run,
 )
+from fedconformal.cli.options import KINDS, SCORES, taking
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 
-SCORE_OPTIONS = {"penalty": "raps", "free_ranks": "raps", "randomized": "aps and raps", "random_state": "aps and raps"}
 
-
+@taking(SCORES, KINDS)
 def summarize(
     files: Annotated[
         list[Path],
@@ -52,13 +53,9 @@ def summarize(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
-    score: Annotated[str, typer.Option(help="lac, aps or raps.")] = DEFAULT.name,
-    penalty: Annotated[float | None, typer.Option(help="raps: the price of a rank.", show_default="0.001")] = None,
-    free_ranks: Annotated[int | None, typer.Option(help="raps: ranks without a price.", show_default="1")] = None,
-    randomized: Annotated[bool | None, typer.Option("--randomized", help="aps, raps: the randomised score.")] = None,
-    random_state: Annotated[int | None, typer.Option(help="Seed of the randomised score.", show_default="0")] = None,
+    score: Annotated[str, typer.Option(help="How rows are scored:")] = DEFAULT.name,
     kind: Annotated[
-        str, typer.Option(help="ranks (about a kilobyte), exact (all scores), ddsketch or tdigest.")
+        str, typer.Option(help="What the file holds: ranks takes about a kilobyte, exact all scores; there are")
     ] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
@@ -84,10 +81,10 @@ def summarize(
     grid: Grid = None,
     ledger: BudgetFile = None,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    given = {"penalty": penalty, "free_ranks": free_ranks, "randomized": randomized, "random_state": random_state}
-    function = _score(score, {name: value for name, value in given.items() if value is not None})
+    function = SCORES.chosen(score, given)
     about: dict[str, Any] = {
         "kind": kind,
         "alpha": alpha,
@@ -95,10 +92,13 @@ def summarize(
         "model": model,
         "calibration": calibration,
         "expires": expires,
+        "parameters": KINDS.values(kind, given),
     }
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
     about["by_class"] = by_class
-    noise = local_noise(privacy, epsilon, grid, ledger)
+    asked = any(option is not None for option in (privacy, epsilon, grid, ledger))
+    noise = local_noise(privacy, epsilon, grid, ledger) if asked else None
+    ending = ".fcs" if noise is None else ".fcn"
     if noise is not None:
         if kind != "ranks" or by_class or chunks:
             raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
@@ -106,31 +106,29 @@ def summarize(
     if chunks:
         if by_class:
             raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
-        check_ending(output, ".fcs")
+        check_output(output, *files, ending=ending)
         written = {output: _of_chunks(files, source, about, output.stem if site is None else site)}
     elif len(files) == 2:
-        check_ending(output, ".fcs" if noise is None else ".fcn")
-        rows = read_probabilities(files[0], source, temperature)
-        name = output.stem if site is None else site
-        summary = _of_site(rows, read_labels(files[1], rows), str(files[0]), about, name)
-        written = {output: summary}
+        check_output(output, *files, grid, ledger, ending=ending)
+        written = {output: _of_files(files[0], files[1], source, about, output.stem if site is None else site)}
     elif len(files) > 2:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         summaries = summarize_run(files[0], temperature, about)
-        ending = "fcs" if noise is None else "fcn"
-        written = {output / f"{name}.{ending}": summary for name, summary in summaries.items()}
+        written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
+        check_outputs(written, *files, grid, ledger)
         output.mkdir(parents=True, exist_ok=True)
-    check_outputs(written, *files, grid, ledger)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}
         noise.pay(list(written.values()))
+    facts = []
     for path, found in sent.items():
-        write_bytes(path, found.to_bytes(), private=found.name.startswith(ExactSummary.name))
-    facts = [_facts(path, found) for path, found in sent.items()]
+        data = found.to_bytes()
+        write_bytes(path, data, private=found.name.startswith(ExactSummary.name))
+        facts.append(_facts(path, found, data))
     if json:
         print_json({"score": str(function), "summaries": facts})
         return
@@ -139,7 +137,15 @@ def summarize(
         say(f"{fact['file']}: {what}, site {fact['site']!r}")
 
 
-def _of_site(rows: Probabilities, labels: Integers, name: str, about: dict[str, Any], site: str) -> Summary:
+def _of_files(probs: Path, labels: Path, source: Source, about: dict[str, Any], site: str) -> Summary:
+    """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
+    rows = read_rows(probs, source, about["temperature"])
+    truth = read_array(labels, "labels", rows=len(rows))
+    with in_lines(probs, len(rows), "probabilities"), in_lines(labels, len(truth), "labels"):
+        return _of_site(rows, truth, str(probs), about, site)
+
+
+def _of_site(rows: NDArray[Any], labels: NDArray[Any], name: str, about: dict[str, Any], site: str) -> Summary:
     if not len(rows):
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
     return summarize_rows(rows, labels, site=site, **about)
@@ -169,37 +175,27 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
-    """Summarise the validation rows of a training run, each client's by its name; at the run's temperature if None."""
+    """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
     run = read_run(path, "val")
     about = {**about, "temperature": next(t for t in (temperature, run.temperature, 1.0) if t is not None)}
-    rows = checked_probabilities(run.logits, str(path), Source.logits, about["temperature"])
+    rows = from_logits(run.logits, str(path), about["temperature"])
     truth = as_labels(run.labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
     ids = np.unique(run.clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
         mine = run.clients == client
-        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a client")
+        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a site")
         if name in written:
-            raise InputError(f"{path}: the client {name!r} is there twice, in two spellings; give it one name")
+            raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
-            raise InputError(f"{path}: the client {client!r} cannot be a file name")
+            raise InputError(f"{path}: the site {name!r} cannot be a file name")
         written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)
     return written
 
 
-def _score(name: str, parameters: dict[str, Any]) -> Score:
-    cls = registry.find(name, Score)
-    for parameter in parameters:
-        if parameter not in cls.__dataclass_fields__:
-            option = f"--{parameter.replace('_', '-')}"
-            raise InputError(f"{option} is for {SCORE_OPTIONS[parameter]}, not for {name}; name another --score")
-    return cls(**parameters)
-
-
-def _facts(path: Path, made: Summary | NoisyHistogram) -> dict[str, Any]:
-    data = made.to_bytes()
+def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:
     if isinstance(made, NoisyHistogram):
         said = {"site": made.site, "kind": made.name, "scores": made.size}
     else:
-        said = {"site": made.sites[0], "kind": made.name, "scores": made.n}
+        said = {"site": made.sites[0], "kind": made.name, "scores": sum(made.sizes)}
     return {"file": str(path), **said, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

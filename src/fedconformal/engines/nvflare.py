@@ -1,4 +1,4 @@
-"""Calibration on NVFlare: one more call to every site, through its Collab API.
+"""Calibration and evaluation on NVFlare: one more call to every site each, through its Collab API.
 
 Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022. A site publishes `calibrate`, which
 answers with a summary of its scores; the server's main function calls `calibrate` here, once, after training. The same
@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.calibration import Calibrated, Question, Reader, conclude
+from fedconformal.federated import evaluation
+from fedconformal.federated.ask import SiteAnswer
+from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
+from fedconformal.federated.evaluation import Counts
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
-from fedconformal.summaries import Summary
 
 try:
     from nvflare.collab import CollabCallError, collab
 except ImportError:
     raise InputError("running on NVFlare needs nvflare 2.9 or newer: pip install 'fedconformal[nvflare]'") from None
 
-__all__ = ["Calibrated", "calibrate", "calibrate_reply", "fingerprint"]
+__all__ = ["Calibrated", "calibrate", "calibrate_reply", "evaluate", "evaluate_reply", "fingerprint"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KEYS = {"data", "format", "num-examples"}
 
@@ -88,16 +93,42 @@ def calibrate(  # noqa: PLR0913
         kind=kind,
         by_class=isinstance(guarantee, ByClass),
     )
-    summaries, left_out = _gather(question, weights, timeout)
-    if len(summaries) < min_sites:
-        whys = "; ".join(f"{one.site}: {one.reason}" for one in left_out[-3:])
-        raise InputError(
-            f"calibrate: {len(summaries)} sites answered properly, at least {min_sites} are needed ({whys or 'none'})"
-        )
-    found = conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    engine = CalibrationOnNVFlare(weights, min_sites=min_sites, timeout=timeout)
+    found = exchange.calibrate_sites(engine, question, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
     if why := why_full(found.certificate):
         logger.warning("calibrate: %s", why)
     return found
+
+
+def evaluate_reply(predictor: bytes, logits: ArrayLike, labels: ArrayLike) -> dict[str, Any]:
+    """Answer the server's `evaluate(predictor, weights)`: count how the sets do on the site's own test rows.
+
+    Args:
+        predictor: the server's, as bytes.
+        logits: of the model that came with it, (n, J).
+        labels: (n,) class indices.
+    """
+    return Counts.of(Predictor.from_bytes(predictor), logits, labels)._asdict()
+
+
+def evaluate(
+    predictor: Predictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
+) -> dict[str, dict[str, float]]:
+    """Ask every site how often the predictor's sets hold the label of its test rows: rows, coverage, size, accuracy.
+
+    Args:
+        predictor: what `calibrate` gave.
+        weights: the model, arrays by name.
+        min_sites: fewer that answer properly are an error.
+        timeout: seconds that sites have for an answer.
+    """
+    sites = SitesOnNVFlare("evaluate", min_sites=min_sites, timeout=timeout)
+
+    def ask(asked: Predictor) -> list[SiteAnswer[Counts]]:
+        answers = sites.call(asked.to_bytes(), dict(weights), read=_read_counts)
+        return sites.refuse(answers, [None] * len(answers))
+
+    return evaluation.evaluate(ask, predictor)
 
 
 def fingerprint(weights: Mapping[str, ArrayLike]) -> str:
@@ -116,39 +147,87 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-def _gather(
-    question: Question, weights: Mapping[str, ArrayLike], timeout: float
-) -> tuple[list[Summary], list[LeftOut]]:
-    """Collect the summaries of all sites, and name those that sent none that can be used."""
-    sites = sorted(client.name for client in collab.clients)
-    if not sites:
-        return [], []
-    replies = collab.clients(timeout=timeout).calibrate(question.to_dict(), dict(weights))
-    answers, reader, found, reasons = dict(replies), Reader(question), {}, {}
-    for site in sites:
-        try:
-            if site not in answers:
-                raise InputError(_why_none(replies.failures.get(site), timeout))
-            found[site] = _read(reader, site, answers[site])
-        except exchange.MALFORMED as error:
-            reasons[site] = exchange.reason(error)
-    for site, reason in zip(list(found), exchange.spoken_for(list(found.items())), strict=True):
-        if reason is not None:
-            reasons[site] = reason
-            del found[site]
-    for site, reason in reasons.items():
-        logger.warning("calibrate: %s %s", site, reason)
-    return list(found.values()), [LeftOut(site=site, reason=reasons[site]) for site in sorted(reasons)]
+class SitesOnNVFlare:
+    """Calls one published function of every site, and keeps who is refused.
+
+    Args:
+        stage: the name of the function.
+        min_sites: fewer that answer properly are an error.
+        timeout: seconds that sites have for an answer.
+    """
+
+    def __init__(self, stage: str, *, min_sites: int, timeout: float) -> None:
+        self._stage = stage
+        self._min_sites = min_sites
+        self._timeout = timeout
+        self._reasons: dict[str, str] = {}
+
+    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[SiteAnswer[T]]:
+        """Call every site, and read what can be read."""
+        sites = sorted(client.name for client in collab.clients)
+        if not sites:
+            return []
+        replies = getattr(collab.clients(timeout=self._timeout), self._stage)(*arguments)
+        found, answers = dict(replies), []
+        for site in sites:
+            try:
+                if site not in found:
+                    raise InputError(self._why_none(replies.failures.get(site)))
+                answers.append(SiteAnswer(site, read(site, found[site])))
+            except exchange.MALFORMED as error:
+                self._refuse(site, exchange.reason(error))
+        return answers
+
+    def refuse(self, answers: Sequence[SiteAnswer[T]], reasons: Sequence[str | None]) -> list[SiteAnswer[T]]:
+        """Refuse the answers that have a reason, and return the others."""
+        kept = []
+        for answer, reason in zip(answers, reasons, strict=True):
+            if reason is None:
+                kept.append(answer)
+            else:
+                self._refuse(answer.name, reason)
+        if len(kept) < self._min_sites:
+            whys = "; ".join(f"{site}: {self._reasons[site]}" for site in sorted(self._reasons)[-3:]) or "none"
+            raise InputError(
+                f"{self._stage}: {len(kept)} sites answered properly, at least {self._min_sites} are needed ({whys})"
+            )
+        return kept
+
+    def left_out(self, answers: Iterable[SiteAnswer[Any]]) -> list[LeftOut]:
+        """Name the sites that were refused."""
+        return [LeftOut(site=site, reason=self._reasons[site]) for site in sorted(self._reasons)]
+
+    def _refuse(self, site: str, reason: str) -> None:
+        self._reasons[site] = reason
+        logger.warning("%s: %s %s", self._stage, site, reason)
+
+    def _why_none(self, failure: CollabCallError | None) -> str:
+        """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
+        if failure is None or isinstance(failure.cause, TimeoutError):
+            return f"gave no answer within {self._timeout:g} s"
+        return f"failed: {exchange.last_line(str(failure.cause))}"
 
 
-def _why_none(failure: CollabCallError | None, timeout: float) -> str:
-    """Say why there is no answer: NVFlare tells what a site raised, and which calls it gave up."""
-    if failure is None or isinstance(failure.cause, TimeoutError):
-        return f"gave no answer within {timeout:g} s"
-    return f"failed: {exchange.last_line(str(failure.cause))}"
+class CalibrationOnNVFlare(SitesOnNVFlare):
+    """Asks for summaries of the scores that this model gives."""
+
+    def __init__(self, weights: Mapping[str, ArrayLike], *, min_sites: int, timeout: float) -> None:
+        super().__init__("calibrate", min_sites=min_sites, timeout=timeout)
+        self._weights = dict(weights)
+
+    def ask(self, question: Question) -> list[SiteAnswer[SiteSummary]]:
+        """Ask every site for a summary."""
+        reader = Reader(question)
+
+        def read(site: str, reply: Any) -> SiteSummary:
+            if not isinstance(reply, dict) or set(reply) != KEYS:
+                raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
+            return SiteSummary(reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site))
+
+        return self.call(question.to_dict(), self._weights, read=read)
 
 
-def _read(reader: Reader, site: str, reply: Any) -> Summary:
-    if not isinstance(reply, dict) or set(reply) != KEYS:
-        raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
-    return reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site)
+def _read_counts(_site: str, reply: Any) -> Counts:
+    if not isinstance(reply, dict) or set(reply) != set(Counts._fields) or set(map(type, reply.values())) != {int}:
+        raise InputError(f"sent {shown(reply)}, expected what evaluate_reply gives")
+    return Counts(**reply).check()

@@ -1,8 +1,8 @@
 """The one exchange that calibration over a network needs, whatever engine carries it: a question, and summaries.
 
 The coordinator says which model, score, temperature and kind of summary it wants; every site answers with a summary of
-its scores, which stay with it; the coordinator reads the answers strictly and finds the threshold. An engine's adapter
-only puts these into messages: `fedconformal.flower`, `fedconformal.nvflare`.
+its scores, which stay with it; the coordinator reads the answers strictly and finds the threshold. An engine only puts
+these into messages: `fedconformal.flower`, `fedconformal.nvflare`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Answer
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
@@ -160,15 +161,15 @@ class Reader:
         return self._decoded.get(data) or Summary.from_bytes(data)
 
 
-def spoken_for(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
-    """Say for every sender's summary why it cannot be used, or None: each site is to be in one of them.
+def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
+    """Say for every sender's summary why it cannot be used, or None: each site counts in one summary only.
 
-    A pool does not speak for a site that answers for itself, so nobody can push another one out. Nor does a site with
+    A pool cannot answer for a site that answers for itself, so no sender can push another one out. Nor can a site with
     another number of classes than most stop the calibration of the others.
 
     >>> from fedconformal import pool, summarize
     >>> a, b, c = (summarize([0.5], site=site) for site in "abc")
-    >>> spoken_for([("a", pool([a, b])), ("b", b), ("c", c)])
+    >>> reasons_to_refuse([("a", pool([a, b])), ("b", b), ("c", c)])
     ['sent a summary of b, which answers for itself', None, None]
     """
     compared = [(name_key(sender), tuple(map(name_key, summary.sites))) for sender, summary in found]
@@ -225,7 +226,57 @@ class Calibrated:
         return self.predictor.certificate
 
 
-def conclude(
+class SiteSummary(NamedTuple):
+    """What a site answers: a summary, and, from an aggregator, whom it left out."""
+
+    summary: Summary
+    left_out: Sequence[LeftOut] = ()
+
+
+A = TypeVar("A", bound=Answer[SiteSummary])
+
+
+class CalibrationEngine(Protocol[A]):
+    """An engine that also keeps who is refused, and why."""
+
+    def ask(self, question: Question, /) -> Sequence[A]:
+        """Ask every site for a summary."""
+
+    def refuse(self, answers: Sequence[A], reasons: Sequence[str | None], /) -> Sequence[A]:
+        """Refuse the answers that have a reason, and return the others; too few of them are an error."""
+
+    def left_out(self, answers: Iterable[A], /) -> list[LeftOut]:
+        """Name the known sites that are not among these, with the reason."""
+
+
+def gather(engine: CalibrationEngine[A], question: Question) -> tuple[Sequence[A], list[LeftOut]]:
+    """Collect the summaries of all sites, and name the sites without a usable one."""
+    answers = engine.ask(question)
+    answers = engine.refuse(answers, reasons_to_refuse([(answer.name, answer.value.summary) for answer in answers]))
+    left_out = engine.left_out(answers)
+    covered = {site for answer in answers for site in answer.value.summary.sites}
+    for answer in answers:
+        # Under the aggregator's name, as its sites may have names, or numbers, that others have.
+        found = [one for one in answer.value.left_out if one.site not in covered]
+        left_out += [LeftOut(site=f"{answer.name}/{one.site}", reason=one.reason) for one in found]
+    return answers, left_out
+
+
+def calibrate_sites(
+    engine: CalibrationEngine[A],
+    question: Question,
+    *,
+    alpha: Any,
+    guarantee: Guarantee | ByClass | None = None,
+    min_scores: int = 1,
+) -> Calibrated:
+    """Ask every site for a summary of its scores, and turn them into a predictor and its certificate."""
+    answers, left_out = gather(engine, question)
+    summaries = [answer.value.summary for answer in answers]
+    return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+
+
+def calibrate_summaries(
     summaries: Sequence[Summary],
     left_out: Sequence[LeftOut],
     *,
@@ -233,7 +284,7 @@ def conclude(
     guarantee: Guarantee | None = None,
     min_scores: int = 1,
 ) -> Calibrated:
-    """Turn summaries into a predictor; its certificate names the sites that are known of and not in it."""
+    """Turn summaries into a predictor; its certificate names the known sites that are not in it."""
     scores = sum(summary.n for summary in summaries)
     if scores < min_scores:
         raise InputError(f"calibrate: the sites sent {scores} scores, at least {min_scores} are needed")

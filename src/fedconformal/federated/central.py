@@ -1,4 +1,4 @@
-"""What could be reached if all rows were in one place: the clients' rows are pooled and trained on as one client.
+"""What could be reached if all rows were in one place: the sites' rows are pooled and trained on as one site.
 
 It is there to be compared with, as it needs what federated training avoids.
 """
@@ -14,7 +14,7 @@ from fedconformal.federated.fedavg import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class Central(FedAvg):
-    """Train on the rows of all clients together; a round is some epochs over all of them.
+    """Train on the rows of all sites together; a round is some epochs over all of them.
 
     >>> Central(rounds=3).name
     'central'

@@ -1,4 +1,4 @@
-"""The rows of each client, whatever they came in, as tensors that batches are taken from by index."""
+"""The rows of each site, whatever they came in, as tensors that batches are taken from by index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedconformal.federated.preprocess import Preprocess
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientData:
-    """One client's rows: `x` as bytes or float32, `y` as class indices, and how rows become inputs of the model.
+    """One site's rows: `x` as bytes or float32, `y` as class indices, and how rows become inputs of the model.
 
     >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
     >>> client.n, client.inputs().shape
@@ -61,7 +61,7 @@ def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedClients:
-    """The rows of all clients one after another in two tensors, so that a worker gets two pieces of shared memory."""
+    """The rows of all sites one after another in two tensors, so that a worker gets two pieces of shared memory."""
 
     x: Tensor
     y: Tensor
@@ -69,7 +69,7 @@ class PackedClients:
     preprocess: Preprocess
 
     def rows(self, client: int) -> tuple[Tensor, Tensor]:
-        """Return x and y of one client, without copying."""
+        """Return x and y of one site, without copying."""
         mine = slice(self.starts[client], self.starts[client + 1])
         return self.x[mine], self.y[mine]
 
@@ -79,7 +79,7 @@ class PackedClients:
 
 
 def pack(clients: Sequence[ClientData]) -> PackedClients:
-    """Put the rows of all clients one after another."""
+    """Put the rows of all sites one after another."""
     starts = [0]
     for client in clients:
         starts.append(starts[-1] + client.n)

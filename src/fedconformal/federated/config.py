@@ -38,7 +38,7 @@ class Settings:
         model: a network's name; None for one that suits the rows.
         weights: a file of weights to start from.
         augment: how images are varied in training.
-        temperature: "pooled" over the clients' rows, "mean" of the clients' own, or "none".
+        temperature: "pooled" over the sites' rows, "mean" of the sites' own, or "none".
     """
 
     dataset: str

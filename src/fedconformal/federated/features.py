@@ -22,7 +22,7 @@ from torch.nn.grad import conv2d_weight
 from fedconformal.errors import InputError
 
 BATCH = 24
-"""Rows in a pass; more are no faster, and a wide network needs memory for as many copies of its gradient."""
+"""Rows in a pass; more are no faster, and a wide network needs memory for that many copies of its gradient."""
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
@@ -114,8 +114,8 @@ class GradientFeatures(nn.Module):
         shares: list[_Share] = []
         before = 0
         for name, weight in self.network.named_parameters():
-            ends = torch.tensor([before, before + weight.numel()], device=self.coordinates.device)
-            first, last = torch.searchsorted(self.coordinates, ends).tolist()
+            borders = torch.tensor([before, before + weight.numel()], device=self.coordinates.device)
+            first, last = torch.searchsorted(self.coordinates, borders).tolist()
             if first < last:
                 chosen = None if last - first == weight.numel() else self.coordinates[first:last] - before
                 shares.append(_Share(name, owners[id(weight)], chosen, slice(first, last)))

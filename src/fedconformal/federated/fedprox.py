@@ -1,4 +1,4 @@
-"""FedAvg with clients held near the global weights: mu/2 times the squared distance is added to each client's loss.
+"""FedAvg with sites held near the global weights: mu/2 times the squared distance is added to each site's loss.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heterogeneous networks", 2020.
 """
@@ -14,7 +14,10 @@ from fedconformal.federated.fedavg import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class FedProx(FedAvg):
-    """Average the clients' weights, each pulled towards the round's global weights with strength mu.
+    """Average the sites' weights, each pulled towards the round's global weights with strength mu.
+
+    Attributes:
+        mu: how strongly a client is pulled to the global weights.
 
     >>> FedProx(rounds=5).mu
     0.1
@@ -31,5 +34,5 @@ class FedProx(FedAvg):
 
     @property
     def proximal(self) -> float:
-        """How strongly a client is held at the global weights."""
+        """How strongly a site is held at the global weights."""
         return self.mu

@@ -1,19 +1,19 @@
-"""A linear model on gradient features, trained across clients: the second stage of TCT.
+"""A linear model on gradient features, trained across sites: the second stage of TCT.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022, with the control variates of Karimireddy et al., "SCAFFOLD", 2020. In a round every client takes M steps of full
-gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the client's mean gradient over
-its last M steps and c the mean over clients. Then theta moves by the plain mean of what the clients did, which is
+2022, with the control variates of Karimireddy et al., "SCAFFOLD", 2020. In a round every site takes M steps of full
+gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
+its last M steps and c the mean over sites. Then theta moves by the plain mean of what the sites did, which is
 -rate M c with the new c, as the corrections cancel.
 
 The M steps can be taken exactly in sample space. With G = F F', z = F theta and residuals r = softmax(z) - Y,
 
     z <- z - rate (G r / n - F h),    c_k = F' R,    R = (sum of r over the steps) / (M n),
 
-which costs n^2 J a step instead of 2 n p J, and a client's state is R, one number a row and class, instead of h_k.
+which costs n^2 J a step instead of 2 n p J, and a site's state is R, one number a row and class, instead of h_k.
 Matrices are stored with classes along the first axis: products with few rows are several times faster that way.
 
-Features are standardised with mean and variance that are merged from the clients' own, and divided by the square root
+Features are standardised with mean and variance that are merged from the sites' own, and divided by the square root
 of their number. So the trace of G / n is about 1, and one step size serves any number of features: a step of 10 is
 1e-4 on 100,000 features that are not divided.
 """
@@ -27,14 +27,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from fedconformal.federated.clients import PackedClients
-from fedconformal.federated.features import GradientFeatures
-from fedconformal.federated.matrices import Matrix, Room
+from fedconformal.federated.matrices import Matrix
 
 Loss = Literal["cross-entropy", "squared"]
 CURVATURE: dict[Loss, float] = {"cross-entropy": 0.5, "squared": 1.0}
 """The most that the loss of a row bends in its logits."""
-ROWS = 256
 POWER_STEPS = 100
 POWER_TOLERANCE = 1e-4
 STILL = 1e-6
@@ -97,7 +94,7 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """The steps of one client in one round.
+    """The steps of one site in one round.
 
     Attributes:
         features: standardised, (n, p).
@@ -154,81 +151,3 @@ def largest_eigenvalue(features: Matrix, gram: Tensor | None) -> float:
         if abs(value - before) <= POWER_TOLERANCE * value:
             break
     return value / rows
-
-
-@dataclass(eq=False, kw_only=True)
-class LinearTask:
-    """What clients do in the second stage, told by the message: measure, prepare, or one round.
-
-    A round gets theta and c in one vector and gives back c_k; R stays with the client, in its columns of `residuals`.
-    """
-
-    features: GradientFeatures
-    clients: PackedClients
-    classes: int
-    steps: int
-    loss: Loss
-    room: Room
-    residuals: Tensor
-    device: torch.device
-
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: tuple[str, float]) -> tuple[float, bool]:
-        """Do what the message says; return a number and whether everything is finite."""
-        what, rate = message
-        with torch.no_grad():
-            if what == "measure":
-                return self._measure(client, out)
-            if what == "prepare":
-                return self._prepare(client, vector)
-            return self._round(client, vector, out, rate)
-
-    def _measure(self, client: int, out: Tensor) -> tuple[float, bool]:
-        matrix, parts = self.room.matrix(client), []
-        for rows, block in self._raw(client):
-            if not matrix.half:
-                matrix.write(rows, block)
-            variance, mean = torch.var_mean(block, dim=0, correction=0)
-            parts.append(Moments(len(block), mean, variance))
-        moments = merge(parts)
-        p = self.features.count
-        out[:p], out[p : 2 * p] = moments.mean, moments.variance
-        return float(moments.rows), bool(out[: 2 * p].isfinite().all())
-
-    def _prepare(self, client: int, vector: Tensor) -> tuple[float, bool]:
-        p = self.features.count
-        matrix, mean, scale = self.room.matrix(client), vector[:p].to(self.device), vector[p : 2 * p].to(self.device)
-        if matrix.half:  # too large to be kept before mean and scale were known
-            for rows, block in self._raw(client):
-                matrix.write(rows, block.sub_(mean).mul_(scale))
-        else:
-            matrix.tensor.sub_(mean).mul_(scale)
-        gram = self.room.gram(client)
-        if gram is not None:
-            matrix.gram(gram)
-        return largest_eigenvalue(matrix, gram), True
-
-    def _round(self, client: int, vector: Tensor, out: Tensor, rate: float) -> tuple[float, bool]:
-        theta, control = vector.to(self.device).view(2, self.classes, -1)
-        matrix = self.room.matrix(client)
-        mine = slice(*self.clients.starts[client : client + 2])
-        local = LocalDescent(
-            features=matrix,
-            gram=self.room.gram(client),
-            y=self.clients.rows(client)[1].to(self.device),
-            steps=self.steps,
-            rate=rate,
-            loss=self.loss,
-        )
-        now, before = local.run(theta, control, self.residuals[:, mine].to(self.device))
-        mean_gradient = matrix.combine(now)
-        finite = bool(mean_gradient.isfinite().all())
-        if finite:
-            self.residuals[:, mine] = now
-            out[: mean_gradient.numel()].copy_(mean_gradient.view(-1))
-        return before, finite
-
-    def _raw(self, client: int) -> Iterable[tuple[slice, Tensor]]:
-        x, _ = self.clients.rows(client)
-        for start in range(0, len(x), ROWS):
-            rows = slice(start, min(start + ROWS, len(x)))
-            yield rows, self.features(self.clients.preprocess(x[rows].to(self.device)))

@@ -1,4 +1,4 @@
-"""What a client does in a round: some epochs of stochastic gradient descent from the global weights.
+"""What a site does in a round: some epochs of stochastic gradient descent from the global weights.
 
 The weights of the model are views of one vector, and so are its gradients. So loading the global weights is one copy
 and a step of SGD is three operations on a vector, however many layers there are.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import PackedClients
+
+if TYPE_CHECKING:
+    from fedconformal.federated.fedavg import FedAvg
 
 
 class FlatModel:
@@ -66,7 +71,7 @@ def with_weights(module: nn.Module, vector: Tensor) -> nn.Module:
 
 
 def client_seed(seed: int, number: int, client: int) -> int:
-    """Return the seed of one client in one round.
+    """Return the seed of one site in one round.
 
     >>> client_seed(0, 1, 0) != client_seed(0, 0, 1)
     True
@@ -76,19 +81,11 @@ def client_seed(seed: int, number: int, client: int) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class LocalTraining:
-    """The task of a client: train from the global weights and give back the new ones.
-
-    `proximal` is FedProx's mu, 0 for none. The answer is the mean loss and whether every weight is finite.
-    """
+    """The step "train" at a site: start from the global weights and give back the new ones."""
 
     module: nn.Module
     clients: PackedClients
-    epochs: int
-    rate: float
-    momentum: float
-    batch: int
-    seed: int
-    proximal: float
+    settings: FedAvg
     device: torch.device
     _model: FlatModel | None = field(default=None, init=False)
 
@@ -96,27 +93,28 @@ class LocalTraining:
         # A worker makes a model of its own: in a copy, weights and gradients would no longer be views of one vector.
         return {**vars(self), "_model": None}
 
-    def __call__(self, client: int, vector: Tensor, out: Tensor, message: int) -> tuple[float, bool]:
-        """Train one client; the message is the number of the round."""
+    def __call__(self, site: int, step: Step) -> Update:
+        """Train at one site; the step holds the global weights and the number of the round."""
         if self._model is None:
             self._model = FlatModel(self.module, self.device)
-        model, (x, y) = self._model, self.clients.rows(client)
-        model.load(vector)
+        model, (x, y) = self._model, self.clients.rows(site)
+        model.load(step.tensors["weights"])
         model.module.train()
-        seed = client_seed(self.seed, message, client)
+        seed = client_seed(self.settings.seed, int(step.numbers["round"]), site)
         if self.device.type == "cpu":  # seeding all devices costs more than a step where there is no other
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)
         start, speed = model.vector[: model.trained].clone(), torch.zeros_like(model.gradient)
         losses = []
-        for _ in range(self.epochs):
-            for rows in batches(len(y), self.batch):
+        for _ in range(self.settings.epochs):
+            for rows in batches(len(y), self.settings.batch):
                 chosen = rows.to(self.device)
                 losses.append(self._gradient(model, x[chosen], y[chosen]))
                 self._descend(model, start, speed)
-        out.copy_(model.vector)
-        return float(torch.stack(losses).mean()), bool(out.isfinite().all())
+        weights = model.vector.cpu()
+        numbers = {"loss": float(torch.stack(losses).mean())}
+        return Update(len(y), {"weights": weights}, numbers, finite=bool(weights.isfinite().all()))
 
     def _gradient(self, model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
         model.gradient.zero_()
@@ -130,10 +128,10 @@ class LocalTraining:
 
     def _descend(self, model: FlatModel, start: Tensor, speed: Tensor) -> None:
         weights = model.vector[: model.trained]
-        if self.proximal:
-            model.gradient.add_(weights - start, alpha=self.proximal)
-        speed.mul_(self.momentum).add_(model.gradient)
-        weights.add_(speed, alpha=-self.rate)
+        if self.settings.proximal:
+            model.gradient.add_(weights - start, alpha=self.settings.proximal)
+        speed.mul_(self.settings.momentum).add_(model.gradient)
+        weights.add_(speed, alpha=-self.settings.rate)
 
 
 def batches(n: int, size: int) -> list[Tensor]:

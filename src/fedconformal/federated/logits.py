@@ -1,6 +1,6 @@
-"""A trained model's answers at every client, as the calibration commands read them: one logits.npz.
+"""A trained model's answers at every site, as the calibration commands read them: one logits.npz.
 
-Validation rows are cut in two at each client, by chance: one half fits the temperature, the other gives the conformal
+Validation rows are cut in two at each site, by chance: one half fits the temperature, the other gives the conformal
 scores. The promise of coverage needs scores of rows that nothing was fitted to.
 """
 
@@ -27,7 +27,7 @@ Step = Callable[[int, int, str], object]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Logits, labels and client positions of some rows."""
+    """Logits, labels and site positions of some rows."""
 
     logits: NDArray[np.float32]
     labels: Integers
@@ -39,7 +39,7 @@ class Answers:
         return float(np.mean(self.logits.argmax(axis=1) == self.labels))
 
     def by_client(self) -> list[tuple[NDArray[np.float32], Integers]]:
-        """Return logits and labels of each client that has rows."""
+        """Return logits and labels of each site that has rows."""
         return [(self.logits[mine], self.labels[mine]) for k in np.unique(self.clients) for mine in [self.clients == k]]
 
 
@@ -59,9 +59,9 @@ def answer(
 
 
 def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
-    """Cut each client's validation rows at random: positions for the temperature, and for the scores.
+    """Cut each site's validation rows at random: positions for the temperature, and for the scores.
 
-    A client with an odd number of rows gives the one left over to the scores.
+    A site with an odd number of rows gives the one left over to the scores.
 
     >>> sites = Sites(names=("a", "b"), train=np.zeros(1, int), val=np.array([0, 0, 0, 1]), test=np.zeros(1, int))
     >>> [len(half) for half in halves(sites, seed=0)]
@@ -76,7 +76,7 @@ def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
 
 
 def write_logits(parts: dict[str, Answers], names: tuple[str, ...], temperature: float) -> bytes:
-    """Return the bytes of an .npz file with the logits, labels and clients of each part."""
+    """Return the bytes of an .npz file with the logits, labels and sites of each part."""
     arrays: dict[str, NDArray[Any]] = {"names": np.array(names, np.str_), "temperature": np.array(temperature)}
     for part, answers in parts.items():
         arrays[f"{part}_logits"] = answers.logits

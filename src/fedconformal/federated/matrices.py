@@ -72,7 +72,7 @@ class Matrix:
 
 
 @dataclass(eq=False, kw_only=True)
-class Numbers:
+class StoredVector:
     """A long vector, in memory or in a file; a process that gets it opens the file anew."""
 
     length: int
@@ -81,14 +81,14 @@ class Numbers:
     _tensor: Tensor | None = field(default=None, repr=False)
 
     @classmethod
-    def in_memory(cls, length: int, *, device: torch.device, shared: bool) -> Numbers:
+    def in_memory(cls, length: int, *, device: torch.device, shared: bool) -> StoredVector:
         """Make room in memory; `shared` is for worker processes."""
         tensor = torch.empty(length, device=device)
         return cls(length=length, _tensor=tensor.share_memory_() if shared else tensor)
 
     @classmethod
-    def on_disk(cls, length: int, path: Path, *, half: bool) -> Numbers:
-        """Make room in a file; all of it at once, so that a full disk is noticed here and not in the middle."""
+    def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
+        """Make room in a file; all of it at once, so that a full disk is noticed here and not later."""
         size = max(1, length) * (2 if half else 4)
         try:
             with path.open("wb") as file:
@@ -114,38 +114,38 @@ class Numbers:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Room:
-    """Where the features and the inner products of all clients are: two vectors, however many clients there are."""
+class FeatureStorage:
+    """The features and the inner products of all sites, in two vectors."""
 
     sizes: tuple[int, ...]
     columns: int
-    features: Numbers
-    products: Numbers
+    features: StoredVector
+    products: StoredVector
 
     @classmethod
     def make(
         cls, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, shared: bool
-    ) -> Room:
+    ) -> FeatureStorage:
         """Make room in memory, or in a folder if it is more than `memory` GB; features then have half precision."""
         features, products = sum(sizes) * columns, sum(_products(n, columns) for n in sizes)
         if 4 * (features + products) <= memory * 2**30:
-            vectors = [Numbers.in_memory(n, device=device, shared=shared) for n in (features, products)]
+            vectors = [StoredVector.in_memory(n, device=device, shared=shared) for n in (features, products)]
         else:
             vectors = [
-                Numbers.on_disk(features, folder / "features", half=True),
-                Numbers.on_disk(products, folder / "products", half=False),
+                StoredVector.on_disk(features, folder / "features", half=True),
+                StoredVector.on_disk(products, folder / "products", half=False),
             ]
         return cls(sizes=tuple(sizes), columns=columns, features=vectors[0], products=vectors[1])
 
-    def matrix(self, client: int) -> Matrix:
-        """Return the features of one client."""
-        first, last = _ends([n * self.columns for n in self.sizes], client)
+    def matrix(self, site: int) -> Matrix:
+        """Return the features of one site."""
+        first, last = _range([n * self.columns for n in self.sizes], site)
         return Matrix(self.features.tensor[first:last].view(-1, self.columns))
 
-    def gram(self, client: int) -> Tensor | None:
-        """Return the inner products of one client's rows, or None if it has too many rows for them to be of use."""
-        first, last = _ends([_products(n, self.columns) for n in self.sizes], client)
-        return self.products.tensor[first:last].view(self.sizes[client], -1) if first < last else None
+    def gram(self, site: int) -> Tensor | None:
+        """Return the inner products of one site's rows, or None if it has too many rows for them to be of use."""
+        first, last = _range([_products(n, self.columns) for n in self.sizes], site)
+        return self.products.tensor[first:last].view(self.sizes[site], -1) if first < last else None
 
 
 def _products(rows: int, columns: int) -> int:
@@ -153,6 +153,6 @@ def _products(rows: int, columns: int) -> int:
     return rows * rows if rows < 2 * columns else 0
 
 
-def _ends(lengths: list[int], k: int) -> tuple[int, int]:
+def _range(lengths: list[int], k: int) -> tuple[int, int]:
     last = list(accumulate(lengths))[k]
     return last - lengths[k], last

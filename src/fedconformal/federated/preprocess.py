@@ -1,7 +1,7 @@
 """What happens to rows on their way into a model: bytes to numbers, normalised, and in training augmented.
 
 Images stay bytes until they are batched, which keeps memory and copies four times smaller. The mean and the spread of
-every channel come from sums over the clients, so no row leaves its client.
+every channel come from sums over the sites, so no row leaves its site.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Preprocess:
 
 
 def normalise(clients: Iterable[Tensor], augment: Augmentation = "none") -> Preprocess:
-    """Find mean and spread of every channel, or column, from each client's count, sum and sum of squares.
+    """Find mean and spread of every channel, or column, from each site's count, sum and sum of squares.
 
     >>> normalise([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])]).mean
     (4.0,)

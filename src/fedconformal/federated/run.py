@@ -1,7 +1,7 @@
 """A training run in a directory: its settings, a checkpoint after every round, metrics, the model and its logits.
 
-Every file is written beside and renamed. A run that was killed, at whatever moment, goes on from its last checkpoint
-to the same result bit for bit: all that is random comes from (seed, round, client).
+Every file is written beside and renamed. A run that is killed, at any moment, continues from its last checkpoint
+to the same result bit for bit: all that is random comes from (seed, round, site).
 
     config.json      settings with every default, seed, versions
     checkpoint.npz   the state after the last round
@@ -48,7 +48,7 @@ NOTHING = np.empty(0)
 SAVED = ("float32", "float64", "int64", "bool")
 """What tensors of a checkpoint are."""
 FREE_TO_CHANGE = ("workers", "scratch")
-"""Settings that do not change the result, so a run may go on with others."""
+"""Settings that do not change the result, so a run may continue with others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Result:
     """How good the trained model is.
 
     Attributes:
-        accuracy: on the test rows of all clients.
+        accuracy: on the test rows of all sites.
         temperature: what logits are divided by.
         at_bound: whether the temperature is at the end of its range.
         rows: how many rows trained, fitted the temperature, calibrate and test.
@@ -90,12 +90,12 @@ def train(
     tensorboard: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """Train as the settings say, in a directory of its own, or go on with a run that is there.
+    """Train as the settings say, in a directory of its own, or continue a run that is there.
 
     Args:
         config: the settings.
         output: the run's directory.
-        resume: go on from the checkpoint in the directory; without one, start.
+        resume: continue from the checkpoint in the directory; without one, start.
         tensorboard: write events for TensorBoard too.
         progress: called with how much is done, of how much, and what.
     """
@@ -142,7 +142,7 @@ def checkpoint(state: RoundState) -> bytes:
 
 
 def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
-    """Read a checkpoint of a run of `rounds` rounds; None if there is none yet."""
+    """Read a checkpoint of a run with this number of rounds; None if there is none yet."""
     if not path.exists():
         return None
     arrays = read_npz(path)

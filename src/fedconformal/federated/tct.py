@@ -1,17 +1,16 @@
 """Train, convexify, train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so clients that differ a lot still agree on one solution; see `linear_stage.py`.
+2022. The second problem is convex, so sites that differ a lot still agree on one solution. Its mathematics are in
+`linear_stage.py`, what a site does in `linear_site.py`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.federated.clients import ClientData, pack
+from fedconformal.federated.ask import Ask, Step, Update
+from fedconformal.federated.clients import ClientData
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
-from fedconformal.federated.linear_stage import CURVATURE, LinearTask, Loss, Moments, merge, scale_of
+from fedconformal.federated.linear_site import linear_task
+from fedconformal.federated.linear_stage import CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.federated.local import weights_of, with_weights
-from fedconformal.federated.matrices import Room
-from fedconformal.federated.trainer import Course, RoundState, Trainer, find_device
-from fedconformal.federated.workers import Crew, available_workers
+from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +33,10 @@ STAGE = "tct"
 SAFE = 0.9
 """The largest step, as a share of the one at which gradient descent starts to oscillate for ever."""
 ROWS = 256
+PREPARING = 2
+"""Questions before the first round of the second stage: features, then inner products."""
+
+OnLinearRound = Callable[[int, Tensor, Tensor, dict[str, float]], object]
 
 
 class LinearisedModel(nn.Module):
@@ -55,6 +58,12 @@ class LinearisedModel(nn.Module):
         self.register_buffer("scale", torch.ones(features.count))
         self.register_buffer("theta", torch.zeros(classes, features.count))
 
+    @classmethod
+    def of(cls, network: nn.Module, *, classes: int, coordinates: int, seed: int) -> LinearisedModel:
+        """Linearise a network; the seed draws its one output and the coordinates."""
+        output = one_output(network, seed)
+        return cls(GradientFeatures(output, draw_coordinates(output, coordinates, seed)), classes)
+
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Turn a batch of inputs into logits, some rows at a time."""
@@ -68,9 +77,9 @@ class TCT(Trainer):
 
     Attributes:
         rounds: of FedAvg; 0 takes the model's weights as they are.
-        linear_rounds: of the linear model. Clients count alike in it, whatever `weighting` says of FedAvg.
+        linear_rounds: of the linear model. Sites count alike in it, whatever `weighting` says of FedAvg.
         coordinates: how many features, that is weights of the network; all where it has no more.
-        steps: of gradient descent in a round, on all rows of a client.
+        steps: of gradient descent in a round, on all rows of a site.
         step: their size, on features divided by the square root of their number. Lowered where it would not be stable.
         loss: of the linear model; with squared loss the sets are larger (the paper's ablation).
         memory: GB for features; above it they are kept on disk in half precision.
@@ -114,140 +123,123 @@ class TCT(Trainer):
         """How many rounds there are in both stages."""
         return self.rounds + self.linear_rounds
 
-    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        """Train both stages and return the linear model as a module that takes the same inputs."""
-        resume = course.resume
-        if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
-            network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
-        else:
-            network = self._first_stage(model, sites, course)
-            course = replace(course, resume=None)
-        return self._second_stage(network, sites, course)
+    def fit_linear(
+        self,
+        ask: Ask[Step, Update],
+        model: LinearisedModel,
+        monitor: TrainingMonitor,
+        on_round: OnLinearRound | None = None,
+        start: tuple[int, Tensor, Tensor] | None = None,
+    ) -> None:
+        """Run the second stage, and set the model's mean, scale and theta.
 
-    def _first_stage(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        if self.rounds == 0:
-            return with_weights(model, weights_of(model))
-        first = FedAvg(**{field.name: getattr(self, field.name) for field in fields(FedAvg)})
-        told = _Told(self, len(sites), course)
-        return first.fit(model, sites, progress=told.first_stage, on_round=course.on_round, resume=course.resume)
+        Args:
+            ask: asks the sites.
+            model: the linear model.
+            monitor: gets the progress.
+            on_round: called after every round, with its number, theta, the control variate and metrics.
+            start: the number of rounds that are done, with theta and the control variate after them.
+        """
+        model.mean, model.scale = self._standardise(ask, monitor)
+        standard = {"mean": model.mean, "scale": model.scale}
+        step = self._stable_step(ask, monitor, standard)
+        done, theta, control = start or (0, torch.zeros_like(model.theta), torch.zeros_like(model.theta))
+        for number in range(done, self.linear_rounds):
+            sent = {**standard, "theta": theta, "control": control}
+            control, metrics = self._linear_round(ask, monitor, Step("round", sent, {"step": step}), number)
+            theta = theta - step * self.steps * control
+            if on_round is not None:
+                on_round(number + 1, theta, control, metrics)
+        model.theta = theta
 
-    def _second_stage(self, network: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        classes = _classes(network, sites)
-        output = one_output(network, self.seed)
-        features = GradientFeatures(output, draw_coordinates(output, self.coordinates, self.seed))
-        result = LinearisedModel(features, classes)
-        theta, control = torch.zeros_like(result.theta), torch.zeros_like(result.theta)
-        residuals, start = torch.zeros(classes, sum(site.n for site in sites)), 0
-        resume, told = course.resume, _Told(self, len(sites), course)
-        if resume is not None:
-            theta, control = (_found(resume, name, theta.shape) for name in ("theta", "control"))
-            residuals, start = _found(resume, "residuals", residuals.shape), resume.round - self.rounds
-        with self._crew(features, sites, residuals) as crew:
-            result.mean, result.scale = self._standardise(crew, sites, told, features.count, theta.numel())
-            step = self._stable_step(crew, told, torch.cat([result.mean, result.scale]), theta.numel())
-            for number in range(start, self.linear_rounds):
-                control, metrics = self._round(crew, sites, told, torch.cat([theta, control]), (number, step))
-                control = control.view_as(theta)
-                theta = theta - step * self.steps * control
-                state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
-                course.hand_out(self.rounds + number + 1, STAGE, state, metrics)
-        result.theta = theta
-        return result.cpu().eval()
-
-    @contextlib.contextmanager
-    def _crew(self, features: GradientFeatures, sites: list[ClientData], residuals: Tensor) -> Iterator[Crew]:
-        device = find_device(self.device)
-        workers = self.workers if device.type == "cpu" else 1
-        sizes, classes, count = [site.n for site in sites], len(residuals), features.count
-        with _scratch(self.scratch) as folder:
-            room = Room.make(
-                sizes,
-                count,
-                memory=self.memory,
-                folder=Path(folder),
-                device=device,
-                shared=available_workers(workers, len(sites)) > 1,
-            )
-            task = LinearTask(
-                features=features.to(device),
-                clients=pack(sites),
-                classes=classes,
-                steps=self.steps,
-                loss=self.loss,
-                room=room,
-                residuals=residuals,
-                device=device,
-            )
-            names, vector, out = [site.name for site in sites], 2 * classes * count, max(classes, 2) * count
-            with Crew(task, names, vector=vector, out=out, workers=workers, costs=sizes) as crew:
-                yield crew
-
-    def _standardise(
-        self, crew: Crew, sites: list[ClientData], told: _Told, count: int, size: int
-    ) -> tuple[Tensor, Tensor]:
-        """Merge the clients' moments to the mean and the scale that all of them use."""
+    def _standardise(self, ask: Ask[Step, Update], monitor: TrainingMonitor) -> tuple[Tensor, Tensor]:
+        """Merge the sites' moments to the mean and the scale that all of them use."""
         parts = []
-        for done in crew.round(torch.zeros(2 * size), ("measure", 0.0)):
-            rows, finite = done.info
-            if not finite:
-                name = sites[done.client].name
-                raise InputError(f"{name}: the network's gradients are not finite on its rows; try a smaller rate")
-            mean, variance = done.out[: 2 * count].clone().split(count)
-            parts.append(Moments(int(rows), mean, variance))
-            told.second_stage(done.client, "features")
+        for answer in ask(Step("measure")):
+            if not answer.value.finite:
+                raise InputError(
+                    f"{answer.name}: the network's gradients are not finite on its rows; try a smaller rate"
+                )
+            mean, variance = (answer.value.tensors[name].clone() for name in ("mean", "variance"))
+            parts.append(Moments(answer.value.rows, mean, variance))
+            self._linear_progress(monitor, 0, len(parts), "features")
         moments = merge(parts)
         return moments.mean.float(), scale_of(moments)
 
-    def _stable_step(self, crew: Crew, told: _Told, standard: Tensor, size: int) -> float:
-        """Compare the step with the largest eigenvalue of any client's problem."""
-        vector = torch.zeros(2 * size)
-        vector[: len(standard)] = standard
+    def _stable_step(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
+        """Compare the step with the largest eigenvalue of any site's problem."""
         largest = 0.0
-        for done in crew.round(vector, ("prepare", 0.0)):
-            largest = max(largest, done.info[0])
-            told.second_stage(len(crew.clients) + done.client, "inner products")
+        for place, answer in enumerate(ask(Step("prepare", standard)), 1):
+            largest = max(largest, answer.value.numbers["eigenvalue"])
+            self._linear_progress(monitor, 1, place, "inner products")
         limit = SAFE * 2 / (CURVATURE[self.loss] * largest) if largest > 0 else math.inf
         if self.step > limit:
             logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
         return min(self.step, limit)
 
-    def _round(
-        self, crew: Crew, sites: list[ClientData], told: _Told, vector: Tensor, now: tuple[int, float]
+    def _linear_round(
+        self, ask: Ask[Step, Update], monitor: TrainingMonitor, step: Step, number: int
     ) -> tuple[Tensor, dict[str, float]]:
-        """Return the plain mean of the clients' mean gradients, and what was measured."""
-        number, step = now
-        total, losses = torch.zeros(vector.numel() // 2, dtype=torch.float64), []
-        for done in crew.round(vector, ("round", step)):
-            loss, finite = done.info
-            if finite:
-                total += done.out[: len(total)]
-                losses.append(loss)
+        """Return the plain mean of the sites' mean gradients, and what was measured."""
+        total, losses, asked = torch.zeros_like(step.tensors["control"], dtype=torch.float64), [], 0
+        for answer in ask(step):
+            asked += 1
+            if answer.value.finite:
+                total += answer.value.tensors["control"]
+                losses.append(answer.value.numbers["loss"])
             else:
-                name = sites[done.client].name
                 logger.warning(
-                    "round %d: the update of %s is not finite; the round goes on without it", number + 1, name
+                    "round %d: the update of %s is not finite; the round goes on without it", number + 1, answer.name
                 )
-            place = (2 + number) * len(sites) + done.client
-            told.second_stage(place, f"round {number + 1} of {self.linear_rounds}")
+            self._linear_progress(monitor, PREPARING + number, asked, f"round {number + 1} of {self.linear_rounds}")
         if not losses:
             raise InputError(f"round {number + 1}: no client's update is finite; try a smaller step")
-        metrics = {"loss": sum(losses) / len(losses), "refused": float(len(sites) - len(losses)), "step": step}
+        metrics = {"loss": sum(losses) / len(losses), "refused": float(asked - len(losses)), **step.numbers}
         return (total / len(losses)).float(), metrics
 
+    def _linear_progress(self, monitor: TrainingMonitor, asked: int, sites: int, text: str) -> None:
+        """Report progress over both stages; features and inner products count as a round each."""
+        total = self.total_rounds + PREPARING
+        monitor.progressed(self.rounds + asked, sites, total, f"{STAGE}, second stage: {text}")
 
-class _Told:
-    """Progress over both stages, counted in clients; features and inner products count as a round each."""
+    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        """Train both stages on this machine; return the linear model as a module that takes the same inputs."""
+        resume, monitor = monitor.resume, monitor.over(len(sites))
+        if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
+            network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
+            return self._train_linear(network, sites, monitor)
+        if self.rounds == 0:
+            return self._train_linear(with_weights(model, weights_of(model)), sites, replace(monitor, resume=None))
 
-    def __init__(self, tct: TCT, clients: int, course: Course) -> None:
-        self._tell = course.tell
-        self._before = tct.rounds * clients
-        self._total = (tct.total_rounds + 2) * clients
+        def first_stage(done: int, _total: int, text: str) -> None:
+            total = self.total_rounds + PREPARING
+            monitor.progressed(0, done, total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
 
-    def first_stage(self, done: int, total: int, text: str) -> None:
-        self._tell(done, self._total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
+        network = FedAvg.like(self)._train(model, sites, replace(monitor, progress=first_stage))
+        return self._train_linear(network, sites, replace(monitor, resume=None))
 
-    def second_stage(self, place: int, text: str) -> None:
-        self._tell(self._before + place + 1, self._total, f"{STAGE}, second stage: {text}")
+    def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        classes, device = _classes(network, sites), find_device(self.device)
+        result = LinearisedModel.of(network, classes=classes, coordinates=self.coordinates, seed=self.seed)
+        resume, start = monitor.resume, None
+        residuals = torch.zeros(classes, sum(site.n for site in sites))
+        if resume is not None:
+            theta, control = (_found(resume, name, result.theta.shape) for name in ("theta", "control"))
+            residuals = _found(resume, "residuals", residuals.shape)
+            start = resume.round - self.rounds, theta, control
+
+        def on_round(number: int, theta: Tensor, control: Tensor, metrics: dict[str, float]) -> None:
+            state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
+            monitor.finished_round(self.rounds + number, STAGE, state, metrics)
+
+        count, parallel = result.features.count, self._in_parallel(sites, device)
+        sent, received = 2 * (classes + 1) * count, max(classes, 2) * count
+        with (
+            linear_task(self, result.features, sites, residuals, device, shared=parallel) as task,
+            self._pool(task, sites, device, sent=sent, received=received) as pool,
+        ):
+            self.fit_linear(pool.ask, result, monitor, on_round, start)
+        return result.cpu().eval()
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:
@@ -265,10 +257,3 @@ def _found(state: RoundState, name: str, shape: torch.Size) -> Tensor:
     if found is None or found.shape != shape:
         raise InputError("resume: the state is not from this model, these clients and these settings")
     return found.to(torch.float32, copy=True)
-
-
-def _scratch(folder: str) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="fedconformal-", dir=folder or None)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another place in scratch") from None

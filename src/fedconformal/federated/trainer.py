@@ -1,12 +1,12 @@
-"""What every way to train has in common: one `fit`, and a state after each round from which it can go on."""
+"""What every way to train has in common: one `fit`, and a state after each round from which it can continue."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,17 @@ from torch import Tensor, nn
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData, as_clients
 
+if TYPE_CHECKING:
+    from fedconformal.engines.local.pool import WorkerPool
+    from fedconformal.engines.local.process import Task
+
 Progress = Callable[[int, int, str], object]
-"""Told how much is done, of how much, and what is being done."""
+"""Called with how much is done, of how much, and a text that says what."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundState:
-    """All that is needed to go on after a round, and what was measured in it.
+    """All that is needed to continue after a round, and what was measured in it.
 
     Attributes:
         round: how many rounds are done, over all stages.
@@ -39,25 +43,33 @@ OnRound = Callable[[RoundState], object]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Course:
-    """Who follows the training, and the state that it goes on from.
+class TrainingMonitor:
+    """Who follows the training, and the state that it continues from.
 
     Attributes:
-        progress: told how far the training is.
+        progress: called with how far the training is.
         on_round: gets the state after every round.
         resume: such a state; None to start.
+        sites: how many take part, for the progress.
     """
 
     progress: Progress | None = None
     on_round: OnRound | None = None
     resume: RoundState | None = None
+    sites: int = 0
 
-    def tell(self, done: int, total: int, text: str) -> None:
-        """Say how far the training is."""
+    def over(self, sites: int) -> TrainingMonitor:
+        """Return the same, for this number of sites."""
+        return replace(self, sites=sites)
+
+    def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
+        """Report that after some rounds, of how many in all, some sites have answered in the next."""
         if self.progress is not None:
-            self.progress(done, total, text)
+            self.progress(rounds * self.sites + sites, total * self.sites, text)
 
-    def hand_out(self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]) -> None:
+    def finished_round(
+        self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]
+    ) -> None:
         """Give out the state after a round, in tensors that later rounds do not write to."""
         if self.on_round is not None:
             kept = {name: tensor.clone() for name, tensor in tensors.items()}
@@ -66,16 +78,16 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer(ABC):
-    """A way to train one model across clients.
+    """A way to train one model across sites.
 
     Attributes:
         rounds: how often weights are exchanged.
-        epochs: passes over a client's rows in a round.
+        epochs: passes over a site's rows in a round.
         rate: the step of stochastic gradient descent.
         momentum: of stochastic gradient descent; starts at zero in every round.
         batch: rows in a step.
         seed: everything random comes from it.
-        weighting: a client counts by its examples, or all count alike.
+        weighting: a site counts by its examples, or all count alike.
         workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
         device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
     """
@@ -125,16 +137,36 @@ class Trainer(ABC):
 
         Args:
             model: gives (n, J) logits.
-            clients: what `as_clients` takes, one for each client.
-            progress: told how far the training is.
+            clients: what `as_clients` takes, one for each site.
+            progress: called with how far the training is.
             on_round: gets the state after every round.
-            resume: such a state; training goes on from it, to the same result bit for bit.
+            resume: such a state; training continues from it, to the same result bit for bit.
         """
-        return self._train(model, as_clients(clients), Course(progress=progress, on_round=on_round, resume=resume))
+        monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
+        return self._train(model, as_clients(clients), monitor)
 
     @abstractmethod
-    def _train(self, model: nn.Module, sites: list[ClientData], course: Course) -> nn.Module:
-        """Do what `fit` says, for clients that have been read and checked."""
+    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        """Do what `fit` says, for sites whose rows have been read and checked."""
+
+    def _pool(
+        self, task: Task, sites: Sequence[ClientData], device: torch.device, *, sent: int, received: int
+    ) -> WorkerPool:
+        """Return the engine of `fit`: processes on this machine, or this process alone with an accelerator."""
+        # Algorithms do not know engines. Only `fit` imports one, late: the one that is always there.
+        from fedconformal.engines.local.pool import WorkerPool
+
+        names, costs = [site.name for site in sites], [site.n for site in sites]
+        return WorkerPool(task, names, sent=sent, received=received, workers=self._workers_on(device), costs=costs)
+
+    def _in_parallel(self, sites: Sequence[ClientData], device: torch.device) -> bool:
+        """Whether that engine may use more than one process."""
+        from fedconformal.engines.local.pool import available_workers
+
+        return available_workers(self._workers_on(device), len(sites)) > 1
+
+    def _workers_on(self, device: torch.device) -> int | None:
+        return self.workers if device.type == "cpu" else 1
 
 
 def find_device(name: str) -> torch.device:

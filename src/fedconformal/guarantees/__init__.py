@@ -1,5 +1,8 @@
-"""What is promised, and to whom."""
+"""What is promised, and to whom. Every guarantee in a file here is found by its name."""
 
+from typing import TYPE_CHECKING, Any
+
+from fedconformal._base import registry
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
@@ -25,3 +28,8 @@ __all__ = [
     "Robust",
     "WorstCase",
 ]
+
+if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
+
+    def __getattr__(name: str) -> Any:
+        return registry.public(name, Guarantee)

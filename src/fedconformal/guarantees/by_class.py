@@ -47,8 +47,9 @@ class ByClass(Guarantee):
 
     def __post_init__(self) -> None:
         """Check that there is a guarantee to keep."""
-        if not isinstance(self.guarantee, Guarantee) or isinstance(self.guarantee, ByClass):
-            raise InputError(f"{self.name}: {self.guarantee!r:.60} is not a guarantee such as fedconformal.Mixture()")
+        given: Any = self.guarantee
+        if not isinstance(given, Guarantee) or isinstance(given, ByClass):
+            raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property
     def kept(self) -> Guarantee:

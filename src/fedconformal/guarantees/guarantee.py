@@ -158,12 +158,14 @@ def summed(counts: Integers, group: Integers | None, most: int) -> NDArray[Any]:
     """
     counts = counts.astype(whole_type(most), copy=False)
     if group is None:
-        return counts.sum(axis=0, keepdims=True)
+        whole: NDArray[Any] = counts.sum(axis=0, keepdims=True)
+        return whole
     if group[-1] == len(group) - 1:  # each by itself
         return counts
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    return np.add.reduceat(counts[order], starts, axis=0)
+    sums: NDArray[Any] = np.add.reduceat(counts[order], starts, axis=0)
+    return sums
 
 
 def as_decimal(number: float) -> Fraction:

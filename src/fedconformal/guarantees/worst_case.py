@@ -98,17 +98,13 @@ class WorstCase(Guarantee):
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the least weighted counts of many q at once."""
-        mixtures = self._set(sizes)
-        if mixtures is None:
+        if self._set(sizes) is None:
             share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
             return [
                 (1 - share) * proportional + share * least
                 for proportional, least in zip(Mixture().promised_many(counts, sizes), worst, strict=True)
             ]
-        worth, whole = _one_score(sizes)
-        return [
-            mixtures.least([m * w for m, w in zip(column, worth, strict=True)]) / whole for column in counts.T.tolist()
-        ]
+        return [self.least(column, sizes) for column in counts.T.tolist()]
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Take the worst share of the class over the set."""
@@ -121,17 +117,12 @@ class WorstCase(Guarantee):
             share, total = self._contamination, sum(sizes) + len(sizes)
             worst = min(Fraction(value, n + 1) for value, n in zip(values, sizes, strict=True))
             return (1 - share) * Fraction(sum(values), total) + share * worst
-        worth, whole = _one_score(sizes)
-        return mixtures.least([v * w for v, w in zip(values, worth, strict=True)]) / whole
+        whole = math.lcm(*(n + 1 for n in sizes))
+        return mixtures.least([v * (whole // (n + 1)) for v, n in zip(values, sizes, strict=True)]) / whole
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest weighted gap over the set."""
-        mixtures = self._set(sizes)
-        if mixtures is None:
-            share, largest = self._contamination, EveryClient().slack(gaps, sizes)
-            return (1 - share) * Mixture().slack(gaps, sizes) + share * largest
-        worth, whole = _one_score(sizes)
-        return -mixtures.least([-gap * w for gap, w in zip(gaps, worth, strict=True)]) / whole
+        return -self.least([-gap for gap in gaps], sizes)
 
     @property
     def _contamination(self) -> Fraction:
@@ -255,12 +246,6 @@ def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fracti
     Fraction(81, 100)
     """
     return (1 - contamination) * (rank - error * sum(sizes)) / (sum(sizes) + len(sizes))
-
-
-def _one_score(sizes: Counts) -> tuple[list[int], int]:
-    # What one score is worth at each site, 1 / (n_k + 1), over one common denominator.
-    whole = math.lcm(*(n + 1 for n in sizes))
-    return [whole // (n + 1) for n in sizes], whole
 
 
 @lru_cache(maxsize=16)

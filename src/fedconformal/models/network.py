@@ -54,7 +54,7 @@ class ImageNetwork(Network):
 
     least_side: ClassVar[int] = 1
     channels_last: ClassVar[bool] = True
-    """Images may be channels last in memory, which one thread trains on faster; a model that uses `view` cannot."""
+    """Whether images come channels last, which one thread trains on faster; `view` cannot take them."""
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__(shape, classes)

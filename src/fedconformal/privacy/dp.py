@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
-from fedconformal.calibration.calibrate import Calibration, site_names, usable
+from fedconformal.calibration.calibrate import Calibration, usable
 from fedconformal.calibration.certificate import SummaryRecord
+from fedconformal.calibration.remarks import site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal

@@ -9,8 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.calibrate import Calibration, heavy_sites, warn_of_sites
+from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal.calibration.remarks import heavy_sites, warn_of_sites
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.one_step import one_step
@@ -74,12 +75,10 @@ def released(
         target=str(1 - alpha),
         rank=None,
         rank_out_of=None,
-        clients=len(sizes),
-        scores=sum(sizes),
         slack=1.0,
         coverage_at_least=0.0 if origin.estimated else float(claim.promised),
         coverage_at_most=1.0,
-        summaries=list(records),
+        summaries=records,
         heavy_sites=heavy_sites(guarantee, names, sizes) or None,
         privacy=claim.to_dict(),
     )

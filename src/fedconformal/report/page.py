@@ -13,10 +13,10 @@ from importlib import resources
 
 import msgspec
 
-from fedconformal.calibration.calibrate import remarks
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.remarks import remarks
 from fedconformal.evaluation import (
     Evaluation,
     Group,

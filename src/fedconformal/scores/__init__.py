@@ -1,5 +1,8 @@
-"""How badly a label fits: low scores conform."""
+"""How badly a label fits: low scores conform. Every score in a file here is found by its name."""
 
+from typing import TYPE_CHECKING, Any
+
+from fedconformal._base import registry
 from fedconformal.scores.aps import APS
 from fedconformal.scores.lac import LAC
 from fedconformal.scores.raps import RAPS
@@ -9,3 +12,8 @@ __all__ = ["APS", "DEFAULT", "LAC", "RAPS", "Score"]
 
 DEFAULT: Score = LAC()
 """What is used where no score is named; docs/scores.md has the evidence."""
+
+if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
+
+    def __getattr__(name: str) -> Any:
+        return registry.public(name, Score)

@@ -1,4 +1,4 @@
-"""Adaptive prediction sets: how much probability lies on labels at least as likely as this one.
+"""Adaptive prediction sets: how much probability labels have that are at least as likely as this one.
 
 Romano, Sesia and Candes, "Classification with valid and adaptive coverage", 2020.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,13 @@ class APS(Score):
     """Sum of the probabilities from the largest down to the label's own, ties by class index.
 
     With `randomized=True` a share U of the label's own probability is taken off, one U an example. U is a
-    hash of the row and `random_state`: whoever scores the same row, in whatever batch, draws the same U. So
+    hash of the row and `random_state`: the same row gives the same U in any batch, at any site. So
     the score stays one fixed function, which is all that validity needs. (Rows that are equal to the last
     bit share their U; that costs a little sharpness, never coverage.)
+
+    Attributes:
+        randomized: take the randomised score.
+        random_state: seed of the randomised score.
 
     >>> probs = [[0.5, 0.25, 0.25]]
     >>> APS().evaluate_all(probs)
@@ -64,6 +68,11 @@ class APS(Score):
             raise InputError(f"random_state is {self.random_state!r}, expected a whole number")
         if not 0 <= self.random_state < 2**63:
             raise InputError(f"random_state is {self.random_state}, expected a number from 0 to 2^63 - 1")
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return it as it is, and randomised."""
+        return cls(), cls(randomized=True, random_state=5)
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row; no sort: everything more probable is ahead of it."""

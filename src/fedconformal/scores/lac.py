@@ -65,10 +65,10 @@ def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
     bits = np.dtype(f"i{dtype.itemsize}")
     low, high = -1, int(np.array(np.inf, dtype=dtype).view(bits))
     while high - low > 1:
-        middle = (low + high) // 2
-        if 1.0 - float(np.array(middle, dtype=bits).view(dtype)) <= limit:
-            high = middle
+        between = (low + high) // 2
+        if 1.0 - float(np.array(between, dtype=bits).view(dtype)) <= limit:
+            high = between
         else:
-            low = middle
+            low = between
     least: np.floating[Any] = np.array([high], dtype=bits).view(dtype)[0]
     return least

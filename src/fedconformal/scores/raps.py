@@ -21,6 +21,10 @@ class RAPS(APS):
 
     The paper prints "a=1, b=0.001" for penalty and free ranks: swapped. These are its settings.
 
+    Attributes:
+        penalty: the price of a rank.
+        free_ranks: ranks without a price.
+
     >>> RAPS(penalty=0.125).evaluate_all([[0.5, 0.25, 0.25]])
     array([[0.5  , 0.875, 1.25 ]])
     """

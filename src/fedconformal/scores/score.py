@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from fedconformal.errors import InputError
 NAME = "probabilities"
 
 MOST_WORDS = 255
-"""The sum of so many words of flags is zero only if all are: no byte of it overflows."""
+"""The sum of this many words of flags is zero only if all are: no byte of it overflows."""
 
 Rule = Callable[[Probabilities, Booleans], None]
 """Writes the sets of a chunk of checked rows into its second argument."""
@@ -47,6 +47,11 @@ class Score(ABC):
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return what the contract checks try: the defaults, and what else is worth a check."""
+        return (cls(),)
+
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row, for a chunk of checked rows."""
@@ -64,7 +69,7 @@ class Score(ABC):
         return fill
 
     def largest(self, classes: int) -> float:
-        """Return what no label scores more than, in rows of so many classes that add up to one; +inf if not known.
+        """Return what no label scores more than, in rows of this many classes that add up to one; +inf if not known.
 
         At a threshold of this every label is in the set. Rows may add up to a little more, within the tolerance that
         is checked, and then a label may score as much more.

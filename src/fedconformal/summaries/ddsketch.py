@@ -19,12 +19,11 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_scores, rising
+from fedconformal._base.arrays import Floats, Integers, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.summary import Summary, extended
+from fedconformal.summaries.summary import Summary
 
 ACCURACY = 0.01
 GROWTH = 101 / 99
@@ -117,11 +116,6 @@ class DDSketchSummary(Summary):
         # Of the two edges the one further from zero, less one per cent, is off by the same share to both.
         middle = (1 - ACCURACY) * (high if high > 0 else max(low, -LARGEST)) if high else 0.0
         return min(max(middle, self.smallest), self.largest)
-
-    def extend(self, more: ArrayLike) -> Self:
-        """Count the new scores too; nothing is lost."""
-        new = as_scores(more)
-        return self.merge([self, self.of_scores(new)], **extended(self, new))
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

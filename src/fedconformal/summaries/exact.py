@@ -8,13 +8,11 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_scores
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.summary import Summary, extended, one_site_each
+from fedconformal.summaries.summary import Summary
 
 FIRST_NUMBERS = np.arange(1, 4097)
 """The counts of small sites, which they share."""
@@ -67,11 +65,6 @@ class ExactSummary(Summary):
         counts = np.searchsorted(self.values, q, side="right").astype(np.int64)
         return counts, counts
 
-    def extend(self, more: ArrayLike) -> Self:
-        """Sort the new scores in."""
-        new = as_scores(more)
-        return type(self)(values=np.sort(np.concatenate([self.values, new]), kind="stable"), **extended(self, new))
-
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Sort all scores together."""
@@ -88,17 +81,6 @@ class ExactSummary(Summary):
         if len(values) != sum(message.sizes):
             raise InputError(f"the summary claims {sum(message.sizes)} scores and holds {len(values)}")
         return cls(values=values, **about)
-
-    @classmethod
-    def from_messages(cls, messages: Sequence[ExactMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
-        """Look at the scores of all sites at once."""
-        columns = wire.columns([message.values for message in messages], [message.sizes[0] for message in messages])
-        if columns is None or not one_site_each(messages):
-            return [None] * len(messages)
-        return [
-            cls._sound({"sizes": message.sizes, "sites": message.sites, "origin": origin, "values": values})
-            for message, origin, values in zip(messages, origins, columns, strict=True)
-        ]
 
 
 @lru_cache(maxsize=4096)

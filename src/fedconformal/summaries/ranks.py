@@ -26,8 +26,7 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores, ris
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.exact import ascending
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.summary import Summary, extended, one_site_each
+from fedconformal.summaries.summary import Summary, extended
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
@@ -91,7 +90,7 @@ class RankSummary(Summary):
         ranks = scheduled_ranks(about["sizes"][0], *schedule)
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
-        gap = _widest_step(about["sizes"][0], *schedule) - 1
+        gap = widest_step(about["sizes"][0], *schedule) - 1
         return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
 
     @property
@@ -112,7 +111,7 @@ class RankSummary(Summary):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Read the last score <= q and the first score > q."""
         after = np.searchsorted(self.values, q, side="right")
-        return self._at_least(after), self._at_most(after)
+        return self._lower_from_zero[after], self._below_to_end[after]
 
     @cached_property
     def _lower_from_zero(self) -> Integers:
@@ -121,12 +120,6 @@ class RankSummary(Summary):
     @cached_property
     def _below_to_end(self) -> Integers:
         return np.append(self.below, self.n).astype(np.int64)
-
-    def _at_least(self, after: Integers) -> Integers:
-        return self._lower_from_zero[after]
-
-    def _at_most(self, after: Integers) -> Integers:
-        return self._below_to_end[after]
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
@@ -174,8 +167,8 @@ class RankSummary(Summary):
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
         for part in parts:
-            lower += part._at_least(np.searchsorted(part.values, values, side="right"))
-            below += part._at_most(np.searchsorted(part.values, values, side="left"))
+            lower += part._lower_from_zero[np.searchsorted(part.values, values, side="right")]
+            below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
         return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
 
     def thin(self, gap: int) -> Self:
@@ -214,7 +207,7 @@ class RankSummary(Summary):
         values = wire.numbers(self.values, "<f8")
         if self.schedule is not None:
             points, alpha = self.schedule
-            text = None if alpha is None else _write_alpha(alpha)
+            text = None if alpha is None else write_alpha(alpha)
             return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
         lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
         return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
@@ -226,35 +219,15 @@ class RankSummary(Summary):
         if message.points:
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            if not _plausible(message):
+            if not plausible(message):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
-            alpha = None if message.alpha is None else _read_alpha(message.alpha)
+            alpha = None if message.alpha is None else read_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
         summary = cls(values=values, lower=lower, below=below, stated_gap=message.gap, **about)
         summary._check_bounds()
         return summary
-
-    @classmethod
-    def from_messages(cls, messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequence[Self | None]:
-        """Look at the scores of all sites at once; those that send their bounds are left over."""
-        found: list[Self | None] = [None] * len(messages)
-        plain = [i for i, m in enumerate(messages) if m.points and _plausible(m) and not (m.lower or m.below or m.gap)]
-        chosen = [messages[i] for i in plain]
-        if not chosen or not one_site_each(chosen):
-            return found
-        keys = [(m.sizes[0], m.points, m.alpha) for m in chosen]
-        known = {key: _read_schedule(*key) for key in set(keys)}
-        schedules = [known[key] for key in keys]
-        columns = wire.columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
-        if columns is None:
-            return found
-        for i, values, schedule in zip(plain, columns, schedules, strict=True):
-            parts = schedule.copy()
-            parts["sites"], parts["origin"], parts["values"] = messages[i].sites, origins[i], values
-            found[i] = cls._sound(parts)
-        return found
 
     def _check_bounds(self) -> None:
         if not len(self.values) == len(self.lower) == len(self.below) > 0:
@@ -269,7 +242,7 @@ class RankSummary(Summary):
             raise InputError("the summary's counts leave a wider gap than it states")
 
 
-def _plausible(message: RankMessage) -> bool:
+def plausible(message: RankMessage) -> bool:
     """Whether there are about as many scores as ranks: before ranks are worked out and remembered for a short message.
 
     Ranks that are spread evenly are all different; the others may fall together with these.
@@ -292,7 +265,8 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
 
 
 @lru_cache(maxsize=4096)
-def _widest_step(n: int, points: int, alpha: Fraction | None) -> int:
+def widest_step(n: int, points: int, alpha: Fraction | None) -> int:
+    """Return how many ranks are from one that is sent to the next, at most."""
     return int(np.diff(scheduled_ranks(n, points, alpha), prepend=0).max())
 
 
@@ -309,24 +283,13 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
     return np.array(levels, dtype=np.int64)
 
 
-@lru_cache(maxsize=4096)
-def _read_schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
-    """Return the parts that follow from a schedule, whose alpha must be written in the one canonical way."""
-    alpha = None if text is None else _read_alpha(text)
-    if alpha is not None and _write_alpha(alpha) != text:
-        raise InputError(wire.NOT_CANONICAL)
-    ranks = scheduled_ranks(n, points, alpha)
-    gap = _widest_step(n, points, alpha) - 1
-    parts = {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
-    # Room for the rest, so that a copy need not grow.
-    return parts | dict.fromkeys(["sites", "origin", "values", "_encoded"])
-
-
 @lru_cache(maxsize=256)
-def _read_alpha(text: str) -> Fraction:
+def read_alpha(text: str) -> Fraction:
+    """Read an alpha from the wire."""
     return as_alpha(text)
 
 
 @lru_cache(maxsize=256)
-def _write_alpha(alpha: Fraction) -> str:
+def write_alpha(alpha: Fraction) -> str:
+    """Write an alpha for the wire, in the one canonical way."""
     return repr(float(alpha))

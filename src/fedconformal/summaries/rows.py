@@ -6,13 +6,19 @@ a model's output came as float32 or as float64, here or later: a score that depe
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, as_matrix
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, as_matrix, as_scores
+from fedconformal._base.names import as_name
+from fedconformal.errors import InputError
 from fedconformal.scores import Score
+from fedconformal.summaries.by_class import ClassSummary
+from fedconformal.summaries.origin import Origin, as_classes
 from fedconformal.summaries.summary import Summary
 
 PRECISION = "float32"
@@ -20,7 +26,8 @@ PRECISION = "float32"
 
 def score_rows(probs: ArrayLike, labels: ArrayLike, score: Score) -> tuple[Floats, dict[str, Any]]:
     """Return the scores of a site's rows, and what a summary is to say of them."""
-    matrix = as_matrix(probs, "probabilities").astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused where it is scored
+        matrix = as_matrix(probs, "probabilities").astype(np.float32)
     scores = score.evaluate(matrix, labels)
     return scores, {"score": score, "classes": matrix.shape[1], "precision": PRECISION}
 
@@ -35,8 +42,62 @@ def summarize_rows(
     >>> site.count_at_most(0.25), site.origin.classes, site.origin.precision
     ((1, 1), 2, 'float32')
     """
-    from fedconformal.summaries import summarize
-
     scores, said = score_rows(probs, labels, score)
     held: dict[str, Any] = {"labels": labels, "by_class": True} if by_class else {}
     return summarize(scores, kind, **said, **held, **about)
+
+
+def summarize(  # noqa: PLR0913
+    scores: ArrayLike,
+    kind: str = "ranks",
+    *,
+    alpha: Any = None,
+    score: Score | None = None,
+    model: str | None = None,
+    temperature: float | None = None,
+    site: str | None = None,
+    labels: ArrayLike | None = None,
+    by_class: bool = False,
+    classes: int | Sequence[str] | None = None,
+    precision: str | None = None,
+    estimated: bool = False,
+    calibration: str | None = None,
+    expires: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Summary:
+    """Summarise the calibration scores of one site; `by_class` with the `labels` for promises given the class.
+
+    `kind` is "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified, buckets that
+    grow by one per cent) or "tdigest" (the paper's sketch; close, but a calibration from it is "estimated").
+    `alpha` says where precision matters most; the summary stays valid at every other alpha. What the scores
+    were made from (`score`, `model` fingerprint, `temperature`) travels along, so that summaries that do not
+    match are never mixed. So do `classes` (their number, or their names in order), `precision` ("float32" if
+    probabilities were rounded to it before they were scored), `estimated` (no theorem covers how the scores were made),
+    and the id of the one `calibration` that the summary is for, at `alpha`, until the day `expires` (2027-06-30).
+    `parameters` are those that the kind itself takes, if it has any.
+
+    >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
+    (2, 2)
+    """
+    cls = registry.find(kind, Summary)
+    about: dict[str, Any] = {
+        "sites": () if site is None else (as_name(site, "site"),),
+        "origin": Origin(
+            score=score,
+            model=None if model is None else as_name(model, "model fingerprint"),
+            temperature=temperature,
+            classes=None if classes is None else as_classes(classes),
+            precision=precision,
+            estimated=estimated,
+            calibration=calibration,
+            alpha=None if calibration is None else alpha,
+            expires=expires,
+        ),
+    }
+    if by_class and parameters:
+        raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by class; leave them out")
+    if by_class != (labels is not None):
+        raise InputError("labels and by_class=True go together; give both or neither")
+    if labels is not None:
+        return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
+    return cls.of_scores(as_scores(scores), alpha=alpha, **about, **(parameters or {}))

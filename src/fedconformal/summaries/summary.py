@@ -1,16 +1,13 @@
-"""What a site says of its scores: bounds on how many are at or below any number."""
+"""What a site says of its scores: bounds on how many lie at or below any number."""
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from threading import Lock
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -18,23 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.files import naming
+from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal._base.names import check_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
 
-BATCH = 1024
-BATCH_BYTES = 2**24
-"""How many messages, and how much, are decoded at a time."""
-
 REMEMBERED = 4096
-"""Up to this many bytes, what many sites say of their scores is read once."""
-
-OBJECTS = 50
-"""About this many are made at most while one message is read, also by an engine that hands it over."""
+"""Up to so many bytes, what many sites say of their scores is read once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +31,7 @@ class Summary(ABC):
     """The calibration scores of one site, or of several that were pooled, in brief.
 
     `sizes` holds every site's own number of scores. `gap` is a bound, known before the scores are seen, on
-    how far `upper` can be above `lower`; a kind without such a bound says `certified = False`.
+    how far `upper` can lie above `lower`; a kind without such a bound says `certified = False`.
     """
 
     name: ClassVar[str]
@@ -53,6 +42,13 @@ class Summary(ABC):
     sizes: tuple[int, ...]
     sites: tuple[str, ...] = ()
     origin: Origin = UNKNOWN
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return some to check: of one score, of many that are tied, and of more than are sent one by one."""
+        rng = np.random.default_rng(0)
+        scores = (np.array([0.5]), rng.random(60).round(1), rng.normal(size=3000))
+        return tuple(cls.of_scores(part, alpha=0.1, sites=("a",)) for part in scores)
 
     @classmethod
     @abstractmethod
@@ -78,9 +74,11 @@ class Summary(ABC):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Bound the number of scores <= q for an array of q."""
 
-    @abstractmethod
     def extend(self, more: ArrayLike) -> Self:
         """Add more rows of the same site: still one site."""
+        new = as_scores(more)
+        about = extended(self, new)
+        return self.merge([self, self.of_scores(new)], **about)
 
     @classmethod
     @abstractmethod
@@ -95,18 +93,6 @@ class Summary(ABC):
     @abstractmethod
     def from_message(cls, message: Any, about: dict[str, Any]) -> Self:
         """Check a decoded message and rebuild the summary."""
-
-    @classmethod
-    def from_messages(cls, messages: Sequence[Any], origins: Sequence[Origin]) -> Sequence[Self | None]:  # noqa: ARG003
-        """Rebuild, all at once, those that are surely sound; None stands for one to be looked at by itself."""
-        return [None] * len(messages)
-
-    @classmethod
-    def _sound(cls, parts: dict[str, Any]) -> Self:
-        """Build from parts that were checked for many summaries at once, as `__post_init__` would each."""
-        summary = object.__new__(cls)
-        object.__setattr__(summary, "__dict__", parts)
-        return summary
 
     def __post_init__(self) -> None:
         """Check what all kinds share."""
@@ -157,7 +143,7 @@ class Summary(ABC):
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
         """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
-        return _decoded([bytes(data)])[0]
+        return decoded([bytes(data)])[0]
 
     @staticmethod
     def from_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> list[Summary]:
@@ -173,9 +159,9 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        found = list(map(bytes, messages))
-        with rare_collection(len(found)):
-            return _decoded_in_batches(found, names)
+        from fedconformal.summaries.batch import decode_many  # which knows the kinds
+
+        return decode_many(messages, names)
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes, which is that of the .fcs file."""
@@ -185,11 +171,6 @@ class Summary(ABC):
         """Tell what it holds."""
         who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
         return f"<{self.name} summary of {self.n} scores from {who}>"
-
-
-def kinds() -> dict[str, type[Summary]]:
-    """Every kind of summary by name."""
-    return registry.members(Summary)
 
 
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
@@ -260,64 +241,22 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
-def _decoded_in_batches(messages: list[bytes], names: Sequence[str]) -> list[Summary]:
-    # So much at a time that it stays close to the processor, and that long messages are not held twice.
-    longest = max(map(len, messages), default=0)
-    step = max(1, min(BATCH, BATCH_BYTES // (longest + 1)))
-    found: list[Summary] = []
-    for start in range(0, len(messages), step):
-        try:
-            found += _decoded(messages[start : start + step])
-        except InputError:
-            for i in range(start, min(start + step, len(messages))):
-                with naming(names[i] if names else f"summary {i + 1} of {len(messages)}"):
-                    Summary.from_bytes(messages[i])
-            raise
-    return found
+Together = Callable[[Any, Sequence[Origin]], Sequence[Summary | None]]
+"""Rebuild, all at once, the summaries that are surely sound; None stands for one to be looked at by itself."""
 
 
-_PATIENCE = Lock()
-
-
-@contextmanager
-def rare_collection(messages: int) -> Iterator[None]:
-    """Let the garbage collector wait while many messages are read: all that is made is kept, so it finds nothing."""
-    if not _PATIENCE.acquire(blocking=False):  # a caller, or another thread, has seen to it
-        yield
-        return
-    first, *later = gc.get_threshold()
-    gc.set_threshold(first and first + OBJECTS * messages, *later)  # zero: somebody has turned it off
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *later)
-        _PATIENCE.release()
-
-
-def _decoded(batch: list[bytes]) -> list[Summary]:
-    """Decode a batch; those of one kind, which begin alike, together."""
-    starts = {data[: wire.LETTER + 1] for data in batch}
-    if len(starts) == 1:
-        return _decoded_alike(batch, *starts)
-    found: dict[int, Summary] = {}
-    for start in starts:
-        indices = [i for i, data in enumerate(batch) if data[: wire.LETTER + 1] == start]
-        found.update(zip(indices, _decoded_alike([batch[i] for i in indices], start), strict=True))
-    return [found[i] for i in range(len(batch))]
-
-
-def _decoded_alike(batch: list[bytes], start: bytes) -> list[Summary]:
+def decoded(batch: Sequence[bytes], together: Together | None = None) -> list[Summary]:
+    """Decode messages that begin alike, down to the letter of the kind."""
+    start = batch[0][: wire.LETTER + 1]
     bodies = wire.bodies(batch, start)
     cls = _kind(chr(start[wire.LETTER]))
     messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
     origins = _origins(messages, abouts)
     found: list[Summary] = []
-    for data, message, origin, sound in zip(
-        batch, messages, origins, cls.from_messages(messages, origins), strict=True
-    ):
-        summary = sound
+    sound = together(messages, origins) if together else [None] * len(messages)
+    for data, message, origin, summary in zip(batch, messages, origins, sound, strict=True):
         if summary is None:
-            summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})
+            summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})  # noqa: PLW2901
             if summary.to_bytes() != data:
                 raise InputError(wire.NOT_CANONICAL)
         summary.__dict__["_encoded"] = data
@@ -342,15 +281,6 @@ def _origin(facts: bytes) -> Origin:
     return _remembered_origin(facts) if len(facts) <= REMEMBERED else _read_origin(facts)
 
 
-def one_site_each(messages: Sequence[wire.Header]) -> bool:
-    """Whether each message is of one site, with a printable name or with none."""
-    names = [name for message in messages for name in message.sites]
-    return (
-        all([len(message.sizes) == 1 >= len(message.sites) for message in messages])  # noqa: C419
-        and "".join(names).isprintable()
-    )
-
-
 # Very many sites send the same few facts; these are remembered.
 
 
@@ -358,7 +288,7 @@ def one_site_each(messages: Sequence[wire.Header]) -> bool:
 def _kind(letter: str) -> type[Summary]:
     from fedconformal.summaries.by_class import ClassSummary  # which is made of the other kinds
 
-    known: list[type[Summary]] = [*kinds().values(), ClassSummary]
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
     for kind in known:
         if vars(kind).get("letter") == letter:
             return kind

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_scores
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.ddsketch import check_counts, check_extremes
 from fedconformal.summaries.exact import ascending
-from fedconformal.summaries.summary import Summary, extended
+from fedconformal.summaries.summary import Summary
 
 CENTROIDS = 100
 POOLED = 5000
@@ -126,14 +125,9 @@ class TDigestSummary(Summary):
         values = np.concatenate([[self.smallest], self.means, [self.largest]])
         return values, np.concatenate([[0.0], middle, [self.n - 1.0]])
 
-    def extend(self, more: ArrayLike) -> Self:
-        """Gather the means and the new scores anew; the error may grow a little each time."""
-        new = as_scores(more)
-        return self.merge([self, self.of_scores(new)], **extended(self, new))
-
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Put the means of all parts side by side, and gather them if they are too many."""
+        """Put the means of all parts side by side, and gather them if they are too many; errors grow a little."""
         return cls._gathered(
             np.concatenate([part.means for part in parts]),
             np.concatenate([part.weights for part in parts]),

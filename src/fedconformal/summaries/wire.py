@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -156,19 +155,3 @@ def array(data: bytes, dtype: str, what: str) -> Any:
     if len(values) and values.max() > MAX_SIZE * MAX_SITES:
         raise InputError(f"the summary's {what} hold an impossible count")
     return values.astype(np.int64)
-
-
-def columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | None:
-    """Unpack `<f8` arrays of these lengths, each finite, ascending and without -0.0; None if any is not."""
-    if [8 * length for length in lengths] != list(map(len, parts)) or 0 in lengths:
-        return None
-    together: Floats = np.frombuffer(b"".join(parts), dtype="<f8").astype(np.float64, copy=False)
-    bounds = [0, *accumulate(lengths)]
-    starts, lasts = np.array(bounds[:-1]), np.array(bounds[1:]) - 1
-    ordered = together[1:] >= together[:-1]  # False beside a NaN
-    ordered[lasts[:-1]] = True
-    finite = np.isfinite(together[starts]).all() and np.isfinite(together[lasts]).all()
-    minus_zero = together.view(np.int64) == np.iinfo(np.int64).min
-    if not ordered.all() or not finite or minus_zero.any():
-        return None
-    return [together[start:end] for start, end in pairwise(bounds)]

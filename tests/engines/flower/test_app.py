@@ -18,10 +18,11 @@ from flwr.app import Context, Message, RecordDict  # noqa: E402
 import fedconformal as fc  # noqa: E402
 from fedconformal.engines.flower.app import App, make_app  # noqa: E402
 from fedconformal.engines.flower.learning import arrays_of, load_model  # noqa: E402
-from fedconformal.engines.flower.stages import STARTS, read_model, run_stages  # noqa: E402
+from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.federated.temperature import STARTS  # noqa: E402
 from fedconformal.flower import InProcessGrid  # noqa: E402
 from fedconformal.summaries.rows import summarize_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer, fit_temperature  # noqa: E402

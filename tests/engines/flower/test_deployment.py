@@ -17,10 +17,12 @@ import fedconformal as fc
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.certs import make_certs
 from fedconformal.engines.flower.engines import deploy
-from fedconformal.engines.flower.trial import Trial
+from fedconformal.engines.flower.local_deployment import LocalDeployment
 from fedconformal.errors import InputError
 from fedconformal.flower import run_in_process
 from tests.engines.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
+
+pytestmark = pytest.mark.slow
 
 SITES = 3
 SLOW = """
@@ -45,21 +47,21 @@ def make_slow(package: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    folder = tmp_path_factory.mktemp("trial")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDeployment]:
+    folder = tmp_path_factory.mktemp("deployment")
     make_app(folder / "app")
     use_tct(folder / "app")
     make_slow(folder / "app" / "app")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDCONFORMAL_TEST", str(folder))
-        with Trial(folder, SITES) as running:
+        with LocalDeployment(folder, SITES) as running:
             yield running
         assert left_running(str(folder)) == []
 
 
-def app_of(trial: Trial, output: str, **more: Any) -> App:
+def app_of(deployment: LocalDeployment, output: str, **more: Any) -> App:
     settings = {"rounds": 1, "epochs": 1, "temperature": False, "min-sites": 2, "timeout": 200.0}
-    return App.read(trial.folder / "app", settings | {"output": str(trial.folder / output)} | more)
+    return App.read(deployment.folder / "app", settings | {"output": str(deployment.folder / output)} | more)
 
 
 def result_of(app: App) -> dict[str, Any]:
@@ -70,15 +72,15 @@ def result_of(app: App) -> dict[str, Any]:
 class Background:
     """A run that goes on while the test does something to it."""
 
-    def __init__(self, trial: Trial, app: App) -> None:
+    def __init__(self, deployment: LocalDeployment, app: App) -> None:
         self.app = app
         self.errors: list[InputError] = []
-        self._thread = threading.Thread(target=self._go, args=(trial,))
+        self._thread = threading.Thread(target=self._go, args=(deployment,))
         self._thread.start()
 
-    def _go(self, trial: Trial) -> None:
+    def _go(self, deployment: LocalDeployment) -> None:
         try:
-            deploy(self.app, trial.address, trial.ca)
+            deploy(self.app, deployment.address, deployment.ca)
         except InputError as error:
             self.errors.append(error)
 
@@ -91,11 +93,11 @@ class Background:
         assert not self.goes_on
 
 
-def calibrating(trial: Trial, output: str, **more: Any) -> Background:
+def calibrating(deployment: LocalDeployment, output: str, **more: Any) -> Background:
     """Start a run, and wait until site 1 is asleep in the middle of calibrating."""
-    (trial.data(1) / "slow").touch()
-    run = Background(trial, app_of(trial, output, **more))
-    begun = trial.data(1) / "begun"
+    (deployment.data(1) / "slow").touch()
+    run = Background(deployment, app_of(deployment, output, **more))
+    begun = deployment.data(1) / "begun"
     wait_until(lambda: begun.exists() or not run.goes_on)
     assert run.goes_on, run.errors
     begun.unlink()
@@ -103,32 +105,32 @@ def calibrating(trial: Trial, output: str, **more: Any) -> Background:
 
 
 @pytest.fixture(scope="module")
-def broken(trial: Trial) -> Background:
+def broken(deployment: LocalDeployment) -> Background:
     """A run of TCT whose SuperLink is killed while it calibrates; then all is started again."""
-    run = calibrating(trial, "broken")
-    trial.stop("link")
+    run = calibrating(deployment, "broken")
+    deployment.stop("link")
     run.wait()
-    trial.start_link()
+    deployment.start_link()
     for site in range(SITES):  # one is still asleep in what nobody waits for any more
-        trial.stop(f"node-{site}")
-        trial.start_node(site)
+        deployment.stop(f"node-{site}")
+        deployment.start_node(site)
     return run
 
 
 @pytest.fixture(scope="module")
-def again(trial: Trial, broken: Background) -> dict[str, Any]:
+def again(deployment: LocalDeployment, broken: Background) -> dict[str, Any]:
     """The same run, from the stage in which it broke and the model that it left."""
     saved = str(Path(broken.app.config["output"]) / "model.npz")
-    app = app_of(trial, "again", **{"from-stage": "calibrate", "saved-model": saved, "min-sites": SITES})
-    deploy(app, trial.address, trial.ca)
+    app = app_of(deployment, "again", **{"from-stage": "calibrate", "saved-model": saved, "min-sites": SITES})
+    deploy(app, deployment.address, deployment.ca)
     return result_of(app)
 
 
 @pytest.fixture(scope="module")
-def killed(trial: Trial, again: dict[str, Any]) -> Background:  # after all else
+def killed(deployment: LocalDeployment, again: dict[str, Any]) -> Background:  # after all else
     """A run of FedAvg in which a node is killed while it calibrates; it takes Flower most of a minute to notice."""
-    run = calibrating(trial, "killed", method="fedavg")
-    trial.stop("node-1")
+    run = calibrating(deployment, "killed", method="fedavg")
+    deployment.stop("node-1")
     return run
 
 
@@ -138,8 +140,10 @@ def test_a_run_whose_link_is_killed_gives_no_certificate(broken: Background) -> 
     assert not (Path(broken.app.config["output"]) / "predictor.json").exists()
 
 
-def test_calibrated_again_it_has_the_same_threshold_to_the_last_bit(trial: Trial, again: dict[str, Any]) -> None:
-    app = app_of(trial, "here")
+def test_calibrated_again_it_has_the_same_threshold_to_the_last_bit(
+    deployment: LocalDeployment, again: dict[str, Any]
+) -> None:
+    app = app_of(deployment, "here")
     client, server = app.load()
     run_in_process(server, client, SITES, run_config=app.config)
     here = result_of(app)
@@ -148,35 +152,40 @@ def test_calibrated_again_it_has_the_same_threshold_to_the_last_bit(trial: Trial
     assert again["participants"] == here["participants"][2:]
 
 
-def test_every_site_has_its_own_rows_and_keeps_the_predictor(trial: Trial, again: dict[str, Any]) -> None:
+def test_every_site_has_its_own_rows_and_keeps_the_predictor(
+    deployment: LocalDeployment, again: dict[str, Any]
+) -> None:
     for site in range(SITES):
-        assert stat.S_IMODE(trial.data(site).stat().st_mode) == 0o700
-        assert fc.load(trial.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
+        assert stat.S_IMODE(deployment.data(site).stat().st_mode) == 0o700
+        assert fc.load(deployment.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
 
 
 @pytest.mark.usefixtures("killed")  # which goes on meanwhile
-def test_strangers_are_refused(trial: Trial, tmp_path: Path) -> None:
+def test_strangers_are_refused(deployment: LocalDeployment, tmp_path: Path) -> None:
     make_certs(tmp_path / "other", 1)
-    ca, other_ca = ["--root-certificates", str(trial.ca)], ["--root-certificates", str(tmp_path / "other" / "ca.crt")]
-    own = ["--auth-supernode-private-key", str(trial.keys / "node-0")]
+    ca, other_ca = (
+        ["--root-certificates", str(deployment.ca)],
+        ["--root-certificates", str(tmp_path / "other" / "ca.crt")],
+    )
+    own = ["--auth-supernode-private-key", str(deployment.keys / "node-0")]
     strangers = {
         "unregistered": [*ca, "--auth-supernode-private-key", str(tmp_path / "other" / "node-0")],
         "no key": ca,
         "wrong authority": [*other_ca, *own],
         "plaintext": ["--insecure", "--max-retries", "1"],
     }
-    processes = {name: trial.start_node(0, name=name, credentials=options) for name, options in strangers.items()}
+    processes = {name: deployment.start_node(0, name=name, credentials=options) for name, options in strangers.items()}
     try:
         codes = {name: process.wait(PATIENCE) for name, process in processes.items()}
     finally:
         for name in processes:
-            trial.stop(name)
+            deployment.stop(name)
     assert all(codes.values()), codes
     with pytest.raises(InputError, match="the run ended without a result"):
-        deploy(app_of(trial, "stranger"), trial.address, None)
+        deploy(app_of(deployment, "stranger"), deployment.address, None)
     with pytest.raises(InputError, match="the run ended without a result"):
-        deploy(app_of(trial, "stranger"), trial.address, tmp_path / "other" / "ca.crt")
-    assert not list((trial.folder).glob("stranger/*.json"))
+        deploy(app_of(deployment, "stranger"), deployment.address, tmp_path / "other" / "ca.crt")
+    assert not list((deployment.folder).glob("stranger/*.json"))
 
 
 def test_a_node_killed_while_it_calibrates_is_named(killed: Background) -> None:

@@ -78,6 +78,7 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert left_running(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
     once = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run").out

@@ -11,6 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.app import make_app
 from fedconformal.engines.flower.calibration import MAX_LEFT_OUT
@@ -175,6 +176,9 @@ def test_a_site_cannot_speak_to_the_terminal() -> None:
         ({"score": "best"}, "no score is called 'best'"),
         ({"guarantee": "all"}, "no guarantee is called 'all'"),
         ({"kind": "small"}, "no summary is called 'small'"),
+        ({"score-penalty": 1.0}, "score-penalty is no parameter of LAC; there are none"),
+        ({"score": "raps", "score-penalty": "high"}, "score-penalty is 'high', expected a number"),
+        ({"guarantee": "one-client"}, "guarantee-client is missing; OneClient needs it"),
     ],
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
@@ -184,6 +188,14 @@ def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any],
     with pytest.raises(InputError) as error:
         RunConfig.of(config)
     assert message in str(error.value)
+
+
+def test_a_run_takes_the_parameters_of_its_score_and_guarantee() -> None:
+    pytest.importorskip("torch", reason="training needs torch")
+    from fedconformal.engines.flower.stages import RunConfig
+
+    found = RunConfig.of({"score": "raps", "score-free-ranks": 2, "guarantee-weights": "0.25,0.75", "rounds": 3})
+    assert (found.scored, found.promised) == (fc.RAPS(free_ranks=2), fc.Mixture(weights=(0.25, 0.75)))
 
 
 @pytest.mark.parametrize("name", ["json", "numpy", "fedconformal"])

@@ -15,7 +15,7 @@ from nvflare.recipe import SimEnv
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.engines.nvflare import calibrate, calibrate_reply
+from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
 
@@ -81,6 +81,11 @@ class Site:
         fault, _ = next(self._faults, FAULTS["none"])
         return fault(reply) if collab.site_name == BAD else reply
 
+    @collab.publish
+    def evaluate(self, predictor: bytes, weights: dict[str, Any]) -> Any:
+        reply = evaluate_reply(predictor, *site_logits(collab.site_name))
+        return reply | {"covered": 1_000_000} if collab.site_name == BAD else reply
+
 
 class Server:
     """Calibrates once for each fault, and once with more sites wanted than there are good ones."""
@@ -95,6 +100,7 @@ class Server:
             calibrate(WEIGHTS, min_sites=4, timeout=60.0)
         except InputError as error:
             found["too few"] = str(error)
+        found["evaluation"] = evaluate(result.predictor, WEIGHTS, timeout=60.0)
         folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
         (folder / "found.json").write_text(json.dumps(found))
 

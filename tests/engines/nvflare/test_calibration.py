@@ -107,6 +107,15 @@ def test_a_faulty_answer_is_refused_and_its_site_named(ran: Path, name: str) -> 
         assert found[name]["clients"] == len(SITES) - 1
 
 
+def test_sites_count_on_their_own_rows_and_impossible_counts_are_refused(ran: Path) -> None:
+    found = json.loads(result(ran, "faulty", "found.json").read_text("utf-8"))["evaluation"]
+    assert set(found) == set(SITES) - {BAD}
+    logits, labels = site_logits("site-0")
+    assert found["site-0"]["rows"] == len(labels)
+    assert found["site-0"]["accuracy"] == np.mean(logits.argmax(axis=1) == labels)
+    assert f"evaluate: {BAD} metrics: cannot be counts of 40 rows" in (ran / "faulty.log").read_text("utf-8")
+
+
 def test_no_certificate_when_too_few_are_left(ran: Path) -> None:
     found = json.loads(result(ran, "faulty", "found.json").read_text("utf-8"))
     assert found["too few"] == "calibrate: 3 sites answered properly, at least 4 are needed (none)"

@@ -9,8 +9,11 @@ pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
 import numpy as np
 
 import fedconformal as fc
+from fedconformal import nvflare
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.engines import nvflare
+from fedconformal.engines.nvflare import CalibrationOnNVFlare
+from fedconformal.federated.ask import SiteAnswer
+from fedconformal.federated.calibration import SiteSummary
 
 
 @pytest.mark.parametrize(("rows", "said"), [(4, True), (400, False)])
@@ -19,7 +22,9 @@ def test_a_lost_site_is_named(
 ) -> None:
     sites = [fc.summarize(np.linspace(0, 1, rows), "ranks", score=fc.LAC(), site=f"site-{k}") for k in range(2)]
     lost = [LeftOut(site="site-2", reason="gave no answer within 60 s")]
-    monkeypatch.setattr(nvflare, "_gather", lambda *_: (sites, lost))
+    answers = [SiteAnswer(site.sites[0], SiteSummary(site)) for site in sites]
+    monkeypatch.setattr(CalibrationOnNVFlare, "ask", lambda *_: answers)
+    monkeypatch.setattr(CalibrationOnNVFlare, "left_out", lambda *_: lost)
     with caplog.at_level(logging.WARNING):
         if said:
             with pytest.warns(fc.InfeasibleWarning):

@@ -18,6 +18,9 @@ class Classes(Partition):
 
     Without `groups` they are those that the paper uses for the data set.
 
+    Attributes:
+        groups: the classes of each site.
+
     >>> from fedconformal.data import load
     >>> digits = load("digits")
     >>> sites = Classes(groups=((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))).split(digits)

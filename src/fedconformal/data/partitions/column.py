@@ -17,6 +17,9 @@ class Column(Partition):
 
     Rows without a value belong to no site: leave them out first, with `dataset.having(column)`.
 
+    Attributes:
+        column: the one whose values are the sites.
+
     >>> import numpy as np
     >>> from fedconformal.data import Dataset, Rows
     >>> rows = Rows(x=np.zeros((3, 1), np.float32), y=np.array([0, 0, 0]), columns={"ward": np.array(["b", "a", "b"])})

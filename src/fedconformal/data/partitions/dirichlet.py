@@ -26,6 +26,10 @@ MOST = 1e9
 class Dirichlet(Partition):
     """Draw each class's parts, the same for all splits; draw again while a site has fewer than two rows.
 
+    Attributes:
+        clients: how many sites.
+        concentration: how alike the sites are; large for nearly equal parts.
+
     >>> from fedconformal.data import load
     >>> sites = Dirichlet(clients=3, concentration=0.5).split(load("digits"), seed=1)
     >>> int(sites.sizes("train").sum())

@@ -14,6 +14,9 @@ from fedconformal.data.partitions.partition import Partition, Sites, check_clien
 class IID(Partition):
     """Deal out the rows at random; sizes differ by one row at most.
 
+    Attributes:
+        clients: how many sites.
+
     >>> from fedconformal.data import load
     >>> IID(clients=4).split(load("digits")).sizes("train").tolist()
     [270, 270, 269, 269]

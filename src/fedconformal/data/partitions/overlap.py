@@ -19,6 +19,9 @@ class Overlap(Partition):
     The rows of a class that several sites share are dealt out evenly. On ten classes, 2 give five sites without a
     class in common, 3 give [0, 1, 2], [2, 3, 4], ..., 10 give all classes to all sites.
 
+    Attributes:
+        classes_per_client: how many classes a site has.
+
     >>> from fedconformal.data import load
     >>> digits = load("digits")
     >>> sites = Overlap(classes_per_client=3).split(digits)

@@ -1,10 +1,12 @@
-"""The one round that calibration needs: ask every site for a summary, read it strictly, and find the threshold.
+"""Calibration on Flower: one message asks every site for a summary of its scores, which stay there.
 
-Scores stay at the sites. The certificate names the sites that are known of and not in it: the promise is not theirs.
+The certificate names the known sites that are not in it: the promise does not cover them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -25,14 +27,14 @@ from fedconformal.engines.flower.records import (
     read_metrics,
 )
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import Calibrated, Question, Reader, conclude, spoken_for
+from fedconformal.federated import calibration as exchange
+from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
-from fedconformal.summaries import Summary
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
-"""So many sites may be missing behind one aggregator; a certificate names them all."""
+"""The most sites that may be missing behind one aggregator; a certificate names them all."""
 
 
 def calibrate(
@@ -58,7 +60,7 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    question = ask_for(
+    content = ask_for(
         arrays,
         alpha=alpha,
         score=score,
@@ -66,9 +68,8 @@ def calibrate(
         kind=kind,
         by_class=isinstance(guarantee, ByClass),
     )
-    answers, left_out = gather(federation, question)
-    summaries = [answer.value[0] for answer in answers]
-    return conclude(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    engine, question = CalibrationOnFlower(federation, content), Question.from_dict(content.config_records[ASK])
+    return exchange.calibrate_sites(engine, question, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
 def ask_for(
@@ -92,49 +93,56 @@ def ask_for(
     return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
 
 
-def gather(
-    federation: Federation, question: RecordDict
-) -> tuple[list[Answer[tuple[Summary, list[LeftOut]]]], list[LeftOut]]:
-    """Collect the summaries of all sites, and name those that sent none that can be used.
+def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answer[SiteSummary]], list[LeftOut]]:
+    """Collect the summaries of all sites, and name the sites without a usable one.
 
     An aggregator does the same among its own sites, and forwards them with `pooled_reply`.
     """
-    reader = _Reader(question.config_records[ASK])
-    answers = federation.ask(STAGE, question, "query.calibrate", reader.read, look_ahead=reader.look_ahead)
-    reasons = spoken_for([(answer.site.name, answer.value[0]) for answer in answers])
-    answers = federation.without(answers, reasons)
-    left_out = federation.left_out(answers)
-    covered = {site for answer in answers for site in answer.value[0].sites}
-    for answer in answers:
-        # Under the aggregator's name, as its sites may have names, or numbers, that others have.
-        found = [one for one in answer.value[1] if one.site not in covered]
-        left_out += [LeftOut(site=f"{answer.site.name}/{one.site}", reason=one.reason) for one in found]
-    return answers, left_out
+    asked = Question.from_dict(question.config_records[ASK])
+    return exchange.gather(CalibrationOnFlower(federation, question), asked)
 
 
-class _Reader:
-    """Takes summaries out of their records, and has them read."""
+@dataclass(frozen=True, eq=False)
+class CalibrationOnFlower:
+    """Carries the question for summaries, in this message."""
 
-    def __init__(self, asked: ConfigRecord) -> None:
-        self._reader = Reader(Question.from_dict(asked))
+    federation: Federation
+    content: RecordDict
 
-    def look_ahead(self, contents: list[RecordDict]) -> None:
-        """Decode all at once."""
-        records = [content.get(SUMMARY) for content in contents]
-        self._reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
+    def ask(self, question: Question) -> list[Answer[SiteSummary]]:
+        """Ask every site for a summary; those that come together are decoded together."""
+        reader = Reader(question)
 
-    def read(self, content: RecordDict) -> tuple[Summary, list[LeftOut]]:
-        """Read one summary."""
-        check_keys(content, METRICS, SUMMARY)
-        examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
-        record = content[SUMMARY]
-        said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
-        pooled = "left-out" in said
-        left_out = _read_left_out(said.pop("left-out")) if pooled else []
-        if said.keys() != {"data", "format"}:
-            raise InputError("sent no summary")
-        site: Any = content[SITE]["name"] if SITE in content else None
-        return self._reader.read(said["data"], said["format"], rows=examples, site=site, pooled=pooled), left_out
+        def look_ahead(contents: list[RecordDict]) -> None:
+            records = [content.get(SUMMARY) for content in contents]
+            reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
+
+        def read(content: RecordDict) -> SiteSummary:
+            return _read_summary(reader, content)
+
+        return self.federation.ask(STAGE, self.content, "query.calibrate", read, look_ahead=look_ahead)
+
+    def refuse(self, answers: Sequence[Answer[SiteSummary]], reasons: Sequence[str | None]) -> Any:
+        """Refuse the answers that have a reason, and return the others."""
+        return self.federation.refuse(list(answers), reasons)
+
+    def left_out(self, answers: Iterable[Answer[SiteSummary]]) -> list[LeftOut]:
+        """Name the nodes that are known and not among these."""
+        return self.federation.left_out(answers)
+
+
+def _read_summary(reader: Reader, content: RecordDict) -> SiteSummary:
+    check_keys(content, METRICS, SUMMARY)
+    examples = read_examples(read_metrics(content[METRICS], (EXAMPLES,)))
+    record = content[SUMMARY]
+    said = dict(record.items()) if isinstance(record, ConfigRecord) else {}
+    pooled = "left-out" in said
+    left_out = _read_left_out(said.pop("left-out")) if pooled else []
+    if said.keys() != {"data", "format"}:
+        raise InputError("sent no summary")
+    site: Any = content[SITE]["name"] if SITE in content else None
+    summary = reader.read(said["data"], said["format"], rows=examples, site=site, pooled=pooled)
+    return SiteSummary(summary, left_out)
 
 
 def _read_left_out(found: Any) -> list[LeftOut]:

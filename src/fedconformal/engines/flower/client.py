@@ -14,7 +14,6 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import as_labels, softmax
 from fedconformal._base.files import write_bytes
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.predictor import Predictor
@@ -22,7 +21,6 @@ from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
-    FULL,
     METRICS,
     SITE,
     SUMMARY,
@@ -33,8 +31,9 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.engines.flower.sums_site import later_step, sums_reply
 from fedconformal.errors import InputError
-from fedconformal.evaluation import full_sets
+from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
+from fedconformal.federated.evaluation import Counts
 from fedconformal.summaries import Summary, pool
 
 KEPT = "predictor"
@@ -81,31 +80,15 @@ def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
-    from fedconformal.calibration.temperature import likelihood_of
-
     points: Any = msg.content.config_records[ASK]["points"]
-    ask = likelihood_of(logits, labels)
-    sums = [ask(float(b)) for b in points]
-    names = ("loss", "slope", "curvature")
-    found: dict[str, Any] = {name: [one[i] for one in sums] for i, name in enumerate(names)}
-    return _reply(msg, context, {EXAMPLES: len(np.asarray(labels)), **found})
+    sums: dict[str, Any] = temperature.answer(points, logits, labels)
+    return _reply(msg, context, {EXAMPLES: len(np.asarray(labels)), **sums})
 
 
 def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
-    asked = msg.content.config_records[ASK]
-    predictor = _predictor(asked)
-    probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
-    truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
-    sets = predictor.predict_set(probs)
-    counts = {
-        EXAMPLES: len(truth),
-        "covered": int(sets[np.arange(len(truth)), truth].sum()),
-        "labels": int(sets.sum()),
-        "correct": int((probs.argmax(axis=1) == truth).sum()),
-        FULL: full_sets(sets),
-    }
-    return _reply(msg, context, counts)
+    counts = Counts.of(_predictor(msg.content.config_records[ASK]), logits, labels)._asdict()
+    return _reply(msg, context, {EXAMPLES: counts.pop("rows"), **counts})
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:

@@ -32,7 +32,7 @@ START_SECONDS = 90.0
 PATIENCE = 10.0
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
-"""What waits to start an app looks every second by default."""
+"""The program that starts apps looks every second by default."""
 NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""
 
@@ -141,7 +141,7 @@ def program(name: str) -> str:
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Leave as on an error on a signal to end, or when the terminal closes, so that what was started ends with us."""
+    """Leave as on an error at SIGTERM, or when the terminal closes, so that what was started ends too."""
     if threading.current_thread() is not threading.main_thread():  # signals come to the main thread only
         yield
         return

@@ -1,7 +1,7 @@
-"""The sites of a run, as the server sees them: it asks, waits no longer than it said, and refuses a site, not the run.
+"""The sites of a run, as the server sees them: it asks, waits a limited time, and refuses a site, not the run.
 
 Who took part in each stage, who was refused and why, and how many bytes crossed the wire is all kept here. Answers are
-handed on in the order of the sites' partition numbers, whoever was fastest, so that sums come out the same every time.
+handed on in the order of the sites' partition numbers, not of their arrival, so that sums are the same every time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.summaries.summary import BATCH, rare_collection
+from fedconformal.summaries.batch import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,11 @@ class Answer(NamedTuple, Generic[T]):
     node: int
     site: Site
     value: T
+
+    @property
+    def name(self) -> str:
+        """The site's name."""
+        return self.site.name
 
 
 @dataclass(kw_only=True)
@@ -69,7 +74,7 @@ class Federation:
 
     Args:
         grid: Flower's.
-        min_sites: with fewer that answer properly a stage ends in an error.
+        min_sites: fewer that answer properly in a stage are an error.
         timeout: seconds that sites have for an answer; their messages live as long.
     """
 
@@ -111,10 +116,10 @@ class Federation:
         messages = self.messages(content, message_type)
         with rare_collection(len(messages)):
             numbers = list(filter(None, self.grid.push_messages(messages)))
-            return self.sort_out(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
+            return self.read_replies(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
 
     def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
-        """Yield the replies to messages with these numbers as they come, so many at a time as are soon read."""
+        """Yield the replies to messages with these numbers as they come, a batch at a time."""
         end = time.monotonic() + self.timeout
         while numbers:
             missing: list[str] = []
@@ -142,7 +147,7 @@ class Federation:
             if node in there
         ]
         numbers = list(filter(None, self.grid.push_messages(messages)))
-        found = self.sort_out(stage, messages, self._replies(numbers), check, everybody=False)
+        found = self.read_replies(stage, messages, self._replies(numbers), check, everybody=False)
         for node in sorted(contents.keys() - there):
             self._refuse(self.stages[-1], node, "is not connected any more")
         return found
@@ -153,7 +158,7 @@ class Federation:
         self._known |= {node: None for node in nodes if node not in self._known}
         return [Message(content, node, message_type, ttl=self.timeout) for node in nodes]
 
-    def sort_out(
+    def read_replies(
         self,
         stage: str,
         messages: Sequence[Message],
@@ -186,7 +191,7 @@ class Federation:
             self._check_enough(record, kept)
         return kept
 
-    def without(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+    def refuse(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
         """Refuse those of the last answers that there is a reason against, and return the others."""
         stage, kept = self.stages[-1], []
         for answer, reason in zip(answers, reasons, strict=True):
@@ -245,7 +250,7 @@ class Federation:
         content = reply.content
         stage.received += size_of(content)
         site, before = read_site(content, node), self._known[node]
-        said = SITE in content  # an app of somebody else's may not say so in every reply
+        said = SITE in content  # an app that is not ours may not say so in every reply
         if said and before is not None and before != site.name:
             raise InputError(f"calls itself {site.name} now and was {before} before")
         value = check(content)

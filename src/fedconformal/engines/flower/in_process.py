@@ -1,7 +1,6 @@
 """Flower apps in one process: no Ray, no sockets, no waiting; for tests, and to see at once what an app does.
 
-A grid that hands each message to the client app itself. Two things of Flower are not public and needed all the same:
-messages take the run's number from `TaskIdentity`, and a message's number has to be set by the one that delivers it.
+The grid hands each message to the client app itself.
 """
 
 from __future__ import annotations
@@ -10,19 +9,13 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import flwr
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedconformal.errors import InputError
+from fedconformal.engines.flower.internals import RAISED, RUN, SERVER, empty_run, identify_run, number_message
 
 Progress = Callable[[int, int, str], None]
-
-RUN = 1
-SERVER = 1
-RAISED = 2
-"""Flower's code for a client app that raised."""
 
 
 class InProcessGrid(Grid):
@@ -32,7 +25,7 @@ class InProcessGrid(Grid):
         client_app: what every node runs.
         nodes: how many there are, or the node config of each.
         run_config: what every node gets to see of the run.
-        progress: called with how many nodes have answered, of how many, and what.
+        progress: called with how many nodes have answered, of how many, and the kind of message.
     """
 
     def __init__(
@@ -59,7 +52,7 @@ class InProcessGrid(Grid):
         self._waiting: dict[str, Message] = {}
         self._count = 0
         self._progress = progress
-        _identify()
+        identify_run()
 
     def set_run(self, run: Any) -> None:
         """There is one run only."""
@@ -67,9 +60,7 @@ class InProcessGrid(Grid):
     @property
     def run(self) -> Any:
         """Flower's record of the run, empty."""
-        from flwr.supercore.run import Run
-
-        return Run.create_empty(RUN)
+        return empty_run()
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
@@ -87,7 +78,7 @@ class InProcessGrid(Grid):
         for message in messages:
             self._count += 1
             numbers.append(f"message-{self._count}")
-            message.metadata.__dict__["_message_id"] = numbers[-1]
+            number_message(message, numbers[-1])
             self._waiting[numbers[-1]] = message
         return numbers
 
@@ -108,7 +99,9 @@ class InProcessGrid(Grid):
     def deliver(self, message: Message) -> Message:
         """Run the client app on one message; if it raises, the reply says so, as Flower's does."""
         sent = message.content
-        message.content = _copied(sent)  # sites may be sent one content: what one does to it is nobody else's matter
+        message.content = _copied(
+            sent
+        )  # sites may share one content, and what one does to it must not reach the others
         try:
             reply: Any = self._client_app(message, self._contexts[message.metadata.dst_node_id])
         except (Exception, SystemExit):  # noqa: BLE001
@@ -139,17 +132,3 @@ def run_in_process(
     grid = InProcessGrid(client_app, nodes, run_config=run_config, progress=progress)
     context = Context(run_id=RUN, node_id=SERVER, node_config={}, state=RecordDict(), run_config=dict(run_config or {}))
     server_app(grid=grid, context=context)
-
-
-def _identify() -> None:
-    """Say which run messages belong to, unless Flower has said so."""
-    try:
-        from flwr.supercore.task_identity import TaskIdentity
-
-        if TaskIdentity._run_id is None:
-            TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, SERVER, 0
-        Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
-    except (ImportError, AttributeError, KeyError, RuntimeError) as error:
-        raise InputError(
-            f"flwr {flwr.__version__} has changed inside ({error}); take flwr>=1.41,<1.43, or the simulation engine"
-        ) from None

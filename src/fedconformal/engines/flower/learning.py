@@ -1,7 +1,7 @@
 """What a site does with torch: load the model of a message, train it on the site's own rows, ask it about them.
 
-The local steps are those of `fedconformal.training`, with the site at its own place among the clients, so a run on
-Flower gives the weights that `FedAvg.fit` gives.
+The steps are those of `fedconformal.federated`, with the site at its own place among the sites, so a run on Flower
+gives the weights that `FedAvg.fit` and `TCT.fit` give.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from fedconformal._base.arrays import Integers
 from fedconformal.engines.flower.records import ARRAYS, EXAMPLES, METRICS, SITE, read_arrays, site_of, site_record
+from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Step
 from fedconformal.federated.clients import ClientData, PackedClients, as_clients
-from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
+from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
 from fedconformal.federated.tct import LinearisedModel
-from fedconformal.federated.workers import one_thread
 
 CPU = torch.device("cpu")
 BATCH = 256
@@ -36,16 +37,10 @@ def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
     """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
     if "theta" in arrays:
         classes, count = arrays["theta"].shape
-        model = linearised(model, classes=classes, coordinates=count, seed=0)
+        model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0)
     found = read_arrays(arrays, arrays_of(model))
     model.load_state_dict({name: torch.tensor(array) for name, array in found.items()})
     return model.eval()
-
-
-def linearised(model: nn.Module, *, classes: int, coordinates: int, seed: int) -> LinearisedModel:
-    """Make the linear model on gradient features of a network."""
-    output = one_output(model, seed)
-    return LinearisedModel(GradientFeatures(output, draw_coordinates(output, coordinates, seed)), classes)
 
 
 def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[np.float32], Integers]:
@@ -68,23 +63,22 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     (rows,) = as_clients([rows])
     loaded = load_model(model, msg.content.array_records[ARRAYS])
     place = place_of(context)
-    task = LocalTraining(
-        module=loaded,
-        clients=alone(rows, place),
+    starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
+    packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
+    settings = FedProx(
         epochs=int(config["epochs"]),
         rate=float(config["rate"]),
         momentum=float(config["momentum"]),
         batch=int(config["batch"]),
         seed=int(config["seed"]),
-        proximal=float(config.get("proximal-mu", 0.0)),
-        device=CPU,
+        mu=float(config.get("proximal-mu", 0.0)),
     )
-    vector = weights_of(loaded)
-    out = torch.empty_like(vector)
+    task = LocalTraining(module=loaded, clients=packed, settings=settings, device=CPU)
+    step = Step("train", {"weights": weights_of(loaded)}, {"round": int(config["server-round"]) - 1})
     with one_thread():
-        loss, _ = task(place, vector, out, int(config["server-round"]) - 1)
-    metrics = {EXAMPLES: rows.n, "train-loss": loss}
-    return reply(msg, context, arrays_of(with_weights(loaded, out)), metrics)
+        update = task(place, step)
+    metrics = {EXAMPLES: update.rows, "train-loss": update.numbers["loss"]}
+    return reply(msg, context, arrays_of(with_weights(loaded, update.tensors["weights"])), metrics)
 
 
 def reply(msg: Message, context: Context, arrays: ArrayRecord, metrics: dict[str, Any]) -> Message:
@@ -99,14 +93,3 @@ def place_of(context: Context) -> int:
     if not 0 <= place < most:
         raise InputError(f"partition-id is {place} and num-partitions {most} in the node config; give both")
     return place
-
-
-def alone(rows: ClientData, place: int) -> PackedClients:
-    """Put one site at its place among the clients; those before it have no rows here."""
-    starts = (0,) * (place + 1) + (rows.n,)
-    return PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
-
-
-def tensor_of(array: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor of float32."""
-    return torch.from_numpy(np.array(array, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""What is inside a message, and how an answer from outside is read: strictly, and before anything is computed from it.
+"""What is inside a message, and how an answer from outside is read: strictly, before anything is computed from it.
 
 A reply holds `arrays` and `metrics` as Flower's own strategies have them, and `site`, which says whose it is.
 """
@@ -21,7 +21,10 @@ from fedconformal.federated import calibration as exchange
 from fedconformal.summaries.wire import MAX_SIZE
 
 ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
+LINEAR = "linear"
 EXAMPLES, FULL = "num-examples", "full"
+METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
+"""What the numbers of an update are called in a message."""
 NUMBER_BYTES = 8
 NUMBERS = (int, float)
 C_ORDER = b"'fortran_order': False"
@@ -53,7 +56,7 @@ def site_record(site: Site) -> ConfigRecord:
 
 
 def read_site(content: RecordDict, node: int) -> Site:
-    """Read whose answer it is; an app of somebody else's may not say so."""
+    """Read whose answer it is; an app that is not ours may not say so."""
     record = content.get(SITE)
     if record is None:
         return Site(node, f"node-{node}")
@@ -69,6 +72,11 @@ def check_keys(content: RecordDict, *wanted: str) -> None:
     """Refuse an answer that has other records than these; whose it is may be missing."""
     if content.keys() - {SITE} != set(wanted):
         raise InputError(f"holds the records {shown(sorted(content))}, expected {', '.join(sorted(wanted))}")
+
+
+def is_float(array: Array) -> bool:
+    """Whether an array is averaged: whole numbers, such as a count of batches, are not."""
+    return np.issubdtype(np.dtype(array.dtype), np.floating)
 
 
 def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -> dict[str, NDArray[Any]]:
@@ -140,6 +148,20 @@ def read_examples(values: Mapping[str, float], most: int = MAX_SIZE) -> int:
     if count != int(count) or not 1 <= count <= most:
         raise InputError(f"{EXAMPLES} is {count!r:.40}, expected a whole number from 1 to {most}")
     return int(count)
+
+
+def read_update(
+    content: RecordDict,
+    like: Mapping[str, Array],
+    metrics: Collection[str],
+    *,
+    what: str = "weights",
+    most: int = MAX_SIZE,
+) -> tuple[dict[str, NDArray[Any]], int, dict[str, float]]:
+    """Read arrays like these, how many rows they count for, and these metrics."""
+    check_keys(content, ARRAYS, METRICS)
+    values = read_metrics(content[METRICS], {EXAMPLES, *metrics})
+    return read_arrays(content[ARRAYS], like, what), read_examples(values, most), values
 
 
 def fingerprint(arrays: ArrayRecord) -> str:

@@ -1,7 +1,7 @@
 """The stages of a run at the server: wait, train, linear, temperature, calibrate, evaluate, broadcast.
 
-After each stage, and each round of training, what is needed to go on lies in the output directory, so a run that broke
-goes on from any stage with the saved model:
+After each stage, and each round of training, the output directory has what is needed to continue, so a run that broke
+continues from any stage with the saved model:
 
     model.npz        weights, and the temperature once it is known
     sites/*.fcs      the summaries, for `fedconformal verify`; none from sums
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 from torch import nn
 
@@ -27,43 +27,35 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.names import shown
+from fedconformal._base.parameters import from_settings
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.calibration.temperature import LEAST, MOST, minimise
 from fedconformal.engines.flower.calibration import calibrate
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
-from fedconformal.engines.flower.linear import LinearStage
-from fedconformal.engines.flower.records import (
-    ARRAYS,
-    ASK,
-    EXAMPLES,
-    FULL,
-    METRICS,
-    check_keys,
-    fingerprint,
-    read_examples,
-    read_metrics,
-)
-from fedconformal.engines.flower.strategy import CheckedFedAvg
+from fedconformal.engines.flower.questions import ask_evaluation, ask_temperature, send_predictor
+from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.sums import calibrate_by_sums
+from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
-from fedconformal.federated.fedprox import FedProx
+from fedconformal.federated import temperature
+from fedconformal.federated.evaluation import evaluate, overall
+from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.logits import npz
-from fedconformal.federated.tct import TCT
-from fedconformal.federated.trainer import Trainer
-from fedconformal.guarantees import Guarantee
+from fedconformal.federated.tct import TCT, LinearisedModel
+from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.privacy.sums.weights import summable
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
+flower_logger = logging.getLogger("flwr")
+"""What it logs is what `flwr run --stream` shows."""
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
 PRIVACY = ("none", "sums")
-STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
-"""Where the search for a temperature may begin: asked for in one message, as a deployment takes seconds for each."""
 TEMPERATURE = "fedconformal.temperature"
 
 
@@ -74,11 +66,11 @@ class RunConfig:
     Attributes:
         method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it.
         classes: how many classes there are.
-        score: lac, aps or raps.
-        guarantee: mixture, exchangeable, every-client, new-client or pac.
+        score: its name, such as raps; its parameters stand beside it, such as score-penalty.
+        guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         temperature: whether to fit one.
-        min_sites: with fewer sites that answer properly a stage ends in an error.
+        min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
         wait: seconds for the nodes to connect.
         timeout: seconds that sites have for an answer.
@@ -103,6 +95,8 @@ class RunConfig:
     from_stage: str = "train"
     saved_model: str = ""
     trainer: Trainer = field(default_factory=TCT)
+    scored: Score = DEFAULT
+    promised: Guarantee = field(default_factory=Mixture)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> RunConfig:
@@ -117,14 +111,19 @@ class RunConfig:
         if method.name == "central":
             raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
-        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name != "trainer"}
+        made = ("trainer", "scored", "promised")
+        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
         for one in fields(cls):
             wanted = (int, float) if isinstance(one.default, float) else (type(one.default),)
             if one.name in mine and type(mine[one.name]) not in wanted:
                 name = one.name.replace("_", "-")
                 raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
         try:
-            found = cls(trainer=method(**own | {"workers": 1, "device": "cpu"}), **mine)
+            scored = from_settings(registry.find(str(given.get("score", cls.score)), Score), config, "score-")
+            kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
+            promised = from_settings(kept, config, "guarantee-")
+            trainer = method(**own | {"workers": 1, "device": "cpu"})
+            found = cls(trainer=trainer, scored=scored, promised=promised, **mine)
             found.check()
         except TypeError as error:
             raise InputError(f"the run config cannot be read: {error}") from None
@@ -137,17 +136,15 @@ class RunConfig:
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
         as_alpha(self.alpha)
-        registry.find(self.score, Score)
-        registry.find(self.guarantee, Guarantee)
         registry.find(self.kind, Summary)
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
-            summable(registry.find(self.guarantee, Guarantee)())
+            summable(self.promised)
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
-    """Run all stages, or those from one on, and return what came out; it lies in the output directory too.
+    """Run all stages, or those from one on, and return the result; it is in the output directory too.
 
     Args:
         grid: Flower's.
@@ -184,73 +181,37 @@ class _Run:
         return found
 
     def _train(self) -> None:
-        trainer = self.config.trainer
-        if not trainer.rounds:  # TCT from weights that are there
+        if not self.config.trainer.rounds:  # TCT from weights that are there
             return
-        train = ConfigRecord({name: getattr(trainer, name) for name in ("epochs", "rate", "momentum", "batch", "seed")})
-        if isinstance(trainer, FedProx):
-            train["proximal-mu"] = trainer.mu
+        trainer, start = FedAvg.like(self.config.trainer), self.arrays
 
-        def keep(number: int, arrays: ArrayRecord) -> None:
-            if number:
-                write_bytes(self.output / "model.npz", model_bytes(arrays, self.temperature))
+        def keep(state: RoundState) -> None:
+            self.arrays = with_weights(start, state.tensors)
+            write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
+            flower_logger.info("train: round %d of %d is done", state.round, trainer.rounds)
 
-        result = CheckedFedAvg(self.federation, metrics=("train-loss",)).start(
-            self.federation.grid,
-            self.arrays,
-            num_rounds=trainer.rounds,
-            timeout=self.config.timeout,
-            train_config=train,
-            evaluate_fn=keep,
-        )
-        self.arrays = result.arrays
+        trainer.average(ask_rounds(self.federation, start, trainer), weights_in(start), TrainingMonitor(on_round=keep))
 
     def _linear(self) -> None:
-        trainer = self.config.trainer
-        if isinstance(trainer, TCT):
+        settings = self.config.trainer
+        if isinstance(settings, TCT):
             network = load_model(self.model, self.arrays)
-            stage = LinearStage(
-                federation=self.federation, network=network, classes=self.config.classes, settings=trainer
+            model = LinearisedModel.of(
+                network, classes=self.config.classes, coordinates=settings.coordinates, seed=settings.seed
             )
-            self.arrays = stage.run()
+            settings.fit_linear(ask_linear(self.federation, network, model, settings), model, TrainingMonitor())
+            self.arrays = arrays_of(model)
 
     def _temperature(self) -> None:
-        if not self.config.temperature:
-            return
-        known = dict(zip(STARTS, self._sums(*STARTS), strict=True))
-
-        def ask(b: float) -> tuple[float, float, float]:
-            return known.get(b) or self._sums(b)[0]
-
-        self.temperature = minimise(ask, min(STARTS, key=lambda b: abs(known[b][1])))
-
-    def _sums(self, *points: float) -> list[tuple[float, float, float]]:
-        """Add up what the sites say of these inverse temperatures."""
-        names = ("loss", "slope", "curvature")
-
-        def read(content: RecordDict) -> list[Any]:
-            check_keys(content, METRICS)
-            record: dict[str, Any] = dict(content.metric_records[METRICS])
-            read_examples(record)
-            columns: list[Any] = [record.get(name) for name in names]
-            whole = [isinstance(column, list) and len(column) == len(points) for column in columns]
-            if len(record) != 1 + len(names) or not all(whole):
-                raise InputError("metrics: expected num-examples, and loss, slope and curvature at every point")
-            if not np.isfinite(columns).all() or min(columns[2]) < 0:
-                raise InputError("metrics: a sum is not finite, or a curvature negative")
-            return columns
-
-        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"points": list(points)})})
-        answers = self.federation.ask("temperature", content, "query.temperature", read)
-        total = np.array([answer.value for answer in answers], dtype=np.float64).sum(axis=0)
-        return [(float(loss), float(slope), float(curvature)) for loss, slope, curvature in total.T]
+        if self.config.temperature:
+            self.temperature = temperature.fit(ask_temperature(self.federation, self.arrays))
 
     def _calibrate(self) -> None:
         config = self.config
         asked: dict[str, Any] = {
             "alpha": config.alpha,
-            "score": registry.find(config.score, Score)(),
-            "guarantee": registry.find(config.guarantee, Guarantee)(),
+            "score": config.scored,
+            "guarantee": config.promised,
             "temperature": self.temperature,
             "min_scores": config.min_scores,
         }
@@ -268,32 +229,10 @@ class _Run:
         self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        content = RecordDict({ARRAYS: self.arrays, ASK: ConfigRecord({"predictor": self._found().to_bytes()})})
-        names = [EXAMPLES, "covered", "labels", "correct"]
-
-        def read(reply: RecordDict) -> dict[str, float]:
-            check_keys(reply, METRICS)
-            sent = reply[METRICS]
-            full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
-            values = read_metrics(sent, names + full)
-            rows = read_examples(values)
-            shares = [values[name] for name in ("covered", "correct", *full)]
-            if not (all(0 <= count <= rows for count in shares) and values["labels"] >= 0):
-                raise InputError(f"metrics: cannot be counts of {rows} rows")
-            found = {
-                "rows": rows,
-                "coverage": values["covered"] / rows,
-                "mean_size": values["labels"] / rows,
-                "accuracy": values["correct"] / rows,
-            }
-            return found | ({"full_sets": int(values[FULL])} if full else {})
-
-        answers = self.federation.ask("evaluate", content, "evaluate", read)
-        self.coverage = {answer.site.name: answer.value for answer in answers}
+        self.coverage = evaluate(ask_evaluation(self.federation, self.arrays), self._found())
 
     def _broadcast(self) -> None:
-        content = RecordDict({ASK: ConfigRecord({"predictor": self._found().to_bytes()})})
-        self.federation.ask("broadcast", content, "query.predictor", lambda reply: check_keys(reply, METRICS))
+        send_predictor(self.federation, self._found())
 
     def _found(self) -> Predictor:
         """Return this run's predictor, or the one beside the saved model."""
@@ -305,22 +244,16 @@ class _Run:
 
     def _result(self) -> dict[str, Any]:
         certificate = self._found().certificate
+        found = overall(self.coverage)
         rows = sum(one["rows"] for one in self.coverage.values())
-        overall: dict[str, float] = {
-            name: sum(one["rows"] * one[name] for one in self.coverage.values()) / rows
-            for name in ("coverage", "mean_size", "accuracy")
-            if rows
-        }
-        if rows and all("full_sets" in one for one in self.coverage.values()):
-            overall["full_sets"] = sum(one["full_sets"] for one in self.coverage.values())
-        why = self._why_full(overall.get("full_sets", 0) / max(1, rows))
+        why = self._why_full(found.get("full_sets", 0) / max(1, rows))
         return {
             "threshold": certificate.to_dict()["threshold"],
             "alpha": certificate.alpha,
             "temperature": self.temperature,
             "model": fingerprint(self.arrays),
             "certificate": certificate.to_dict(),
-            "evaluation": {"overall": overall, "by_site": self.coverage, "why_full": why},
+            "evaluation": {"overall": found, "by_site": self.coverage, "why_full": why},
             "participants": self.federation.to_list(),
             "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),

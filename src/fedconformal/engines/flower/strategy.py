@@ -1,7 +1,7 @@
-"""FedAvg that looks at what it averages: a site whose weights cannot be used is left out, and the round goes on.
+"""Flower's own FedAvg strategy, made to check what it averages: for an app that runs Flower's strategies itself.
 
-McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017. FedProx differs only
-at the clients, so it is this with `proximal-mu` in the train config.
+A site whose weights cannot be used is left out, and the round goes on. The mean is that of `fedconformal.federated`.
+FedProx differs only at the clients, so it is this with `proximal-mu` in the train config.
 """
 
 from __future__ import annotations
@@ -9,25 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
 from fedconformal.engines.flower.federation import Federation
-from fedconformal.engines.flower.records import (
-    ARRAYS,
-    EXAMPLES,
-    METRICS,
-    check_keys,
-    read_arrays,
-    read_examples,
-    read_metrics,
-)
-from fedconformal.errors import InputError
-
-Update = tuple[dict[str, NDArray[Any]], int, dict[str, float]]
+from fedconformal.engines.flower.records import EXAMPLES, METRICS, is_float, read_update
+from fedconformal.federated.mean import WeightedMean
 
 
 class CheckedFedAvg(FedAvg):
@@ -72,32 +61,19 @@ class CheckedFedAvg(FedAvg):
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the weighted mean of what can be used."""
-        answers = self.federation.sort_out("train", self._sent, [list(replies)], self._read)
-        updates = [answer.value for answer in answers]
-        shares = [float(examples) for _, examples, _ in updates]
-        mean = {}
-        for name, like in self._like.items():
-            if not np.issubdtype(np.dtype(like.dtype), np.floating):
-                mean[name] = like
-                continue
-            total = np.zeros(like.shape)
-            with np.errstate(over="ignore"):
-                for (arrays, _, _), share in zip(updates, shares, strict=True):
-                    total += np.multiply(arrays[name], share, dtype=np.float64)
-                average = (total / sum(shares)).astype(like.dtype)
-            if not np.isfinite(average).all():
-                raise InputError(f"train: the mean of {name} is too large for {like.dtype}; try a smaller rate")
-            mean[name] = Array(average)
-        told = set[str].intersection(*(set(found) for _, _, found in updates)) - {EXAMPLES}
-        metrics: dict[str, Any] = {
-            name: sum(share * found[name] for (_, _, found), share in zip(updates, shares, strict=True)) / sum(shares)
-            for name in sorted(told)
-        }
-        return ArrayRecord(mean), MetricRecord(metrics)
+        answers = self.federation.read_replies("train", self._sent, [list(replies)], self._read)
+        floats = {name: array.numpy() for name, array in self._like.items() if is_float(array)}
+        mean = WeightedMean()
+        for arrays, examples, metrics in (answer.value for answer in answers):
+            numbers = {name: metrics[name] for name in sorted(metrics) if name != EXAMPLES}
+            mean.add(float(examples), {name: arrays[name] for name in floats}, numbers)
+        averaged = {name: Array(array) for name, array in mean.arrays(floats).items()}
+        found: dict[str, Any] = mean.numbers()
+        return ArrayRecord({name: averaged.get(name, array) for name, array in self._like.items()}), MetricRecord(found)
 
-    def _read(self, content: RecordDict) -> Update:
-        check_keys(content, ARRAYS, METRICS)
-        record = content[METRICS]
-        others = self.metrics if self.metrics is not None else tuple(record) if isinstance(record, MetricRecord) else ()
-        metrics = read_metrics(record, {EXAMPLES, *others})
-        return read_arrays(content[ARRAYS], self._like), read_examples(metrics, self.max_examples), metrics
+    def _read(self, content: RecordDict) -> tuple[dict[str, NDArray[Any]], int, dict[str, float]]:
+        names = self.metrics
+        if names is None:
+            record = content.get(METRICS)
+            names = tuple(record) if isinstance(record, MetricRecord) else ()
+        return read_update(content, self._like, names, most=self.max_examples)

@@ -15,8 +15,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedconformal._base.float_bits import BITS
-from fedconformal.calibration.calibrate import Calibration, heavy_sites, warn_of_sites
+from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal.calibration.remarks import heavy_sites, warn_of_sites
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.distributed_dp import NoisyRound
@@ -167,8 +168,6 @@ def certified(coordinator: Coordinator) -> Calibration:
         target=str(bound.at_least(alpha, sizes)),
         rank=rank,
         rank_out_of=out_of,
-        clients=len(sizes),
-        scores=sum(sizes),
         slack=0.0 if whole else 1.0,
         coverage_at_least=float(lowest),
         coverage_at_most=float(highest),

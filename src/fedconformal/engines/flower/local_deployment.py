@@ -33,7 +33,7 @@ from fedconformal.errors import InputError
 from fedconformal.federated.logits import npz
 
 
-class Trial:
+class LocalDeployment:
     """A SuperLink and a SuperNode for each site, which can be ended and started one by one.
 
     Args:
@@ -58,7 +58,7 @@ class Trial:
         """The authority's certificate."""
         return self.keys / "ca.crt"
 
-    def __enter__(self) -> Trial:
+    def __enter__(self) -> LocalDeployment:
         make_certs(self.keys, self.sites)
         try:
             self.start_link()
@@ -146,7 +146,7 @@ class Trial:
         return self.folder / f"{name}.log"
 
     def _operator(self) -> Path:
-        """Return the home of the user who registers nodes."""
+        """Return the home of the operator, who registers nodes."""
         home = self.folder / "operator"
         home.mkdir(exist_ok=True)
         return home

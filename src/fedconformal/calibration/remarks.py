@@ -1,0 +1,75 @@
+"""What is to be known of the sites of a calibration: who outweighs the others, and who says less of its scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from statistics import median
+
+from fedconformal.calibration.certificate import Certificate, HeavySite, SummaryRecord
+from fedconformal.errors import HeavySiteWarning, VersionWarning
+from fedconformal.guarantees import Guarantee
+from fedconformal.summaries.summary import Summary
+
+FAR = 10
+"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Say what is to be known of the sites in a certificate."""
+    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
+    if quiet := certificate.version_1_sites:
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        found.append(
+            VersionWarning(
+                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
+                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
+                "sites"
+            )
+        )
+    return found
+
+
+def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
+    """Say what it means that a site outweighs the others."""
+    return HeavySiteWarning(
+        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )
+
+
+def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
+    """Name every site; those without a name are numbered."""
+    names: list[str] = []
+    for summary in summaries:
+        count = len(summary.sizes)
+        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
+    return names
+
+
+def silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
+
+
+def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+    """Name the sites that weigh far more than the others because they claim so many scores.
+
+    >>> from fedconformal import Mixture
+    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
+    [HeavySite(site='c', share=0.9)]
+    """
+    if guarantee.sites_apart or len(sizes) < 2:
+        return []
+    total = sum(sizes)
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
+    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]

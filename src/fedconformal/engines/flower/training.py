@@ -1,0 +1,89 @@
+"""The server's side of training on Flower: it carries the steps of FedAvg, FedProx and TCT to the sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, MessageType, RecordDict
+from torch import Tensor, nn
+
+from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.learning import arrays_of
+from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, is_float, read_update
+from fedconformal.federated.ask import Ask, Step, Update
+from fedconformal.federated.fedavg import FedAvg
+from fedconformal.federated.fedprox import FedProx
+from fedconformal.federated.tct import TCT, LinearisedModel
+
+MAX_EXAMPLES = 10**8
+"""No site trains on more rows than this."""
+SENT = ("epochs", "rate", "momentum", "batch", "seed")
+SENT_LINEAR = ("coordinates", "seed", "steps", "loss", "memory")
+
+
+def weights_in(arrays: ArrayRecord) -> dict[str, Tensor]:
+    """Return what is averaged of a model: its arrays of floats."""
+    return {name: torch.tensor(array.numpy()) for name, array in arrays.items() if is_float(array)}
+
+
+def with_weights(arrays: ArrayRecord, weights: Mapping[str, Tensor]) -> ArrayRecord:
+    """Return the model with other weights; arrays of whole numbers stay as they are."""
+    return ArrayRecord({name: _array(weights[name]) if name in weights else one for name, one in arrays.items()})
+
+
+def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> Ask[Step, Update]:
+    """Ask the sites to train from given weights; the other arrays are those at the start."""
+
+    def ask(step: Step) -> Iterator[Answer[Update]]:
+        config = ConfigRecord({name: getattr(settings, name) for name in SENT})
+        if isinstance(settings, FedProx):
+            config["proximal-mu"] = settings.mu
+        config["server-round"] = int(step.numbers["round"]) + 1
+        like = with_weights(start, step.tensors)
+        content = RecordDict({ARRAYS: like, "config": config})
+        return _updates(federation, ("train", MessageType.TRAIN, "weights"), content, like, ["loss"])
+
+    return ask
+
+
+def ask_linear(federation: Federation, network: nn.Module, model: LinearisedModel, settings: TCT) -> Ask[Step, Update]:
+    """Ask the sites for the steps of TCT's second stage, on the features of this network."""
+    column, table = _array(model.mean), _array(model.theta)
+    expected: dict[str, tuple[dict[str, Array], list[str]]] = {
+        "measure": ({"mean": column, "variance": column}, []),
+        "prepare": ({}, ["eigenvalue"]),
+        "round": ({"control": table}, ["loss"]),
+    }
+
+    def ask(step: Step) -> Iterator[Answer[Update]]:
+        config: dict[str, Any] = {"what": step.what, "classes": len(model.theta)}
+        config |= {name: getattr(settings, name) for name in SENT_LINEAR} | {"step": step.numbers.get("step", 0.0)}
+        vectors = ArrayRecord({name: _array(tensor) for name, tensor in step.tensors.items()})
+        content = RecordDict({ARRAYS: arrays_of(network), LINEAR: vectors, ASK: ConfigRecord(config)})
+        return _updates(federation, ("linear", "train.linear", step.what), content, *expected[step.what])
+
+    return ask
+
+
+def _updates(
+    federation: Federation,
+    names: tuple[str, str, str],
+    content: RecordDict,
+    like: Mapping[str, Array],
+    numbers: Sequence[str],
+) -> Iterator[Answer[Update]]:
+    """Ask, and read arrays like these and these numbers; `names` are of the stage, the message and the arrays."""
+    stage, message_type, what = names
+
+    def read(reply: RecordDict) -> tuple[dict[str, Any], int, dict[str, float]]:
+        return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=MAX_EXAMPLES)
+
+    for node, site, (arrays, rows, metrics) in federation.ask(stage, content, message_type, read):
+        tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
+        yield Answer(node, site, Update(rows, tensors, {name: metrics[METRIC_OF[name]] for name in numbers}))
+
+
+def _array(tensor: Tensor) -> Array:
+    return Array(tensor.numpy())

@@ -1,0 +1,1 @@
+"""Sites that are all on this machine: worker processes train them in parallel."""

@@ -1,0 +1,131 @@
+"""What a site does in TCT's second stage: three kinds of steps on its own rows."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedconformal.errors import InputError
+from fedconformal.federated.ask import Step, Update
+from fedconformal.federated.clients import ClientData, PackedClients, pack
+from fedconformal.federated.features import GradientFeatures
+from fedconformal.federated.linear_stage import LocalDescent, Loss, Moments, largest_eigenvalue, merge
+from fedconformal.federated.matrices import FeatureStorage
+
+if TYPE_CHECKING:
+    from fedconformal.federated.tct import TCT
+
+ROWS = 256
+
+
+@dataclass(eq=False, kw_only=True)
+class LinearTask:
+    """What a site does in the second stage: the steps "measure", "prepare" and "round".
+
+    A round gets theta and c and gives back c_k; R stays with the site, in its columns of `residuals`.
+    """
+
+    features: GradientFeatures
+    clients: PackedClients
+    steps: int
+    loss: Loss
+    storage: FeatureStorage
+    residuals: Tensor
+    device: torch.device
+
+    @torch.no_grad()
+    def __call__(self, site: int, step: Step) -> Update:
+        """Take one step at one site."""
+        if step.what == "measure":
+            return self._measure(site)
+        tensors = {name: tensor.to(self.device) for name, tensor in step.tensors.items()}
+        if step.what == "prepare":
+            return self._prepare(site, tensors["mean"], tensors["scale"])
+        return self._round(site, tensors["theta"], tensors["control"], step.numbers["step"])
+
+    def _measure(self, site: int) -> Update:
+        matrix, parts = self.storage.matrix(site), []
+        for rows, block in self._raw(site):
+            if not matrix.half:
+                matrix.write(rows, block)
+            variance, mean = torch.var_mean(block, dim=0, correction=0)
+            parts.append(Moments(len(block), mean, variance))
+        total, mean, variance = merge(parts)
+        found = {"mean": mean.float().cpu(), "variance": variance.float().cpu()}
+        return Update(total, found, {}, finite=all(bool(one.isfinite().all()) for one in found.values()))
+
+    def _prepare(self, site: int, mean: Tensor, scale: Tensor) -> Update:
+        matrix = self.storage.matrix(site)
+        if matrix.half:  # too large to be kept before mean and scale were known
+            for rows, block in self._raw(site):
+                matrix.write(rows, block.sub_(mean).mul_(scale))
+        else:
+            matrix.tensor.sub_(mean).mul_(scale)
+        gram = self.storage.gram(site)
+        if gram is not None:
+            matrix.gram(gram)
+        return Update(len(matrix.tensor), {}, {"eigenvalue": largest_eigenvalue(matrix, gram)})
+
+    def _round(self, site: int, theta: Tensor, control: Tensor, rate: float) -> Update:
+        matrix, (_, y) = self.storage.matrix(site), self.clients.rows(site)
+        mine = slice(*self.clients.starts[site : site + 2])
+        local = LocalDescent(
+            features=matrix,
+            gram=self.storage.gram(site),
+            y=y.to(self.device),
+            steps=self.steps,
+            rate=rate,
+            loss=self.loss,
+        )
+        now, before = local.run(theta, control, self.residuals[:, mine].to(self.device))
+        mean_gradient = matrix.combine(now)
+        finite = bool(mean_gradient.isfinite().all())
+        if finite:
+            self.residuals[:, mine] = now
+        return Update(len(y), {"control": mean_gradient.cpu()}, {"loss": before}, finite=finite)
+
+    def _raw(self, site: int) -> Iterable[tuple[slice, Tensor]]:
+        x, _ = self.clients.rows(site)
+        for start in range(0, len(x), ROWS):
+            rows = slice(start, min(start + ROWS, len(x)))
+            yield rows, self.features(self.clients.preprocess(x[rows].to(self.device)))
+
+
+@contextlib.contextmanager
+def linear_task(
+    settings: TCT,
+    features: GradientFeatures,
+    sites: list[ClientData],
+    residuals: Tensor,
+    device: torch.device,
+    *,
+    shared: bool = False,
+) -> Iterator[LinearTask]:
+    """Make the task of these sites; their features may be on disk for the length of the block."""
+    with _scratch(settings.scratch) as folder:
+        sizes, place = [site.n for site in sites], Path(folder)
+        yield LinearTask(
+            features=features.to(device),
+            clients=pack(sites),
+            steps=settings.steps,
+            loss=settings.loss,
+            storage=FeatureStorage.make(
+                sizes, features.count, memory=settings.memory, folder=place, device=device, shared=shared
+            ),
+            residuals=residuals,
+            device=device,
+        )
+
+
+def _scratch(folder: str) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="fedconformal-", dir=folder or None)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another place in scratch") from None
