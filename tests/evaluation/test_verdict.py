@@ -104,6 +104,11 @@ def test_every_site_is_tested_by_itself() -> None:
     assert found.below
     assert [part.kind for part in found.parts] == ["no contradiction", "below the promise", "no contradiction"]
     assert "of 300 rows of site b" in found.words
+    close = [verdict(certified(fc.EveryClient(), sizes), {"b": missed / 300}) for missed in range(46, 54)]
+    least = [min(part.p for part in one.parts) for one in close]
+    assert [one.p for one in close] == [min(1.0, 3 * p) for p in least]
+    assert [one.below for one in close] == [3 * p <= 0.025 for p in least]
+    assert any(0.025 / 3 < p <= 0.025 for p in least)
     absent = verdict(certified(fc.EveryClient(), sizes), 0.05, CLIENTS[CLIENTS != "c"])
     assert (absent.kind, absent.without_rows) == ("too few rows to tell", ["c"])
 
@@ -203,7 +208,7 @@ def test_tails_are_tails() -> None:
 
 def test_any_column_is_a_group() -> None:
     sets = np.array([[True, False], [False, True], [True, True], [True, False]])
-    columns = {"sex": np.array(["f", None, "m", " f"], dtype=object), "age": [60, 70, 60, 60]}
+    columns: dict[str, Any] = {"sex": np.array(["f", None, "m", " f"], dtype=object), "age": [60, 70, 60, 60]}
     found = fc.evaluate_sets(sets, [0, 0, 0, 0], groups=columns).by_group
     assert [(group.name, group.rows, group.coverage) for group in found["sex"]] == [
         ("f", 2, 1.0),
