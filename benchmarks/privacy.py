@@ -1,7 +1,7 @@
 """Sums only, with and without masks, and a private release: seconds, bytes, and a ratio to one np.sort.
 
 Everybody runs in one process, so the seconds (of one core) are those of all sites and the coordinator together. Beside
-the bytes stands K/e, the order of bits that Huang et al. (2011, Theorem 3, quoted in the paper's appendix) need for an
+the bytes is K/e, the order of bits that Huang et al. (2011, Theorem 3, quoted in the paper's appendix) need for an
 e-approximate quantile: a bound without its constant, for a randomised sampler, while sums give the exact score.
 """
 

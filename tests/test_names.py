@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -17,7 +18,8 @@ from fedconformal.data.partitions.partition import Sites
 from fedconformal.federated.calibration import FORMAT, Question, Reader, reasons_to_refuse
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.coordinator import invite, seat
+from fedconformal.privacy.sums.coordinator import invite, step
+from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.summaries import Origin
 from fedconformal.summaries.exact import ExactSummary
@@ -110,11 +112,11 @@ def test_over_a_network(text: str) -> None:
 
 
 def test_sums_and_noisy_counts() -> None:
-    coordinator, invitation = invite(fc.Mixture(), 0.1)
+    state, invitation = invite(fc.Mixture(), 0.1)
     sites = [new_site(name, [0.5]) for name in ("a", "b", NAME)]
-    late = replace(new_site("c", [0.5]), name=SPELLINGS[0])  # as an older release joins
+    late = msgspec.structs.replace(new_site("c", [0.5]), name=SPELLINGS[0])  # as an older release joins
     with refused("a site or a key is on the roster twice"):
-        seat(coordinator, [join(site, invitation)[1] for site in (*sites, late)])
+        step(state, [read(state, join(site, invitation)[1]) for site in (*sites, late)])
     grid, counts = [0.5, np.inf], [10, 10]
     noisy = [NoisyHistogram(site=name, size=20, epsilon=1.0, grid=grid, counts=counts) for name in (NAME, SPELLINGS[1])]
     with refused("each once"):

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.privacy.sums import coordinator as middle
-from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.coordinator import invite, step
 from fedconformal.privacy.sums.radix import EXACT, SHORT
-from fedconformal.privacy.sums.reading import Coordinator
+from fedconformal.privacy.sums.reading import read
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
 
 Stage = Callable[[int, str], bool]
+Sites = dict[str, SiteState]
+
+
+def took(state: CoordinatorState, received: Iterable[bytes]) -> tuple[CoordinatorState, dict[str, bytes]]:
+    """Let the coordinator read these messages and take its step."""
+    return step(state, [read(state, data) for data in received])
+
+
+def one_of(outgoing: Mapping[str, bytes]) -> bytes:
+    """Return what goes to all sites alike."""
+    (message,) = set(outgoing.values())
+    return message
+
+
+def each(sites: Sites, outgoing: Mapping[str, bytes]) -> tuple[Sites, list[bytes]]:
+    """Let the sites take the step that is asked of them; return them afterwards, and what they send."""
+    done = {name: at_site.step(sites[name], message) for name, message in outgoing.items() if name in sites}
+    return {name: site for name, (site, _) in done.items()}, [sent for _, sent in done.values()]
 
 
 def opened(
-    scores: dict[str, Floats], widths: tuple[int, ...] = EXACT, alpha: float = 0.1
-) -> tuple[Coordinator, dict[str, ends.Site]]:
-    """Bring a session to its first round."""
-    coordinator, invitation = middle.invite(fc.Mixture(), alpha, widths)
-    joined = {name: ends.join(ends.new_site(name, part), invitation) for name, part in scores.items()}
-    coordinator, roster = middle.seat(coordinator, [message for _, message in joined.values()])
-    entered = {name: ends.enter(site, roster) for name, (site, _) in joined.items()}
-    coordinator = middle.admit(coordinator, [message for _, message in entered.values()])
-    return coordinator, {name: site for name, (site, _) in entered.items()}
+    scores: dict[str, Floats], widths: tuple[int, ...] = EXACT, alpha: float = 0.1, late: str = "", **noise: Any
+) -> tuple[CoordinatorState, bytes, Sites]:
+    """Bring a session to the question of its first round; the site `late` joins and does not enter."""
+    state, invitation = invite(fc.Mixture(), alpha, widths, **noise)
+    fresh = {name: at_site.new_site(name, part) for name, part in scores.items()}
+    sites, joins = each(fresh, dict.fromkeys(fresh, invitation))
+    state, roster = took(state, joins)
+    sites, deposits = each({name: site for name, site in sites.items() if name != late}, roster)
+    state, question = took(state, deposits)
+    return state, one_of(question), sites
 
 
 def played(
@@ -36,42 +57,35 @@ def played(
     reveals: Stage,
     helps: Stage = lambda _n, _s: True,
     widths: tuple[int, ...] = EXACT,
-) -> Coordinator:
-    """Play to the end; who answers, reveals and opens shares in which round is up to the functions."""
-    coordinator, sites = opened(scores, widths)
-    while coordinator.search.answer is None:
-        number, question = coordinator.search.number, middle.ask(coordinator)
-        present = [name for name in sites if answers(number, name)]
-        sent = {name: ends.answer(sites[name], question) for name in present}
-        coordinator, request = middle.collect(coordinator, [message for _, message in sent.values()])
-        shown = {name: ends.reveal(site, request) for name, (site, _) in sent.items() if reveals(number, name)}
-        coordinator, requests = middle.finish(coordinator, [message for _, message in shown.values()])
-        sites = {name: site for name, (site, _) in shown.items()}
-        if requests:
-            helped = {n: ends.open_shares(sites[n], asked) for n, asked in requests.items() if helps(number, n)}
-            coordinator = middle.recover(coordinator, [message for _, message in helped.values()])
-            sites |= {name: site for name, (site, _) in helped.items()}
-    return coordinator
+) -> CoordinatorState:
+    """Play to the end; the functions say which site answers, reveals and opens shares in which round."""
+    state, question, sites = opened(scores, widths)
+    outgoing = dict.fromkeys(sites, question)
+    while outgoing:
+        number = state.search.number
+        for stage in (answers, reveals, helps):
+            kept = {name: site for name, site in sites.items() if stage(number, name)}
+            moved, sent = each(kept, outgoing)
+            sites = sites | moved if stage is helps else moved
+            state, outgoing = took(state, sent)
+            if state.search.number > number:
+                break
+    return state
 
 
 class Round:
-    """A first round, with every message at hand; `lost` has vanished in it after its answer."""
+    """A first round, with every message at hand; `lost` is lost in it after its answer."""
 
     lost = "g"
 
     def __init__(self) -> None:
-        self.coordinator, self.sites = opened(SCORES, SHORT)
-        self.question = middle.ask(self.coordinator)
-        sent = {name: ends.answer(site, self.question) for name, site in self.sites.items()}
-        self.answered = {name: site for name, (site, _) in sent.items()}
-        self.answers = [message for _, message in sent.values()]
-        self.open, self.request = middle.collect(self.coordinator, self.answers)
-        shown = {name: ends.reveal(site, self.request) for name, site in self.answered.items()}
-        self.revealed = {name: site for name, (site, _) in shown.items()}
-        self.reveals = [message for _, message in shown.values()]
-        self.done, _ = middle.finish(self.open, self.reveals)
-        self.waiting, self.requests = middle.finish(self.open, self.reveals[:-1])
-        helped = {name: ends.open_shares(self.revealed[name], asked) for name, asked in self.requests.items()}
-        self.helped = {name: site for name, (site, _) in helped.items()}
-        self.opened = [message for _, message in helped.values()]
-        self.recovered = middle.recover(self.waiting, self.opened)
+        self.begun, self.question, self.sites = opened(SCORES, SHORT)
+        self.answered, self.answers = each(self.sites, dict.fromkeys(self.sites, self.question))
+        self.open, requests = took(self.begun, self.answers)
+        self.request = one_of(requests)
+        self.revealed, self.reveals = each(self.answered, requests)
+        self.done, questions = took(self.open, self.reveals)
+        self.next_question = one_of(questions)
+        self.waiting, self.requests = took(self.open, self.reveals[:-1])
+        self.helped, self.opened = each(self.revealed, self.requests)
+        self.recovered, _ = took(self.waiting, self.opened)

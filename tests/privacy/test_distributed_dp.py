@@ -16,13 +16,14 @@ from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.noise import shares
 from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
-from fedconformal.privacy.sums import coordinator as middle
-from fedconformal.privacy.sums import site as ends
-from fedconformal.privacy.sums.drive import certified
+from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import Unmask, pack
-from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.reading import Coordinator, seated
+from fedconformal.privacy.sums.radix import EXACT, Search
+from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
+from tests.privacy.sums_play import Sites, each, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
@@ -182,35 +183,26 @@ def test_the_threshold_is_that_of_the_noisy_sum() -> None:
     assert negative.advance(Search(), words, frozenset([0, 1, 2])).answer == math.inf
 
 
-Sites = dict[str, ends.Site]
+def with_noise(parts: dict[str, Floats], epsilon: float, late: str = "") -> tuple[CoordinatorState, bytes, Sites]:
+    """Play a session up to the question of its only round; the late site joins and does not enter."""
+    return opened(parts, EXACT, late=late, epsilon=epsilon, grid=GRID)
 
 
-def entered(parts: dict[str, Floats], epsilon: float, late: str = "") -> tuple[Coordinator, Sites]:
-    """Play a session up to the first round; the late site joins and does not enter."""
-    coordinator, invitation = middle.invite(fc.Mixture(), 0.1, epsilon=epsilon, grid=GRID)
-    joined = {name: ends.join(ends.new_site(name, part), invitation) for name, part in parts.items()}
-    coordinator, roster = middle.seat(coordinator, [message for _, message in joined.values()])
-    sites = {name: ends.enter(site, roster) for name, (site, _) in joined.items() if name != late}
-    coordinator = middle.admit(coordinator, [message for _, message in sites.values()])
-    return coordinator, {name: site for name, (site, _) in sites.items()}
-
-
-def answered(coordinator: Coordinator, sites: Sites, silent: Sequence[str] = ()) -> tuple[Sites, list[bytes]]:
-    question = middle.ask(coordinator)
-    sent = {name: ends.answer(site, question) for name, site in sites.items() if name not in silent}
-    return {name: site for name, (site, _) in sent.items()}, [message for _, message in sent.values()]
+def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple[Sites, list[bytes]]:
+    return each(sites, {name: question for name in sites if name not in silent})
 
 
 @pytest.mark.parametrize("late", ["site-3", ""])
 def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
-    coordinator, sites = entered(sites_of((3000,) * 10), 5, late)
-    left, answers = answered(coordinator, sites, silent=["site-3"])
-    coordinator, request = middle.collect(coordinator, answers)
-    coordinator, lost = middle.finish(coordinator, [ends.reveal(site, request)[1] for site in left.values()])
-    assert not lost
+    state, question, sites = with_noise(sites_of((3000,) * 10), 5, late)
+    left, answers = answered(question, sites, silent=["site-3"])
+    state, requests = took(state, answers)
+    _, reveals = each(left, requests)
+    state, outgoing = took(state, reveals)
+    assert not outgoing
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
-    assert coordinator.search.answer == math.inf
-    certificate = certified(coordinator).certificate
+    assert state.search.answer == math.inf
+    certificate = certified(state).certificate
     assert certificate.privacy is not None
     assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (6, 9)
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["site-3"]
@@ -220,19 +212,17 @@ def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
 def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     """Its counts and its noise are in the sum, by shares, also if a neighbour did not answer; the claim counts it."""
     parts = sites_of((3000,) * 10)
-    coordinator, sites = entered(parts | {"site-9": np.array([0.5])}, 100)
-    left, answers = answered(coordinator, sites, silent=["site-9"])
-    coordinator, request = middle.collect(coordinator, answers)
-    shown = {name: ends.reveal(site, request) for name, site in left.items() if name != "site-4"}
-    coordinator, lost = middle.finish(coordinator, [message for _, message in shown.values()])
-    coordinator = middle.recover(
-        coordinator, [ends.open_shares(shown[name][0], message)[1] for name, message in lost.items()]
-    )
+    state, question, sites = with_noise(parts | {"site-9": np.array([0.5])}, 100)
+    left, answers = answered(question, sites, silent=["site-9"])
+    state, requests = took(state, answers)
+    shown, reveals = each({name: site for name, site in left.items() if name != "site-4"}, requests)
+    state, lost = took(state, reveals)
+    state, _ = took(state, each(shown, lost)[1])
     scores = np.sort(np.concatenate([part for name, part in parts.items() if name != "site-9"]))
-    rank = seated(coordinator).guarantee.rank(TENTH, seated(coordinator).sizes)
+    rank = state.session.guarantee.rank(TENTH, state.session.sizes)
     assert rank is not None
-    assert coordinator.search.answer == GRID[np.searchsorted(GRID, scores[rank[0] - 1])]
-    privacy = certified(coordinator).certificate.privacy
+    assert state.search.answer == GRID[np.searchsorted(GRID, scores[rank[0] - 1])]
+    privacy = certified(state).certificate.privacy
     assert privacy is not None
     assert privacy["answered_sites"] == 9
     assert [(one["site"], one["when"]) for one in privacy["dropped"]] == [
@@ -242,16 +232,16 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
 
 
 def test_a_sum_without_enough_noise_stays_hidden() -> None:
-    coordinator, sites = entered(sites_of((3000,) * 10), 5)
-    left, answers = answered(coordinator, sites)
+    state, question, sites = with_noise(sites_of((3000,) * 10), 5)
+    left, answers = answered(question, sites)
     with refused("round 0 has been answered"):
-        ends.answer(left["site-0"], middle.ask(coordinator))  # nobody gets two noisy answers
+        at_site.answer(left["site-0"], question)  # nobody gets two noisy answers
     with refused("only 5 of 10 sites answered; their sum stays hidden"):
-        middle.collect(coordinator, answers[:5])
-    session = seated(coordinator)
-    request = pack(Unmask(session.id, 0, session.as_bits(range(5))), coordinator.signing)
+        took(state, answers[:5])
+    session = state.session
+    request = pack(Unmask(session.id, 0, session.as_bits(range(5))), state.signing)
     with refused("only 5 of 10 sites answered; their sum stays hidden"):
-        ends.reveal(left["site-0"], request)
+        at_site.reveal(left["site-0"], request)
     noisy = made((3000,) * 10, "5")
     with refused("only 5 of 10 sites added noise, expected 6"):
         noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(5)))
@@ -275,11 +265,10 @@ def test_a_sum_that_cannot_be_gives_no_certificate() -> None:
 
 
 def test_too_few_scores_are_not_asked_for() -> None:
-    sites = {name: ends.new_site(name, np.linspace(0, 1, 30)) for name in "abc"}
-    coordinator, invitation = middle.invite(fc.Mixture(), 0.1, epsilon="0.1")
-    joins = [ends.join(site, invitation)[1] for site in sites.values()]
-    coordinator, _ = middle.seat(coordinator, joins)
-    assert coordinator.search.answer == math.inf
+    sites = {name: at_site.new_site(name, np.linspace(0, 1, 30)) for name in "abc"}
+    state, invitation = invite(fc.Mixture(), 0.1, epsilon="0.1")
+    state, outgoing = took(state, each(sites, dict.fromkeys(sites, invitation))[1])
+    assert (state.search.answer, outgoing) == (math.inf, {})
     with pytest.warns(fc.InfeasibleWarning, match=r"cannot be promised from 90 scores with epsilon=0\.1"):
         found = calibrate_by_sums({name: np.linspace(0, 1, 30) for name in "abc"}, epsilon="0.1")
     assert found.calibration.certificate.threshold == "inf"
@@ -289,13 +278,13 @@ def test_too_few_scores_are_not_asked_for() -> None:
 def test_refusals() -> None:
     for guarantee in (fc.PAC(failure=0.1), fc.NewClient(), fc.Mixture(weights="uniform")):
         with refused("is not there with differential privacy"):
-            middle.invite(guarantee, 0.1, epsilon=1)
+            invite(guarantee, 0.1, epsilon=1)
     with refused("epsilon is 0"):
-        middle.invite(fc.Mixture(), 0.1, epsilon=0)
+        invite(fc.Mixture(), 0.1, epsilon=0)
     with refused("grid: expected 2 to 4096"):
-        middle.invite(fc.Mixture(), 0.1, epsilon=1, grid=[1.0, 0.5, math.inf])
+        invite(fc.Mixture(), 0.1, epsilon=1, grid=[1.0, 0.5, math.inf])
     with refused("a grid goes with epsilon"):
-        middle.invite(fc.Mixture(), 0.1, grid=GRID)
+        invite(fc.Mixture(), 0.1, grid=GRID)
     noisy = made((500, 500, 500), "1")
     with refused("the sum has 3 counts, expected 16"):
         noisy.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))

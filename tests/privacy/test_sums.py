@@ -17,14 +17,14 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.sums import coordinator as middle
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums import site as ends
-from fedconformal.privacy.sums.messages import Answer, unpack
+from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
 from fedconformal.privacy.sums.radix import EXACT, SHORT, Rounds, Search
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
 from fedconformal.privacy.sums.weights import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
-from tests.privacy.sums_play import SCORES, opened
+from tests.privacy.sums_play import SCORES, Sites, each, opened, played, took
 
 
 @given(st.lists(vectors(6), min_size=3, max_size=4), alphas)
@@ -67,6 +67,31 @@ def test_the_bytes_are_few() -> None:
     assert calibrate_by_sums(SCORES).threshold == found.threshold
 
 
+def test_a_session_goes_on_from_its_written_states() -> None:
+    """Coordinator and sites are written and read again between any two steps, also while a lost site is recovered."""
+
+    def again(state: CoordinatorState, sites: Sites) -> tuple[CoordinatorState, Sites]:
+        read = {name: decode_state(encode_state(site), SiteState) for name, site in sites.items()}
+        assert not any(site.mask for site in read.values())
+        return decode_state(encode_state(state), CoordinatorState), read
+
+    expected = played(SCORES, lambda _n, _s: True, lambda _n, s: s != "g", widths=SHORT)
+    state, question, sites = opened(SCORES, SHORT)
+    outgoing = dict.fromkeys(sites, question)
+    while outgoing:
+        state, sites = again(state, sites)
+        if state.expects is Reveal:
+            sites.pop("g", None)
+        moved, sent = each(sites, outgoing)
+        state, outgoing = took(again(state, sites)[0], sent)
+        sites |= moved
+    assert state.search == expected.search
+    assert state.dropped == expected.dropped == {6: "after its answer in round 0"}
+    for kind, other in ((SiteState, state), (CoordinatorState, sites["a"])):
+        with refused("this is not a state of a sums session"):
+            decode_state(encode_state(other), kind)
+
+
 def test_a_predictor_comes_out() -> None:
     found = calibrate_by_sums(SCORES, origin=fc.summarize([0.1], score=fc.LAC()).origin)
     predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
@@ -82,10 +107,9 @@ def test_masked_counts_are_uniform_bytes() -> None:
     """Three sites that hold the same few scores, many sessions: every byte value is equally common."""
     seen = []
     for _ in range(40):
-        coordinator, sites = opened({name: np.full(5, 0.5) for name in "abc"}, (8, 8))
-        question = middle.ask(coordinator)
+        state, question, sites = opened({name: np.full(5, 0.5) for name in "abc"}, (8, 8))
         for site in sites.values():
-            message = unpack(ends.answer(site, question)[1], Answer, coordinator.session.signing)  # type: ignore[union-attr]
+            message = unpack(at_site.answer(site, question)[1], Answer, state.session.signing)
             seen.append(np.frombuffer(message.counts, dtype=np.uint8))
     observed = np.bincount(np.concatenate(seen), minlength=256)
     assert stats.chisquare(observed).pvalue > 1e-6

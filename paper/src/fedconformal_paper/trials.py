@@ -65,7 +65,8 @@ class RandomHalves:
             points = merged.points
             found = np.searchsorted(merged.bounds(points)[0], [rank[0] for rank in ranks if rank])
             return [float(point) for point in np.append(points, np.inf)[found]]
-        return Search(summaries, bound, sizes).smallest(wanted)
+        search = Search(summaries, bound, sizes)
+        return [search.smallest(alpha) for alpha in wanted]
 
     def sets(self, score: Score, threshold: float) -> Booleans:
         """Predict the sets of the test rows, with the top label always in, as in the paper."""

@@ -34,7 +34,7 @@ from fedconformal.summaries.origin import all_joined, check_not_expired, number_
 from fedconformal.summaries.summary import Summary, check_together
 
 UNSEEN = 4096
-"""A certificate by class lists so many classes of which no score was seen, and as many more as were seen."""
+"""A certificate by class lists this many classes of which no score was seen, and as many more as were seen."""
 
 
 @dataclass(frozen=True, eq=False)

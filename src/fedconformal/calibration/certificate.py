@@ -51,7 +51,7 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A site that weighs far more than the others, because it claims so many scores."""
+    """A site that weighs far more than the others, because of the number of scores that it claims."""
 
     site: str
     share: float

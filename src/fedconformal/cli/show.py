@@ -20,7 +20,7 @@ from fedconformal.guarantees.by_class import name_of
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import Seal
-from fedconformal.privacy.sums.files import CoordinatorState, SiteState, decode_state
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 

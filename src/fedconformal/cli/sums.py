@@ -17,26 +17,23 @@ from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_pri
 from fedconformal.cli.inputs import Alpha, Json, check_output, check_outputs
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.sums import coordinator as middle
+from fedconformal.privacy.ledger import rows_of
+from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
-from fedconformal.privacy.sums.drive import certified
+from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.files import (
-    CoordinatorState,
-    SiteState,
     advance_files,
     answer_bundle,
-    is_over,
-    joined_for,
-    new_state,
+    bundle,
     prepare,
     publish,
     read_state,
-    reader_of,
-    start_files,
     write_secret,
 )
 from fedconformal.privacy.sums.radix import SHORT
-from fedconformal.privacy.sums.reading import Coordinator
+from fedconformal.privacy.sums.site import site_from
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState
+from fedconformal.summaries.summary import Summary
 
 STATE = "coordinator.state"
 
@@ -63,11 +60,10 @@ def start(
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
     check_output(folder / "invite.fcm", grid)
     wanted = registry.find(guarantee, Guarantee)()
-    coordinator, invitation = middle.invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
-    state, invite = start_files(coordinator, invitation)
+    state, invitation = invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
-    write_bytes(folder / "invite.fcm", invite)
+    write_bytes(folder / "invite.fcm", bundle(invitation))
     if json:
         print_json({"invite": str(folder / "invite.fcm")})
         return
@@ -88,25 +84,28 @@ def answer(
     """At a site: answer the coordinator's file."""
     check_output(output, message, summary, state, ledger)
     check_output(state, message, summary, ledger)
+    rows, spent = [], None
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
         with naming(summary):
-            known = new_state(read_bytes(summary))
+            own = Summary.from_bytes(read_bytes(summary))
+            known, rows = site_from(own), rows_of([own])
     elif state.exists():
         known = read_state(state, SiteState)
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
-    rows, spent = joined_for(known) if summary is not None else ([], None)
-    if spent is not None:  # who joins will answer: it is paid for now
+    if summary is not None and known.invite is not None:
+        spent = known.invite.epsilon
+    if spent is not None:  # a site that joins will answer: it pays now
         charge(ledger, rows, spent, "noisy sum")
     elif ledger is not None:
         raise InputError("--ledger goes with --summary and an invitation that asks for noise")
     write_secret(state, known)
     write_bytes(output, reply)
-    if is_over(known):
+    if known.is_over:
         wipe(state)
     if json:
         print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
@@ -126,13 +125,12 @@ def advance(
     state = read_state(folder / STATE, CoordinatorState)
     if sent := publish(folder, state):
         raise InputError(f"{folder}: this step was taken before and broke off; send {sent[0]} and the like, then go on")
-    received = [read_bytes(path) for path in progress(answers, "reading answers", len(answers))]
-    state, outgoing, coordinator = _advanced(state, dict(zip(answers, received, strict=True)))
+    state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
     check_outputs((*files.values(), folder / "predictor.json"), *answers)
-    if coordinator.search.answer is None:
+    if outgoing:
         prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)
         publish(folder, state)
@@ -144,7 +142,7 @@ def advance(
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
-    predictor = Predictor.of(certified(coordinator))
+    predictor = Predictor.of(certified(state))
     predictor.save(folder / "predictor.json")
     wipe(folder / STATE)
     certificate = predictor.certificate
@@ -176,20 +174,6 @@ def close(
         print_json({"wiped": str(path)})
         return
     say(f"wiped {path}: its keys and scores are gone")
-
-
-def _advanced(
-    state: CoordinatorState, received: dict[Path, bytes]
-) -> tuple[CoordinatorState, dict[str, bytes], Coordinator]:
-    """Take the next step; if it is refused, say which file is to blame, so that one can go on without it."""
-    try:
-        return advance_files(state, list(received.values()))
-    except InputError:
-        read = reader_of(state)
-        for path, data in received.items():
-            with naming(path):
-                read(data)
-        raise
 
 
 def _safe(name: str) -> str:

@@ -267,7 +267,7 @@ def calibrate_sites(
     question: Question,
     *,
     alpha: Any,
-    guarantee: Guarantee | ByClass | None = None,
+    guarantee: Guarantee | None = None,
     min_scores: int = 1,
 ) -> Calibrated:
     """Ask every site for a summary of its scores, and turn them into a predictor and its certificate."""

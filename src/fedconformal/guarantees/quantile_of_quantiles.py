@@ -50,7 +50,7 @@ Ranks = tuple[tuple[int, int], ...]
 class QuantileOfQuantiles(Guarantee):
     """Cover a test row like those of the honest sites, which are alike; at most `liars` of the sites are not honest.
 
-    `least_scores` is how many scores a site ought to have at least. If there may be liars it has to be given, and fixed
+    `least_scores` is how many scores a site should have at least. If there may be liars it has to be given, and fixed
     before calibration: otherwise what liars claim would choose the ranks. A site with fewer scores counts as one whose
     scores are all huge; one with more takes the rank with the same share of n_k + 1. Without liars it is by default the
     size of the smallest site.
@@ -152,7 +152,7 @@ class QuantileOfQuantiles(Guarantee):
         return most
 
     def too_small(self, sizes: Counts) -> int:
-        """Return how many sites have fewer scores than they ought to."""
+        """Return how many sites have fewer scores than they should."""
         return sum(n < self._least(sizes) for n in sizes)
 
     def _least(self, sizes: Counts) -> int:
@@ -161,7 +161,7 @@ class QuantileOfQuantiles(Guarantee):
         if self.liars:
             raise InputError(
                 f"{self.name}: liars would choose the ranks by the sizes that they claim, which loses coverage; "
-                "give least_scores, how many scores a site ought to have at least, fixed before calibration"
+                "give least_scores, how many scores a site should have at least, fixed before calibration"
             )
         return min(sizes)
 

@@ -2,8 +2,8 @@
 
 Every site counts its scores in the cells of a public grid and adds its share of discrete Laplace noise (`noise`) before
 masks go on, so that the sum, and nothing smaller, can be read; its noise is about that of one draw, not of one for each
-site as in `local_dp`. Shares are made for just over half of the sites: as long as so many answer and keep
-their noise to themselves, whoever drops out or sides with the coordinator, the rest of the noise is enough for epsilon.
+site as in `local_dp`. Shares are made for just over half of the sites: as long as this many answer and keep
+their noise to themselves, it is enough for epsilon, whichever others drop out or work with the coordinator.
 Noise of the others comes on top, and the margins allow for it. Counts and noise are summed modulo the size of a word,
 which is read with a sign at the end.
 """
@@ -24,16 +24,23 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.noise import MOVED, shares
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
-from fedconformal.privacy.released import OUTSIDE, Claim
+from fedconformal.privacy.release import OUTSIDE, Claim
 from fedconformal.privacy.sums.radix import Counted, Search
 
 TAIL = 60
-"""So many times its scale is a draw of noise at most, as good as always."""
+"""A draw of noise is at most this many times its scale, as good as always."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyRound:
-    """The only round of a session with noise: it takes the place of the rounds of a radix search."""
+    """The only round of a session with noise: it takes the place of the rounds of a radix search.
+
+    >>> from fedconformal.guarantees import Mixture
+    >>> about = {"guarantee": Mixture(), "alpha": Fraction(1, 10), "sizes": (400,) * 10, "epsilon": Fraction(1)}
+    >>> made = NoisyRound(**about, grid=np.array([0.5, 1, math.inf]))
+    >>> made.honest, made.cells(0), made.most_noise
+    (6, 3, 240)
+    """
 
     guarantee: Guarantee
     alpha: Fraction
@@ -49,16 +56,7 @@ class NoisyRound:
 
     @property
     def honest(self) -> int:
-        """So many sites' shares make the noise of one draw; a sum over fewer is not revealed.
-
-        >>> from fedconformal.guarantees import Mixture
-        >>> grid = np.array([0.5, 1, math.inf])
-        >>> made = NoisyRound(
-        ...     guarantee=Mixture(), alpha=Fraction(1, 10), sizes=(400,) * 10, epsilon=Fraction(1), grid=grid
-        ... )
-        >>> made.honest, made.cells(0)
-        (6, 3)
-        """
+        """The number of sites whose shares make the noise of one draw; a sum over fewer is not revealed."""
         return len(self.sizes) // 2 + 1
 
     def claim(self, counted: frozenset[int], played: dict[str, Any]) -> Claim:
@@ -74,8 +72,7 @@ class NoisyRound:
             ),
             epsilon=self.epsilon,
             grid=self.grid,
-            promised=Fraction(1) if plan is None else plan.promised,
-            failure=Fraction(0) if plan is None else plan.failure,
+            plan=plan,
             details={
                 **played,
                 "margin": None if plan is None else int(plan.margins.max()),
@@ -90,15 +87,7 @@ class NoisyRound:
 
     @property
     def most_noise(self) -> int:
-        """What the noise in a cell is not above: at most two draws, each beyond half of it with less than exp(-60).
-
-        >>> from fedconformal.guarantees import Mixture
-        >>> grid = np.array([0.5, 1, math.inf])
-        >>> NoisyRound(
-        ...     guarantee=Mixture(), alpha=Fraction(1, 10), sizes=(400,) * 10, epsilon=Fraction(1), grid=grid
-        ... ).most_noise
-        240
-        """
+        """The noise in a cell is at most this: two draws or less, each beyond half of it with less than exp(-60)."""
         return math.ceil(2 * TAIL * MOVED / self.epsilon)
 
     def check_noise(self, counted: frozenset[int]) -> None:

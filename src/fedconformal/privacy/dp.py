@@ -7,7 +7,7 @@ Replacing one row changes every u by one at most. A candidate with fewer than r 
 gamma = (B - 1) exp(-epsilon (d + 1) / 2) at most, so coverage is at least (1 - gamma) r / (N + K). r and d are
 chosen so that this is 1 - alpha, from public numbers alone.
 
-The score -|count - r| would certify nothing: its best candidate may lie below r. And the paper's own mechanism, a
+The score -|count - r| would certify nothing: its best candidate may be below r. And the paper's own mechanism, a
 random rank and then that data point, is not private at all: what can come out depends on the data.
 """
 
@@ -32,32 +32,19 @@ from fedconformal.calibration.remarks import site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.privacy.released import Claim, released, warn_of_too_few
+from fedconformal.privacy.certify import Inputs
+from fedconformal.privacy.noise import least_noise
+from fedconformal.privacy.release import Claim, Plan, certify_release, ranks_to_try
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.summary import Summary
 
-FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
-"""The failure probabilities that are tried."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """What is released with which parameters; all of it follows from public numbers."""
+class ReleasePlan(Plan):
+    """The rank to reach, and the one to aim at."""
 
-    epsilon: Fraction
-    candidates: int
-    rank: int
-    """r, of which (1 - failure) r / out_of is promised."""
     aimed: int
     """r', at which the mechanism aims."""
-    out_of: int
-    failure: Fraction
-    """A bound on gamma, rounded up."""
-
-    @property
-    def promised(self) -> Fraction:
-        """The coverage that remains."""
-        return (1 - self.failure) * Fraction(self.rank, self.out_of)
 
 
 def default_grid() -> Floats:
@@ -74,30 +61,18 @@ def default_grid() -> Floats:
 
 def plan_release(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, candidates: int
-) -> Release | None:
+) -> ReleasePlan | None:
     """Choose r and d for the least r + d; None if that is more than there are scores.
 
     >>> found = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
     >>> found.aimed - found.rank, found.rank - Mixture().rank(Fraction(1, 10), [10_000] * 10)[0]
     (304, 22)
     """
-    best: Release | None = None
-    for failure in FAILURES:
-        least = 1 - (1 - alpha) / (1 - failure)
-        rank = guarantee.rank(least, sizes) if least > 0 else None
-        if rank is None:
-            continue
-        away = _enough(epsilon, candidates, failure)
-        if rank[0] + away <= sum(sizes) and (best is None or rank[0] + away < best.aimed):
-            best = Release(
-                epsilon=epsilon,
-                candidates=candidates,
-                rank=rank[0],
-                aimed=rank[0] + away,
-                out_of=rank[1],
-                failure=failure,
-            )
-    return best
+    found = [
+        ReleasePlan(rank=rank, out_of=out_of, failure=failure, aimed=rank + _enough(epsilon, candidates, failure))
+        for failure, rank, out_of in ranks_to_try(guarantee, alpha, sizes)
+    ]
+    return min((one for one in found if one.aimed <= sum(sizes)), key=lambda one: one.aimed, default=None)
 
 
 def _enough(epsilon: Fraction, candidates: int, failure: Fraction) -> int:
@@ -127,12 +102,9 @@ def _mechanism(epsilon: Fraction) -> Any:
         import opendp.prelude as dp
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
-    scale = 2 / float(epsilon)
-    while True:
-        mechanism: Any = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
-        if mechanism.map(1) <= epsilon:
-            return mechanism
-        scale = math.nextafter(scale, math.inf)
+    return least_noise(
+        lambda scale: dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale), 2 / float(epsilon), 1, epsilon
+    )
 
 
 def calibrate_privately(
@@ -164,22 +136,17 @@ def calibrate_privately(
     sizes = [n for summary in summaries for n in summary.sizes]
     release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
     threshold = math.inf
-    if release is None:
-        warn_of_too_few(wanted, sum(sizes), budget)
-    else:
+    if release is not None:
         counts = np.sum([summary.bounds(candidates)[0] for summary in summaries], axis=0)
         threshold = float(candidates[choose(utilities(counts, release.aimed), budget)])
     claim = Claim(
         definition="pure differential privacy of the threshold, by OpenDP's noisy max",
         epsilon=budget,
         grid=candidates,
-        promised=Fraction(1) if release is None else release.promised,
-        failure=Fraction(0) if release is None else release.failure,
+        plan=release,
         details={"aimed_at": None if release is None else release.aimed},
     )
-    return released(
-        threshold,
-        claim,
+    inputs = Inputs(
         alpha=wanted,
         guarantee=guarantee,
         names=site_names(summaries),
@@ -187,6 +154,7 @@ def calibrate_privately(
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
         origin=all_joined(summary.origin for summary in summaries),
     )
+    return certify_release(threshold, claim, inputs)
 
 
 def check_alike(guarantee: Guarantee) -> Guarantee:

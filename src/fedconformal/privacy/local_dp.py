@@ -24,13 +24,14 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
-from fedconformal.privacy.released import Claim, released, warn_of_too_few
+from fedconformal.privacy.release import Claim, certify_release
+from fedconformal.privacy.wire import ScoreField, origin_fields, origin_of
 from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import described_score, score_from
-from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, Parameter
+from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -45,7 +46,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     epsilon: Annotated[float, msgspec.Meta(ge=0.001, le=1000)]
     grid: Annotated[list[float], Cells]
     counts: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], Cells]
-    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
+    score: ScoreField | None = None
     model: Name | None = None
     temperature: float | None = None
 
@@ -57,8 +58,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     @property
     def origin(self) -> Origin:
         """What the scores were made from."""
-        score = None if self.score is None else score_from(*self.score)
-        return Origin(score=score, model=self.model, temperature=self.temperature)
+        return origin_of(self)
 
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
@@ -96,7 +96,7 @@ def noisy_histogram(
     (3, 3)
     """
     budget, edges = as_epsilon(epsilon), as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES)
-    values, made = as_scores(scores), origin or Origin()
+    values = as_scores(scores)
     noisy = laplace(budget)(in_cells(keys_of(values), edges).tolist())
     return NoisyHistogram(
         site=as_name(site, "site"),
@@ -104,9 +104,7 @@ def noisy_histogram(
         epsilon=float(budget),
         grid=edges.tolist(),
         counts=[int(count) for count in noisy],
-        score=None if made.score is None else described_score(made.score),
-        model=made.model,
-        temperature=made.temperature,
+        **origin_fields(origin),
     )
 
 
@@ -127,27 +125,23 @@ def calibrate_locally(
     names, sizes = [found.site for found in histograms], [found.size for found in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
     plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
-    if plan is None:
-        warn_of_too_few(wanted, sum(sizes), epsilon)
-        threshold = math.inf
-    else:
+    threshold = math.inf
+    if plan is not None:
         counts = [sum(cell) for cell in zip(*(found.counts for found in histograms), strict=True)]
         threshold = plan.threshold(counts, sum(sizes))
     claim = Claim(
         definition="pure differential privacy of what each site sends, by OpenDP's discrete Laplace noise in each cell",
         epsilon=epsilon,
         grid=grid,
-        promised=Fraction(1) if plan is None else plan.promised,
-        failure=Fraction(0) if plan is None else plan.failure,
+        plan=plan,
         details={"margin": None if plan is None else int(plan.margins.max())},
     )
     records = [
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    return released(
-        threshold, claim, alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin
-    )
+    inputs = Inputs(alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin)
+    return certify_release(threshold, claim, inputs)
 
 
 def _check_together(histograms: Sequence[NoisyHistogram]) -> None:

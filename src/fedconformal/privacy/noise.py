@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -36,10 +37,14 @@ def laplace(epsilon: Fraction) -> Any:
         import opendp.prelude as dp
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    scale = MOVED / float(epsilon)
+    return least_noise(lambda scale: dp.m.make_laplace(*space, scale=scale), MOVED / float(epsilon), MOVED, epsilon)
+
+
+def least_noise(make: Callable[[float], Any], scale: float, moved: int, epsilon: Fraction) -> Any:
+    """Return the mechanism of the least scale, from this one on, whose account for rows that move so far is epsilon."""
     while True:
-        mechanism: Any = dp.m.make_laplace(*space, scale=scale)
-        if mechanism.map(MOVED) <= epsilon:
+        mechanism = make(scale)
+        if mechanism.map(moved) <= epsilon:
             return mechanism
         scale = math.nextafter(scale, math.inf)
 

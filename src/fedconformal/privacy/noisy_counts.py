@@ -2,11 +2,12 @@
 
 The noisy counts of all cells up to a candidate estimate how many scores are at or below it. The number of scores N is
 public, so what the noisy counts add up to beyond N is noise; the j-th of B candidates is relieved of j/B of it. That
-halves the error in the middle, and leaves little at both ends. The error is then a sum of independent terms, (1 - j/B)
-times the noise of a cell up to the candidate and -j/B times that of one above, and by Chernoff it is t + 1 or more
-with probability at most exp(-v (t + 1)) times its moment generating function at v, for any v. So there are margins t_j
-with which the first candidate that is estimated at r + t_j or more has r scores up to it, except with probability
-gamma over the noise, which has nothing to do with the scores: coverage is at least (1 - gamma) r / (N + K).
+halves the error of central candidates, and leaves little at the first and the last. The error is then a sum of
+independent terms, (1 - j/B) times the noise of a cell up to the candidate and -j/B times that of one above, and by
+Chernoff it is t + 1 or more with probability at most exp(-v (t + 1)) times its moment generating function at v, for any
+v. So there are margins t_j with which the first candidate that is estimated at r + t_j or more has r scores up to it,
+except with probability gamma over the noise, which has nothing to do with the scores: coverage is at least
+(1 - gamma) r / (N + K).
 """
 
 from __future__ import annotations
@@ -22,31 +23,22 @@ from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.privacy.dp import FAILURES
 from fedconformal.privacy.noise import MOVED
+from fedconformal.privacy.release import Plan, ranks_to_try
 
 MOST_CANDIDATES = 2**12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NoisyPlan:
+class NoisyPlan(Plan):
     """Where the threshold will be read; all of it follows from public numbers."""
 
     grid: Floats
-    rank: int
-    """r, of which (1 - failure) r / out_of is promised."""
-    out_of: int
-    failure: Fraction
     margins: Integers
-    """What each candidate but +inf is asked for on top of r."""
-
-    @property
-    def promised(self) -> Fraction:
-        """The coverage that remains."""
-        return (1 - self.failure) * Fraction(self.rank, self.out_of)
+    """What each candidate but +inf has to reach on top of r."""
 
     def threshold(self, counts: Sequence[int], scores: int) -> float:
-        """Return the first candidate that is estimated high enough, from noisy counts of so many scores."""
+        """Return the first candidate that is estimated high enough, from noisy counts of this many scores."""
         cells = len(self.grid)
         beyond, reached = sum(counts) - scores, 0
         for j, (count, margin) in enumerate(zip(counts, self.margins.tolist(), strict=False), start=1):
@@ -70,19 +62,16 @@ def plan_noisy(
     (18008, 114, True)
     """
     choices = []
-    for failure in FAILURES:
-        least = 1 - (1 - alpha) / (1 - failure)
-        rank = guarantee.rank(least, sizes) if least > 0 else None
-        if rank is not None:
-            widest = int(margins(epsilon, len(grid), strength, failure, at=len(grid) // 2)[0])
-            choices.append((rank[0] + widest, failure, *rank))
+    for failure, rank, out_of in ranks_to_try(guarantee, alpha, sizes):
+        widest = int(margins(epsilon, len(grid), strength, failure, at=len(grid) // 2)[0])
+        choices.append((rank + widest, failure, rank, out_of))
     if not choices:
         return None
-    _, failure, rank_, out_of = min(choices)
+    _, failure, rank, out_of = min(choices)
     asked = margins(epsilon, len(grid), strength, failure)
-    if rank_ + int(asked.min()) > sum(sizes):
+    if rank + int(asked.min()) > sum(sizes):
         return None
-    return NoisyPlan(grid=grid, rank=rank_, out_of=out_of, failure=failure, margins=asked)
+    return NoisyPlan(grid=grid, rank=rank, out_of=out_of, failure=failure, margins=asked)
 
 
 def margins(epsilon: Fraction, cells: int, strength: Fraction, failure: Fraction, at: int | None = None) -> Integers:

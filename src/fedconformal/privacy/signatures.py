@@ -13,18 +13,14 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedconformal._base.extras import needing
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
+from fedconformal.privacy.keys import SigningKey, is_signed
 from fedconformal.summaries.summary import Summary
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PURPOSE = b"fedconformal summary "
 """Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
@@ -48,14 +44,12 @@ def new_id() -> str:
 
 def new_key() -> bytes:
     """Make a private key of 32 bytes; it stays at the site."""
-    with needing("secure"):
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    return Ed25519PrivateKey.generate().private_bytes_raw()
+    return SigningKey.new().raw
 
 
 def public_key(private: bytes) -> str:
     """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
-    return _private(private).public_key().public_bytes_raw().hex()
+    return _private(private).public.hex()
 
 
 def sign(summary: Summary, private: bytes) -> SignatureRecord:
@@ -75,11 +69,9 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    what = _what(
-        summary.sites[0], summary.digest(), origin.calibration, origin.model, float(origin.alpha), origin.expires
-    )
-    signature = _private(private).sign(what)
-    return SignatureRecord(site=summary.sites[0], key=public_key(private), signature=signature.hex())
+    site, alpha = summary.sites[0], float(origin.alpha)
+    what = _what(site, summary.digest(), origin.calibration, origin.model, alpha, origin.expires)
+    return SignatureRecord(site=site, key=public_key(private), signature=_private(private).sign(what).hex())
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
@@ -153,19 +145,13 @@ def _named(site: str, digest: str, certificate: Certificate) -> bytes:
 
 
 def _valid(key: str, signature: str, what: bytes) -> bool:
-    with needing("secure"):
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), what)
-    except (InvalidSignature, ValueError):
+        return is_signed(what, bytes.fromhex(signature), bytes.fromhex(key))
+    except ValueError:
         return False
-    return True
 
 
-def _private(private: bytes) -> Ed25519PrivateKey:
-    with needing("secure"):
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+def _private(private: bytes) -> SigningKey:
     if len(private) != 32:
         raise InputError(f"a private key has 32 bytes, not {len(private)}")
-    return Ed25519PrivateKey.from_private_bytes(private)
+    return SigningKey(private)

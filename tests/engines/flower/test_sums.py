@@ -312,10 +312,9 @@ def test_scores_of_something_else_are_refused() -> None:
 def test_counts_that_cannot_be_give_no_certificate() -> None:
     """A member of the session that signs properly, and counts wrongly."""
     import msgspec
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from fedconformal.privacy.sums.files import SiteState, decode_state
     from fedconformal.privacy.sums.messages import Answer, pack
+    from fedconformal.privacy.sums.state import SiteState, decode_state
 
     app = calibrating_app()
 
@@ -323,9 +322,9 @@ def test_counts_that_cannot_be_give_no_certificate() -> None:
         reply = app(msg, context)
         if site_of(context).partition == BAD and data_of(reply)[4:5] == b"A":
             message = msgspec.msgpack.decode(data_of(reply)[69:], type=Answer)
-            state: SiteState = decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]
+            state = decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]
             changed = msgspec.structs.replace(message, counts=bytes(len(message.counts)))
-            set_data(reply, pack(changed, Ed25519PrivateKey.from_private_bytes(state.signing)))
+            set_data(reply, pack(changed, state.signing))
         return reply
 
     with pytest.raises(InputError, match="the sum of round 0 is impossible: a site sent something else"):

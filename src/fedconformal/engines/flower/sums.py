@@ -1,17 +1,17 @@
 """Calibration from sums only, over Flower: the server's part of a session, in which it sees no site's own counts.
 
-The protocol is that of `fedconformal.privacy`; Flower carries its messages. First the sites join and say how many
-scores they have, then they leave with some neighbours what it takes to do without them, then each round is two
-exchanges, and three if a site vanished in it after its answer. A site whose message cannot be used is out, with the
-reason. If that is before the first sum is opened, nothing has been seen yet: the session starts again with the others,
-so that the promise is theirs and the threshold no higher than it has to be. Later the roster is frozen: a site that
-drops out stays in the promise, and its scores count as if they were too large.
+The protocol and its driver are those of `fedconformal.privacy.sums`; Flower carries the messages. First the sites join
+and say how many scores they have, then they leave shares of their secrets with some neighbours, then each round is two
+exchanges, and three if a site is lost in it after its answer. A site whose message cannot be used is out, with the
+reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
+out stays in the promise, and its scores count as if they were too large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,26 +26,17 @@ from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.sums import coordinator as middle
-from fedconformal.privacy.sums.drive import certified
-from fedconformal.privacy.sums.messages import Join
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.drive import Reader, play
+from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import BYTES
-from fedconformal.privacy.sums.reading import (
-    Coordinator,
-    origin_of,
-    read_answer,
-    read_deposit,
-    read_join,
-    read_reveal,
-    read_shares,
-    seated,
-)
+from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.privacy.sums.weights import summable
+from fedconformal.privacy.wire import origin_of
 from fedconformal.scores import Score
 
 TYPE = "query.calibrate"
-
-Reader = Callable[[Coordinator, bytes], Any]
 
 
 def calibrate_by_sums(
@@ -61,7 +52,7 @@ def calibrate_by_sums(
     """Find the threshold that all scores together give, from sums over the sites alone.
 
     Args:
-        federation: whom to ask; three sites at least.
+        federation: the sites to ask; three at least.
         arrays: the trained model.
         alpha: how often the sets may miss.
         score: by default `scores.DEFAULT`, which is LAC.
@@ -71,136 +62,89 @@ def calibrate_by_sums(
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
-    nodes: set[int] | None = None
-    while True:
-        session = _Session(federation, promised, alpha)
-        left = session.open(question, nodes, min_scores)
-        if left is None:
-            return Calibrated(predictor=Predictor.of(session.finish()), summaries=())
-        nodes = left
+    channel = _FlowerChannel(federation, question, min_scores)
+    state = play(partial(invite, promised, alpha, BYTES), channel)
+    return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
 
 
-class _Session:
-    """One session: the coordinator's state, and which node is which site."""
+class _FlowerChannel:
+    """Sends the messages of a session to Flower's nodes, and knows which node is which site."""
 
-    def __init__(self, federation: Federation, guarantee: Guarantee, alpha: Any) -> None:
+    def __init__(self, federation: Federation, question: RecordDict, min_scores: int) -> None:
         self._federation = federation
-        self._coordinator, self._invitation = middle.invite(guarantee, alpha, BYTES)
-        self._joined: list[Answer[bytes]] = []
+        self._question = question
+        self._expected = Question.from_dict(question.config_records[ASK]).origin
+        self._min_scores = min_scores
+        self._joined: list[Answer[Any]] = []
+        self._answered: list[Answer[Any]] = []
         self._nodes: dict[str, int] = {}
-        self._answers: list[bytes] = []
 
-    def open(self, question: RecordDict, nodes: set[int] | None, min_scores: int) -> set[int] | None:
-        """Go on to the answers of the first round; if somebody is lost before they are open, return who is left."""
-        self._join(question, nodes)
-        coordinator, roster = middle.seat(self._coordinator, [answer.value for answer in self._joined])
-        self._coordinator = coordinator
-        scores = sum(seated(coordinator).sizes)
-        if scores < min_scores:
-            raise InputError(f"{STAGE}: the sites have {scores} scores, at least {min_scores} are needed")
-        entered = self._ask(self._to_all(roster), read_deposit)
-        if len(entered) < len(self._joined):
-            return self._left(entered)
-        self._coordinator = middle.admit(self._coordinator, [answer.value for answer in entered])
-        answered = self._ask(self._to_all(middle.ask(self._coordinator)), read_answer)
-        if len(answered) < len(self._joined):
-            return self._left(answered)
-        self._answers = [answer.value for answer in answered]
-        return None
+    def invite(self, invitation: bytes, read: Reader) -> list[Message]:
+        """Ask everybody to join, with the model; or those who answered last, which have their scores already."""
+        keys: set[bytes] = set()
 
-    def finish(self) -> Calibration:
-        """Play all rounds, and write the certificate."""
-        present: Iterable[Answer[bytes]] = self._joined
-        while True:
-            self._coordinator, request = middle.collect(self._coordinator, self._answers)
-            present = self._ask(self._to_some(self._coordinator.answers, request), read_reveal)
-            self._coordinator, requests = middle.finish(self._coordinator, [answer.value for answer in present])
-            if requests:
-                contents = {self._nodes[name]: _content(message) for name, message in requests.items()}
-                shares = self._ask(contents, read_shares)
-                self._coordinator = middle.recover(self._coordinator, [answer.value for answer in shares])
-            if self._coordinator.search.answer is not None:
-                return self._certified(present)
-            question = self._to_some(self._coordinator.present, middle.ask(self._coordinator))
-            self._answers = [answer.value for answer in self._ask(question, read_answer)]
+        def check(content: RecordDict) -> Any:
+            found: Any = read(_data(content))
+            _check_sender(content, found.site)
+            if difference := self._expected.difference(origin_of(found)):
+                raise InputError(f"has scores of something else: {difference}")
+            if keys & {found.signing, found.masking}:
+                raise InputError("brings a key that another site has")
+            keys.update((found.signing, found.masking))
+            return found
 
-    def _join(self, question: RecordDict, nodes: set[int] | None) -> None:
-        """Ask everybody to join, with the model; or these again, which have their scores already."""
-        read = _Joins(self._coordinator, question.config_records[ASK]).read
-        if nodes is None:
-            content = RecordDict({**question, SUMS: ConfigRecord({"data": self._invitation})})
-            self._joined = self._federation.ask(STAGE, content, TYPE, read)
+        if not self._joined:
+            content = RecordDict({**self._question, SUMS: ConfigRecord({"data": invitation})})
+            self._joined = self._federation.ask(STAGE, content, TYPE, check)
         else:
-            content = _content(self._invitation)
-            self._joined = self._federation.ask_some(STAGE, dict.fromkeys(nodes, content), TYPE, read)
-            self._left(self._joined)
+            self._check_enough(self._answered)
+            nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))
+            self._joined = self._federation.ask_some(STAGE, nodes, TYPE, check)
+            self._check_enough(self._joined)
         self._nodes = {answer.site.name: answer.node for answer in self._joined}
+        scores = sum(answer.value.size for answer in self._joined)
+        if scores < self._min_scores:
+            raise InputError(f"{STAGE}: the sites have {scores} scores, at least {self._min_scores} are needed")
+        return [answer.value for answer in self._joined]
 
-    def _ask(self, contents: Mapping[int, RecordDict], reader: Reader) -> list[Answer[bytes]]:
-        def read(content: RecordDict) -> bytes:
-            data = _read(content)
-            found = reader(self._coordinator, data)
-            _check_sender(content, seated(self._coordinator).names[found.site])
-            return data
+    def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
+        """Send each of these sites its message, and read what they answer."""
+        names = sorted(self._nodes)  # the roster's order
 
-        return self._federation.ask_some(STAGE, contents, TYPE, read)
+        def check(content: RecordDict) -> Any:
+            found: Any = read(_data(content))
+            _check_sender(content, names[found.site])
+            return found
 
-    def _to_all(self, message: bytes) -> dict[int, RecordDict]:
-        return dict.fromkeys(self._nodes.values(), _content(message))
+        contents = {message: _content(message) for message in set(outgoing.values())}
+        asked = {self._nodes[name]: contents[message] for name, message in outgoing.items()}
+        self._answered = self._federation.ask_some(STAGE, asked, TYPE, check)
+        return [answer.value for answer in self._answered]
 
-    def _to_some(self, sites: Iterable[int], message: bytes) -> dict[int, RecordDict]:
-        names = seated(self._coordinator).names
-        return dict.fromkeys((self._nodes[names[k]] for k in sites), _content(message))
-
-    def _left(self, answers: list[Answer[bytes]]) -> set[int]:
-        """Return whom to start again with; if they are too few, the run ends."""
-        if len(answers) < self._federation.min_sites:
-            lost = "; ".join(f"{one.site}: {one.reason}" for one in self._federation.left_out(answers)[-3:])
-            raise InputError(
-                f"{STAGE}: {len(answers)} sites are left, at least {self._federation.min_sites} are needed ({lost})"
-            )
-        return {answer.node for answer in answers}
-
-    def _certified(self, present: Iterable[Answer[bytes]]) -> Calibration:
-        """Name those who are not in the session, and say why others dropped out of it."""
-        result = certified(self._coordinator)
-        why = {one.site: one.reason for one in self._federation.left_out(present)}
+    def certified(self, state: CoordinatorState) -> Calibration:
+        """Name the sites that are not in the session, and say why others dropped out of it."""
+        result = certified(state)
+        why = {one.site: one.reason for one in self._federation.left_out(())}
         claim = dict(result.certificate.privacy or {})
         claim["dropped"] = [{**one, "reason": why.get(one["site"], "was lost")} for one in claim["dropped"]]
         left_out = self._federation.left_out(self._joined) or None
         changed = msgspec.structs.replace(result.certificate, privacy=claim, left_out=left_out)
         return replace(result, certificate=changed)
 
-
-class _Joins:
-    """Reads who joins, and refuses a site whose scores are not what was asked for."""
-
-    def __init__(self, coordinator: Coordinator, asked: ConfigRecord) -> None:
-        self._expected = Question.from_dict(asked).origin
-        self._coordinator = coordinator
-        self._keys: set[bytes] = set()
-
-    def read(self, content: RecordDict) -> bytes:
-        """Read one."""
-        data = _read(content)
-        found: Join = read_join(self._coordinator, data)
-        _check_sender(content, found.site)
-        difference = self._expected.difference(origin_of(found))
-        if difference:
-            raise InputError(f"has scores of something else: {difference}")
-        keys = {found.signing, found.masking}
-        if keys & self._keys:
-            raise InputError("brings a key that another site has")
-        self._keys |= keys
-        return data
+    def _check_enough(self, answers: list[Answer[Any]]) -> None:
+        if len(answers) < self._federation.min_sites:
+            lost = "; ".join(f"{one.site}: {one.reason}" for one in self._federation.left_out(answers)[-3:])
+            raise InputError(
+                f"{STAGE}: {len(answers)} sites are left, at least {self._federation.min_sites} are needed ({lost})"
+            )
 
 
 def _content(message: bytes) -> RecordDict:
     return RecordDict({ASK: ConfigRecord({"kind": SUMS}), SUMS: ConfigRecord({"data": message})})
 
 
-def _read(content: RecordDict) -> bytes:
-    """Read the message that a reply carries."""
+def _data(content: RecordDict) -> bytes:
+    """Return the message that a reply carries."""
     check_keys(content, SUMS)
     record = content[SUMS]
     if not isinstance(record, ConfigRecord) or set(record) != {"data", "format"} or record["format"] != FORMAT:

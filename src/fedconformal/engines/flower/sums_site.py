@@ -1,7 +1,7 @@
 """A site's part of a sums session over Flower: each message of the server is one step, and one message goes back.
 
-The scores, the site's keys and where it stands are kept in the context's state, at the site, from one message to the
-next; a deployment starts a new process for each. The model comes with the first message only.
+The scores, the site's keys and its progress are kept in the context's state, at the site, from one message to the next;
+a deployment starts a new process for each. The model comes with the first message only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fedconformal.engines.flower.records import ARRAYS, ASK, SITE, SUMS, site_of, site_record
 from fedconformal.errors import InputError
-from fedconformal.privacy.sums.files import SiteState, decode_state, encode_state, new_state, take_step
+from fedconformal.privacy.sums.messages import Invite, letter_of
+from fedconformal.privacy.sums.site import renewed, site_from, step
+from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary
 
 FORMAT = "fcm1"
@@ -27,13 +29,10 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
     message = msg.content.config_records[SUMS]["data"]
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    if summary is not None:
-        state = new_state(summary.to_bytes())
-    elif message[4:5] == b"I":  # another session, with new keys
-        state = new_state(_kept(context).summary)
-    else:
-        state = _kept(context)
-    state, sent = take_step(state, message)
+    state = _kept(context) if summary is None else site_from(summary)
+    if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
+        state = renewed(state)
+    state, sent = step(state, message)
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
     record = ConfigRecord({"data": sent, "format": FORMAT})
     return Message(RecordDict({SUMS: record, SITE: site_record(site_of(context))}), reply_to=msg)
@@ -42,5 +41,4 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
 def _kept(context: Context) -> SiteState:
     if KEPT not in context.state:
         raise InputError("this site has not joined a sums session, or has lost its state")
-    state: SiteState = decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]
-    return state
+    return decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]

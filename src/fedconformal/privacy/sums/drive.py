@@ -1,47 +1,64 @@
-"""The threshold from sums only, with everybody in one process, and its certificate.
+"""A sums session from its invitation to the threshold, over any channel; and one with all sites in this process.
 
-The same functions serve a session over any channel: `sums_site` at each site, `sums_coordinator` in the middle.
+The driver is the same everywhere: `coordinator.step` says what to send, a channel sends it and collects what the sites
+answer, `reading.read` reads it. By files a person is the channel, and each command takes one step (`files`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from numpy.typing import ArrayLike
 
-from fedconformal._base.float_bits import BITS
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
-from fedconformal.calibration.remarks import heavy_sites, warn_of_sites
-from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.one_step import one_step
-from fedconformal.privacy.released import released, warn_of_too_few
-from fedconformal.privacy.sums import coordinator as middle
-from fedconformal.privacy.sums import site as ends
+from fedconformal.privacy.sums import coordinator, site
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import BYTES
-from fedconformal.privacy.sums.reading import Coordinator, seated
+from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries import Origin
 
-HIDDEN = (
-    " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
-    "site, and the sums show how many scores of all sites together lie in ever smaller cells around it."
-)
-APART = (
-    " It was found from weighted sums over all sites. The sites' weights differ, so that who knows every n_k can often "
-    "take such a sum apart: count every site's own histogram as seen by the coordinator."
-)
-DROPPED = (
-    " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
-    "low, and the promise still includes that site."
-)
+Reader = Callable[[bytes], Message]
+"""Reads one message of a site, or raises InputError with the reason why it is refused."""
+
+
+class Channel(Protocol):
+    """Carries messages between the coordinator and the sites; it drops a site whose message cannot be read."""
+
+    def invite(self, invitation: bytes, read: Reader) -> Sequence[Message]:
+        """Invite all sites and collect who joins; a second invitation goes to those who answered last."""
+
+    def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> Sequence[Message]:
+        """Send each of these sites its message, and collect what they answer."""
+
+
+def play(start: Callable[[], tuple[CoordinatorState, bytes]], channel: Channel) -> CoordinatorState:
+    """Play until the threshold is found; `start` makes a session and its invitation."""
+    state, invitation = start()
+    messages = channel.invite(invitation, partial(read, state))
+    while True:
+        state, outgoing = coordinator.step(state, messages)
+        if not outgoing:
+            return state
+        messages = channel.exchange(outgoing, partial(read, state))
+        if len(messages) < len(outgoing) and may_restart(state):
+            state, invitation = start()
+            messages = channel.invite(invitation, partial(read, state))
+
+
+def may_restart(state: CoordinatorState) -> bool:
+    """Tell whether the session may start again without a site that was lost: only before the first sum is asked for.
+
+    Nothing has been seen until then, so the promise is that of the sites that are left. Later the roster is frozen: the
+    difference of two sums over other sites would show one site's counts.
+    """
+    return state.search.number == 0 and not state.answers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,102 +99,35 @@ def calibrate_by_sums(
     >>> found.threshold, found.rounds
     (0.5, 8)
     """
-    coordinator, invitation = middle.invite(guarantee or Mixture(), alpha, widths, epsilon=epsilon, grid=grid)
-    present, sent = {}, []
-    for name, scores in sites.items():
-        present[name], joined = ends.join(ends.new_site(name, scores, origin), invitation)
-        sent.append(joined)
-    up, down = _bytes(sent), len(invitation)
-    coordinator, roster = middle.seat(coordinator, sent)
-    if coordinator.search.answer is None:  # else scores are too few for noise, and nobody is asked
-        present, sent = _each(present, ends.enter, roster)
-        up, down = up + _bytes(sent), down + len(roster)
-        coordinator = middle.admit(coordinator, sent)
-    while coordinator.search.answer is None:
-        question = middle.ask(coordinator)
-        present, answers = _each(present, ends.answer, question)
-        coordinator, request = middle.collect(coordinator, answers)
-        present, reveals = _each(present, ends.reveal, request)
-        coordinator, _ = middle.finish(coordinator, reveals)  # nobody is lost here
-        up, down = up + _bytes(answers) + _bytes(reveals), down + len(question) + len(request)
+    start = partial(coordinator.invite, guarantee or Mixture(), alpha, widths, epsilon=epsilon, grid=grid)
+    channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
+    state = play(start, channel)
     return Sums(
-        calibration=certified(coordinator),
-        session=seated(coordinator),
-        rounds=coordinator.search.number,
-        bytes_up=round(up / len(present)),
-        bytes_down=down,
+        calibration=certified(state),
+        session=state.session,
+        rounds=state.search.number,
+        bytes_up=round(channel.up / len(sites)),
+        bytes_down=round(channel.down / len(sites)),
     )
 
 
-def _each(
-    sites: dict[str, ends.Site], step: Callable[[ends.Site, bytes], tuple[ends.Site, bytes]], message: bytes
-) -> tuple[dict[str, ends.Site], list[bytes]]:
-    """Let every site take a step; return the sites afterwards, and what they send."""
-    done = {name: step(site, message) for name, site in sites.items()}
-    return {name: site for name, (site, _) in done.items()}, [sent for _, sent in done.values()]
+class InMemory:
+    """A channel to sites in this process: nobody is lost, and the bytes are counted."""
 
+    def __init__(self, sites: Iterable[SiteState]) -> None:
+        self._sites = list(sites)
+        self._places = {one.name: place for place, one in enumerate(self._sites)}
+        self.up = self.down = 0
 
-def _bytes(messages: list[bytes]) -> int:
-    return sum(map(len, messages))
+    def invite(self, invitation: bytes, read: Reader) -> list[Message]:
+        """Let all sites join; that two of them have one name is for the roster to refuse."""
+        return [self._exchange(place, invitation, read) for place in range(len(self._sites))]
 
+    def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
+        """Let each site take its step."""
+        return [self._exchange(self._places[name], message, read) for name, message in outgoing.items()]
 
-def certified(coordinator: Coordinator) -> Calibration:
-    """Write the certificate of a session that has come to its end."""
-    session, threshold, origin = seated(coordinator), coordinator.search.answer, coordinator.origin
-    if threshold is None:
-        raise InputError("the session has not come to its end; there are more rounds to play")
-    bound, alpha, sizes, rounds = session.guarantee, session.alpha, session.sizes, session.rounds
-    records = [
-        SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
-        for name, n, key in zip(session.names, sizes, session.signing, strict=True)
-    ]
-    dropped = DROPPED if coordinator.dropped else ""
-    played = {
-        "mode": "sums",
-        "rounds": coordinator.search.number,
-        "session": session.fingerprint,
-        "dropped": [{"site": session.names[k], "when": when} for k, when in sorted(coordinator.dropped.items())],
-    }
-    if isinstance(rounds, NoisyRound):
-        if rounds.plan is None:
-            warn_of_too_few(alpha, sum(sizes), rounds.epsilon)
-        return released(
-            threshold,
-            rounds.claim(coordinator.counted, played),
-            alpha=alpha,
-            guarantee=bound,
-            names=session.names,
-            records=records,
-            origin=origin,
-            caveat=dropped,
-        )
-    finite = threshold < math.inf
-    # A cell's end instead of a score, or sites that dropped out, may cost any amount of coverage on top.
-    whole = sum(rounds.widths) == BITS and len(coordinator.present) == len(session.names)
-    lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
-    highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
-    rank, out_of = bound.rank(alpha, sizes) or (None, None)
-    certificate = made_certificate(
-        guarantee=bound,
-        sites=session.names,
-        origin=origin,
-        status="certified",
-        caveat=bound.caveat + (HIDDEN if rounds.alike else APART) + dropped,
-        alpha=float(alpha),
-        threshold=threshold_json(threshold),
-        target=str(bound.at_least(alpha, sizes)),
-        rank=rank,
-        rank_out_of=out_of,
-        slack=0.0 if whole else 1.0,
-        coverage_at_least=float(lowest),
-        coverage_at_most=float(highest),
-        summaries=records,
-        heavy_sites=heavy_sites(bound, session.names, sizes) or None,
-        privacy={
-            **played,
-            "claim": "the coordinator saw the name and number of scores of every site, and of the scores only "
-            + ("sums" if rounds.alike else "weighted sums, which it may be able to take apart"),
-        },
-    )
-    warn_of_sites(certificate)
-    return Calibration(certificate, lambda: one_step(threshold, lowest))
+    def _exchange(self, place: int, message: bytes, read: Reader) -> Message:
+        self._sites[place], sent = site.step(self._sites[place], message)
+        self.up, self.down = self.up + len(sent), self.down + len(message)
+        return read(sent)

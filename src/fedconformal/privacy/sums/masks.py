@@ -1,4 +1,4 @@
-"""Masks that hide each site's counts and cancel in the sum, and what it takes to do without a site that drops out.
+"""Masks that hide each site's counts and cancel in the sum, and how the sum is opened when a site drops out.
 
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017. Two neighbours agree on a
 key (X25519, HKDF-SHA-256) and expand it (AES-256 in counter mode) to a mask that one of them adds and the other
@@ -7,7 +7,7 @@ late message of a site that was given up stays hidden. Bell et al., "Secure sing
 (poly)logarithmic overhead", 2020: a hundred neighbours are enough for any number of sites, if chosen at random.
 
 Before the first round every site gives shares (Shamir) of two secrets to some neighbours, should it be lost. From the
-first follow the seeds of its own masks: with it a site that answered and vanished still counts. The second locks its
+first follow the seeds of its own masks: with it a site that is lost after its answer still counts. The second locks its
 halves of the keys that it shares with its neighbours. One half says nothing, so the key of two neighbours comes to
 light only when both of them are lost, and the masks that a lost site shares with those who are left stay on for ever.
 """
@@ -18,6 +18,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +26,48 @@ import numpy as np
 from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.keys import MaskingKey
 from fedconformal.privacy.sums.radix import Counted, Rounds
 
-NEIGHBOURS = 100
-NONCE = bytes(12)
-HOLDERS = 6
-"""So many neighbours hold shares of a site's secrets; just over half of them can put these together."""
 SECRET = 16
 KEY = 32
+NONCE = bytes(12)
+
+# The thresholds of a session. A site that is asked to go below one refuses, and so does the coordinator.
+
+FEWEST = 3
+"""Sums of fewer sites hide too little: of two sites, each knows the other's counts from the sum."""
+NEIGHBOURS = 100
+"""The number of neighbours that a site shares masks with, if there are as many other sites."""
+HOLDERS = 6
+"""The number of neighbours that hold shares of a site's secrets."""
+
+
+def needed(holders: int) -> int:
+    """Return how many shares put a secret together: just over half.
+
+    >>> needed(HOLDERS)
+    4
+    """
+    return holders // 2 + 1
+
+
+def is_majority(sites: int, everybody: int) -> bool:
+    """Tell whether these are more than half: two sums over different halves would give a difference away.
+
+    >>> is_majority(3, 6), is_majority(4, 6)
+    (False, True)
+    """
+    return 2 * sites > everybody
+
+
+def hide_enough(neighbours: int, everybody: int) -> bool:
+    """Tell whether a site may answer with the masks of this many of its neighbours: a third of them.
+
+    >>> hide_enough(33, 100), hide_enough(34, 100)
+    (False, True)
+    """
+    return 3 * neighbours >= everybody
 
 
 @dataclass(frozen=True)
@@ -76,25 +111,27 @@ class PairKeys(NamedTuple):
     """Splits the key for masks in halves."""
 
 
-def pair_keys(mine: Any, theirs: bytes, session: bytes) -> PairKeys:
-    """Agree with a neighbour on keys."""
+def pair_keys(mine: MaskingKey, theirs: bytes, binding: bytes) -> PairKeys:
+    """Agree with a neighbour on keys, for what `Session.binding` says and nothing else."""
     with needing("secure"):
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    agreed = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
-    all_three = HKDF(algorithm=SHA256(), length=3 * KEY, salt=session, info=b"fedconformal sums").derive(agreed)
+    agreed = mine.agreed_with(theirs)
+    all_three = HKDF(algorithm=SHA256(), length=3 * KEY, salt=binding, info=b"fedconformal sums").derive(agreed)
     return PairKeys(all_three[:KEY], all_three[KEY : 2 * KEY], all_three[2 * KEY :])
 
 
 def check_public(key: bytes) -> None:
     """Refuse a public key with which no neighbour could agree on anything secret."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
     try:
-        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+        _any_key().agreed_with(key)
     except ValueError:
         raise InputError("the public key for masks is of no use") from None
+
+
+@cache
+def _any_key() -> MaskingKey:
+    return MaskingKey.new()
 
 
 def expand(key: bytes, words: int, dtype: np.dtype[Any], start: int = 0) -> Counted:
@@ -163,11 +200,6 @@ def unlock(secret: bytes, locked: bytes) -> list[bytes]:
 def joined(one: bytes, other: bytes) -> bytes:
     """Return the exclusive or: of the halves of a key, the key."""
     return (np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)).tobytes()
-
-
-def needed(holders: int) -> int:
-    """Return how many shares put a secret together."""
-    return holders // 2 + 1
 
 
 def split(secret: bytes, holders: int) -> list[bytes]:

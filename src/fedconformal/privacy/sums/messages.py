@@ -8,25 +8,22 @@ and round, so that one from elsewhere, from before or sent twice is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, Parameter
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fedconformal.privacy.keys import Key, SigningKey, is_signed
+from fedconformal.privacy.wire import ScoreField
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name
 
 MAGIC = b"FCM1"
 SIGNATURE = 64
 PREFIX = len(MAGIC) + 1 + SIGNATURE
 MAX_BYTES = 2**28
 
-Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Seed = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
@@ -48,7 +45,7 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     session: Id
 
 
-class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Invite(Message, frozen=True):
     """The coordinator says what will be computed."""
 
     letter = "I"
@@ -62,7 +59,7 @@ class Invite(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
 
 
-class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Join(Message, frozen=True):
     """A site says who it is, how many scores it has, its two public keys, and what the scores were made from."""
 
     letter = "J"
@@ -71,20 +68,20 @@ class Join(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     size: Size
     signing: Key
     masking: Key
-    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None = None
+    score: ScoreField | None = None
     model: Name | None = None
     temperature: float | None = None
 
 
-class Roster(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Roster(Message, frozen=True):
     """All who joined, in the order by which they are numbered; frozen for all rounds."""
 
     letter = "R"
 
-    seats: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    sites: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
-class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Deposit(Message, frozen=True):
     """What is needed to do without a site: locked halves of its keys, and for some neighbours sealed shares."""
 
     letter = "D"
@@ -94,7 +91,7 @@ class Deposit(Message, array_like=True, forbid_unknown_fields=True, frozen=True)
     shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=64)]
 
 
-class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Question(Message, frozen=True):
     """Count the next digit of the scores that start with these; masks are for those who are present."""
 
     letter = "Q"
@@ -104,7 +101,7 @@ class Question(Message, array_like=True, forbid_unknown_fields=True, frozen=True
     present: Bits
 
 
-class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Answer(Message, frozen=True):
     """A masked histogram."""
 
     letter = "A"
@@ -115,7 +112,7 @@ class Answer(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     counts: bytes
 
 
-class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Unmask(Message, frozen=True):
     """Who answered."""
 
     letter = "U"
@@ -124,7 +121,7 @@ class Unmask(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     answered: Bits
 
 
-class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Reveal(Message, frozen=True):
     """The seed of a site's own mask, and this round's masks that it shares with those who did not answer."""
 
     letter = "V"
@@ -135,18 +132,18 @@ class Reveal(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
     masks: Annotated[list[tuple[Index, bytes]], msgspec.Meta(max_length=2**10)]
 
 
-class Lost(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Who vanished after the answer, and the sealed shares of lost sites that are for this one."""
+class Lost(Message, frozen=True):
+    """The sites that were lost after their answer, and the sealed shares of lost sites that are for this one."""
 
     letter = "L"
 
     number: Round
     site: Index
-    vanished: Bits
+    lost: Bits
     shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=2**10)]
 
 
-class Shares(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
+class Shares(Message, frozen=True):
     """Opened shares of lost sites: of what their own masks follow from, if they had answered, and of their locks."""
 
     letter = "S"
@@ -159,10 +156,15 @@ class Shares(Message, array_like=True, forbid_unknown_fields=True, frozen=True):
 M = TypeVar("M", bound=Message)
 
 
-def pack(message: Message, key: Ed25519PrivateKey) -> bytes:
+def pack(message: Message, key: SigningKey) -> bytes:
     """Encode and sign."""
     body = message.letter.encode() + msgspec.msgpack.encode(message)
     return MAGIC + body[:1] + key.sign(MAGIC + body) + body[1:]
+
+
+def letter_of(data: bytes) -> bytes:
+    """Return the letter for the kind of a message, before anything of it is checked."""
+    return data[len(MAGIC) : len(MAGIC) + 1]
 
 
 def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = None) -> M:
@@ -173,8 +175,8 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     """
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
-    if data[4:5] != kind.letter.encode():
-        raise InputError(f"expected the message {kind.__name__}, got one of the kind {data[4:5]!r}")
+    if letter_of(data) != kind.letter.encode():
+        raise InputError(f"expected the message {kind.__name__}, got one of the kind {letter_of(data)!r}")
     try:
         message = msgspec.msgpack.decode(data[PREFIX:], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
@@ -194,17 +196,6 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
 def _verify(data: bytes, signer: bytes) -> None:
-    ed25519, wrong = _signatures()
-    try:
-        signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-        ed25519.from_public_bytes(signer).verify(data[len(MAGIC) + 1 : PREFIX], signed)
-    except (wrong, ValueError):
-        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)") from None
-
-
-@cache
-def _signatures() -> tuple[Any, type[Exception]]:
-    with needing("secure"):
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    return Ed25519PublicKey, InvalidSignature
+    signed = data[: len(MAGIC) + 1] + data[PREFIX:]
+    if not is_signed(signed, data[len(MAGIC) + 1 : PREFIX], signer):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)")

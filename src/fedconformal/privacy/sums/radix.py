@@ -35,7 +35,7 @@ Counted = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Search:
-    """Where the coordinator stands: the round, the digits found, and the weight of all scores below them."""
+    """How far the search is: the round, the digits found, and the weight of all scores below them."""
 
     number: int = 0
     prefix: int = 0

@@ -19,13 +19,10 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
-from fedconformal.privacy.sums.masks import HOLDERS, Circle, circle_of
+from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
 from fedconformal.privacy.sums.messages import Invite, Roster, unpack
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.weights import summable, weighted_sum
-
-FEWEST = 3
-"""Sums of fewer sites hide too little: of two sites, each knows the other's counts from the sum."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,11 @@ class Session:
     masking: tuple[bytes, ...]
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
+
+    @property
+    def binding(self) -> bytes:
+        """What the keys for masks are bound to: masks of one binding open nothing under another."""
+        return self.id
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first."""
@@ -68,7 +70,7 @@ class Session:
 
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
-        if 2 * len(answered) <= len(self.names) or len(answered) < FEWEST:
+        if len(answered) < FEWEST or not is_majority(len(answered), len(self.names)):
             raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
 
 
@@ -80,28 +82,18 @@ def _of_bits(bits: bytes, count: int) -> frozenset[int]:
     return frozenset(found.tolist())
 
 
-def session_of(invite: Invite, roster: Roster) -> Session:
-    """Check that a roster goes with an invitation, and work out the rest."""
-    if roster.session != invite.session:
-        raise InputError("the roster is of another session")
-    return _session(msgspec.msgpack.encode(invite), msgspec.msgpack.encode(roster))
-
-
-def entered(invite: Invite, seated: bytes) -> Session:
-    """Work out the session from the roster as it came, which the coordinator has signed."""
-    return _entered(msgspec.msgpack.encode(invite), seated)
+def session_of(invite: Invite, roster: bytes) -> Session:
+    """Work out the session from the roster as it is sent, which the coordinator has signed."""
+    return _session(msgspec.msgpack.encode(invite), roster)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
-def _entered(invited: bytes, seated: bytes) -> Session:
+def _session(invited: bytes, signed_roster: bytes) -> Session:
     invite = msgspec.msgpack.decode(invited, type=Invite)
-    return session_of(invite, unpack(seated, Roster, invite.coordinator))
-
-
-@lru_cache(maxsize=4)
-def _session(invited: bytes, seated: bytes) -> Session:
-    invite = msgspec.msgpack.decode(invited, type=Invite)
-    names, sizes, signing, masking = zip(*msgspec.msgpack.decode(seated, type=Roster).seats, strict=True)
+    roster = unpack(signed_roster, Roster, invite.coordinator)
+    if roster.session != invite.session:
+        raise InputError("the roster is of another session")
+    names, sizes, signing, masking = zip(*roster.sites, strict=True)
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
@@ -119,7 +111,7 @@ def _session(invited: bytes, seated: bytes) -> Session:
         sizes=sizes,
         signing=signing,
         masking=masking,
-        fingerprint=hashlib.sha256(invited + seated).hexdigest(),
+        fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
 
 

@@ -1,26 +1,26 @@
 """A site in a sums session: pure functions from its state and a message to the next state and its answer.
 
 A site answers every round once and reveals once, in order: a coordinator that could ask twice, with another list of
-those who answered, would learn a single site's counts from the difference. Who is out stays out, and of a site that did
-not answer in time no share is ever opened that would unmask a late answer.
+those who answered, would learn a single site's counts from the difference. A site that is out stays out. Of a site that
+did not answer in time no share is ever opened that would unmask a late answer.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_scores
-from fedconformal._base.extras import needing
-from fedconformal._base.float_bits import Keys, keys_of
+from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
+from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -32,127 +32,127 @@ from fedconformal.privacy.sums.messages import (
     Reveal,
     Shares,
     Unmask,
+    letter_of,
     pack,
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import Session, entered, guarantee_of
-from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import described_score
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from fedconformal.privacy.sums.session import guarantee_of
+from fedconformal.privacy.sums.state import SiteState
+from fedconformal.privacy.wire import origin_fields
+from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.exact import ExactSummary
 
 logger = logging.getLogger(__name__)
 
+Step = tuple[SiteState, bytes]
+"""The next state, and what to send to the coordinator."""
 
-@dataclass(frozen=True, eq=False)
-class Site:
-    """What a site knows; all of it stays there."""
-
-    name: str
-    keys: Keys = field(repr=False)
-    signing: Ed25519PrivateKey = field(repr=False)
-    masking: X25519PrivateKey = field(repr=False)
-    secrets: tuple[bytes, bytes] = field(repr=False)
-    """From the first follow the seeds of its own masks, the second locks its halves of keys."""
-    origin: Origin = field(default_factory=Origin)
-    invite: Invite | None = None
-    session: Session | None = None
-    index: int = -1
-    agreed: dict[int, masks.PairKeys] = field(default_factory=dict, repr=False)
-    """The keys agreed on with each neighbour, nearest first."""
-    mask: Counted | None = field(default=None, repr=False)
-    """The sum of the masks with all neighbours, for all rounds; None if it is not kept."""
-    number: int = 0
-    """The next round, or the one that is open."""
-    open: bool = False
-    """Whether the round has been answered, and nothing revealed yet."""
-    present: frozenset[int] = frozenset()
-    """Who was there when this site last heard of it."""
-    may_open: bool = False
-    """Whether shares of sites that were lost in the round before may still be asked for."""
+changed = msgspec.structs.replace
 
 
-def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site:
+def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> SiteState:
     """Make a site with fresh keys; `origin` is what the scores were made from."""
-    with needing("secure"):
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-    name = as_name(name, "site")
-    keys = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+    return SiteState(
+        name=as_name(name, "site"),
+        scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
+        **fresh_secrets(),
+        **origin_fields(origin),
+    )
+
+
+def site_from(summary: Summary) -> SiteState:
+    """Make a site with fresh keys from its own exact summary, which stays there."""
+    if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
+        raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
+    return new_site(summary.sites[0], summary.values, summary.origin)
+
+
+def renewed(site: SiteState) -> SiteState:
+    """Return the same scores with fresh keys, for another session."""
+    kept = {name: getattr(site, name) for name in ("name", "scores", "score", "model", "temperature")}
+    return SiteState(**kept, **fresh_secrets())
+
+
+def fresh_secrets() -> dict[str, Any]:
+    """Make what a site must not use in two sessions."""
     secrets = os.urandom(masks.SECRET), os.urandom(masks.SECRET)
-    return Site(name, keys_of(as_scores(scores)), *keys, secrets, origin or Origin())
+    return {"signing": SigningKey.new(), "masking": MaskingKey.new(), "secrets": secrets}
 
 
-def join(site: Site, invitation: bytes) -> tuple[Site, bytes]:
+def step(site: SiteState, message: bytes) -> Step:
+    """Take the step that a message from the coordinator asks for."""
+    kind = letter_of(message)
+    if kind not in STEPS:
+        raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
+    return STEPS[kind](site, message)
+
+
+def join(site: SiteState, invitation: bytes) -> Step:
     """Look at an invitation and join."""
     if site.invite is not None:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    keys = (_public(site.signing), _public(site.masking))
-    made = site.origin
-    score = None if made.score is None else described_score(made.score)
-    message = Join(invite.session, site.name, len(site.keys), *keys, score, made.model, made.temperature)
-    return replace(site, invite=invite), pack(message, site.signing)
+    message = Join(
+        session=invite.session,
+        site=site.name,
+        size=len(site.keys),
+        signing=site.signing.public,
+        masking=site.masking.public,
+        score=site.score,
+        model=site.model,
+        temperature=site.temperature,
+    )
+    return changed(site, invite=invite), pack(message, site.signing)
 
 
-def take_seat(site: Site, seated: bytes, agreed: Iterable[masks.PairKeys] | None = None) -> Site:
-    """Find the neighbours on the roster, and agree on keys with them, unless these are known already."""
-    if site.invite is None or site.session is not None:
+def enter(site: SiteState, roster: bytes) -> Step:
+    """Agree on keys with the neighbours, and leave with some of them what is needed should this site be lost."""
+    if site.invite is None or site.roster:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
-    session = entered(site.invite, seated)
-    mine = (site.name, len(site.keys), _public(site.signing), _public(site.masking))
-    seats = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
-    if mine not in seats:
+    site = changed(site, roster=roster)
+    session = site.session
+    mine = (site.name, len(site.keys), site.signing.public, site.masking.public)
+    listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
+    if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
-    index = seats.index(mine)
-    near = session.neighbours(index)
-    if agreed is None:
-        agreed = [masks.pair_keys(site.masking, session.masking[j], session.id) for j in near]
-    everybody = frozenset(range(len(seats)))
-    return replace(site, session=session, index=index, agreed=dict(zip(near, agreed, strict=True)), present=everybody)
-
-
-def enter(site: Site, seated: bytes) -> tuple[Site, bytes]:
-    """Take a seat, and leave with some neighbours what is needed should this site be lost."""
-    site = take_seat(site, seated)
-    session, index = _entered(site)
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
+    index = listed.index(mine)
+    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)}
+    site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(listed))))
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
-    site = replace(site, mask=_added(site, site.agreed, 0, words))
+    site = changed(site, mask=_added(site, agreed, 0, words).tobytes())
     holders = session.holders(index)
     both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
     shares = [
-        (j, masks.seal(site.agreed[j].seal, own + locking, masks.about_share(session.id, index, j)))
+        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.binding, index, j)))
         for j, (own, locking) in zip(holders, both, strict=True)
     ]
-    halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in site.agreed.items()])
+    halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in agreed.items()])
     return site, pack(Deposit(session.id, index, halves, shares), site.signing)
 
 
-def answer(site: Site, asked: bytes) -> tuple[Site, bytes]:
+def answer(site: SiteState, asked: bytes) -> Step:
     """Count, and mask."""
-    session, index = _entered(site)
+    session = site.session
     question = unpack(asked, Question, session.coordinator)
     _check_round(site, question.session, question.number)
     if site.open or question.number >= len(session.rounds.widths):
         raise InputError(f"round {question.number} has been answered")
     present = _left(site, question.present)
     search = Search(question.number, question.prefix)
-    counts = session.rounds.histogram(search, site.keys, index)
+    counts = session.rounds.histogram(search, site.keys, site.index)
     masked = counts + _mask(site, present)
     masked += masks.expand(masks.seed_of(site.secrets[0], question.number), len(counts), session.rounds.dtype)
-    message = Answer(session.id, question.number, question.prefix, index, masked.tobytes())
-    return replace(site, open=True, present=present, may_open=False), pack(message, site.signing)
+    message = Answer(session.id, question.number, question.prefix, site.index, masked.tobytes())
+    return changed(site, open=True, present=present, may_open=False), pack(message, site.signing)
 
 
-def reveal(site: Site, asked: bytes) -> tuple[Site, bytes]:
+def reveal(site: SiteState, asked: bytes) -> Step:
     """Reveal the seed of the own mask, and the masks shared with those who did not answer."""
-    session, index = _entered(site)
+    session = site.session
     request = unpack(asked, Unmask, session.coordinator)
     _check_round(site, request.session, request.number)
     if not site.open:
@@ -165,83 +165,83 @@ def reveal(site: Site, asked: bytes) -> tuple[Site, bytes]:
         if j in site.present and j not in answered
     ]
     seed = masks.seed_of(site.secrets[0], request.number)
-    message = Reveal(session.id, request.number, index, seed, missing)
-    done = replace(site, open=False, number=site.number + 1, present=answered, may_open=True)
+    message = Reveal(session.id, request.number, site.index, seed, missing)
+    done = changed(site, open=False, number=site.number + 1, present=answered, may_open=True)
     return done, pack(message, site.signing)
 
 
-def open_shares(site: Site, asked: bytes) -> tuple[Site, bytes]:
+def open_shares(site: SiteState, asked: bytes) -> Step:
     """Open the shares held for lost sites: of both secrets if they had answered, of the lock alone if not."""
-    session, index = _entered(site)
+    session = site.session
     request = unpack(asked, Lost, session.coordinator)
     if request.session != session.id or request.number != site.number - 1 or not site.may_open:
         raise InputError(f"shares of sites lost in round {request.number} are not to be opened now")
-    vanished = session.of_bits(request.vanished)
-    left = site.present - vanished
-    if request.site != index or index not in left or not vanished <= site.present:
-        raise InputError("the list of those who vanished after their answer cannot be right")
-    if 2 * len(left) <= len(session.names):
+    lost = session.of_bits(request.lost)
+    left = site.present - lost
+    if request.site != site.index or site.index not in left or not lost <= site.present:
+        raise InputError("the list of sites that were lost after their answer cannot be right")
+    if not masks.is_majority(len(left), len(session.names)):
         raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
     opened = []
     for sender, sealed in request.shares:
-        about = masks.about_share(session.id, sender, index)
+        about = masks.about_share(session.binding, sender, site.index)
         share = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
         if share is None or sender in left:
             raise InputError(f"a share of site number {sender} was altered, or the site is not lost")
         own, locking = share[: masks.SECRET], share[masks.SECRET :]
-        opened.append((sender, own if sender in vanished else None, locking))
-    message = Shares(session.id, request.number, index, opened)
-    return replace(site, present=left, may_open=False), pack(message, site.signing)
+        opened.append((sender, own if sender in lost else None, locking))
+    message = Shares(session.id, request.number, site.index, opened)
+    return changed(site, present=left, may_open=False), pack(message, site.signing)
 
 
-def _left(site: Site, bits: bytes) -> frozenset[int]:
+def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
-    session, index = _entered(site)
+    session = site.session
     left = session.of_bits(bits)
-    if index not in left or (left is not site.present and not left <= site.present):
+    if site.index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
-    if 3 * near < len(site.agreed):
+    if not masks.hide_enough(near, len(site.agreed)):
         raise InputError(f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind")
     return left
 
 
-def _mask(site: Site, present: frozenset[int]) -> Counted:
+def _mask(site: SiteState, present: frozenset[int]) -> Counted:
     """Return the sum of this round's masks with those neighbours who are present."""
-    session, _ = _entered(site)
+    session = site.session
     start, words = masks.span(session.rounds, site.number)
-    if site.mask is None:
+    if not site.mask:
         return _added(site, present & site.agreed.keys(), start, words)
-    found: Counted = site.mask[start : start + words] - _added(site, site.agreed.keys() - present, start, words)
+    whole = np.frombuffer(site.mask, dtype=session.rounds.dtype)
+    found: Counted = whole[start : start + words] - _added(site, site.agreed.keys() - present, start, words)
     return found
 
 
-def _added(site: Site, neighbours: Iterable[int], start: int, words: int) -> Counted:
+def _added(site: SiteState, neighbours: Iterable[int], start: int, words: int) -> Counted:
     """Add up the masks shared with these: of the two who share one, the first adds it and the second subtracts it."""
-    session, index = _entered(site)
+    session = site.session
     total = np.zeros(words, dtype=session.rounds.dtype)
     for j in neighbours:
         stream = masks.expand(site.agreed[j].mask, words, session.rounds.dtype, start)
-        if j > index:
+        if j > site.index:
             total += stream
         else:
             total -= stream
     return total
 
 
-def _entered(site: Site) -> tuple[Session, int]:
-    if site.session is None:
-        raise InputError(f"site {site.name!r} has no roster yet")
-    return site.session, site.index
-
-
-def _check_round(site: Site, session: bytes, number: int) -> None:
-    if site.session is None or session != site.session.id:
+def _check_round(site: SiteState, session: bytes, number: int) -> None:
+    if session != site.session.id:
         raise InputError("the message is of another session")
     if number != site.number:
         raise InputError(f"the message is of round {number}, expected round {site.number}")
 
 
-def _public(key: Any) -> bytes:
-    return bytes(key.public_key().public_bytes_raw())
+STEPS: dict[bytes, Callable[[SiteState, bytes], Step]] = {
+    b"I": join,
+    b"R": enter,
+    b"Q": answer,
+    b"U": reveal,
+    b"L": open_shares,
+}

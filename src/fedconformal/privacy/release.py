@@ -1,0 +1,121 @@
+"""What a differentially private threshold promises and claims, wherever the noise comes from.
+
+The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. So coverage is
+at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration.calibrate import Calibration
+from fedconformal.calibration.certificate import threshold_json
+from fedconformal.errors import InfeasibleWarning
+from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.guarantee import Counts
+from fedconformal.privacy.certify import Inputs, certify
+
+FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
+"""The failure probabilities to try."""
+OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
+UNIT = "replacing one calibration row of one site; every n_k is public"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The rank that the threshold has to reach; it follows from public numbers."""
+
+    rank: int
+    """r, of which (1 - failure) r / out_of is promised."""
+    out_of: int
+    failure: Fraction
+    """A bound on gamma, rounded up."""
+
+    @property
+    def promised(self) -> Fraction:
+        """The coverage that remains.
+
+        >>> Plan(rank=95, out_of=100, failure=Fraction(1, 64)).promised
+        Fraction(1197, 1280)
+        """
+        return (1 - self.failure) * Fraction(self.rank, self.out_of)
+
+
+def ranks_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterator[tuple[Fraction, int, int]]:
+    """Yield each failure probability that leaves room for 1 - alpha, with r and N + K.
+
+    >>> from fedconformal.guarantees import Mixture
+    >>> next(ranks_to_try(Mixture(), Fraction(1, 2), [10, 20]))
+    (Fraction(1, 4), 22, 32)
+    """
+    for failure in FAILURES:
+        least = 1 - (1 - alpha) / (1 - failure)
+        rank = guarantee.rank(least, sizes) if least > 0 else None
+        if rank is not None:
+            yield failure, *rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claim:
+    """What is claimed about privacy, and what that costs."""
+
+    definition: str
+    epsilon: Fraction
+    grid: Floats
+    plan: Plan | None
+    """None if there are too few scores, and nothing is released."""
+    details: dict[str, Any]
+    """What else is public about the mechanism."""
+    outside: str = OUTSIDE
+
+    @property
+    def promised(self) -> Fraction:
+        """The coverage that remains; without a plan every label is in every set."""
+        return Fraction(1) if self.plan is None else self.plan.promised
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for the certificate."""
+        return {
+            "definition": self.definition,
+            "epsilon": float(self.epsilon),
+            "unit": UNIT,
+            "candidates": len(self.grid),
+            "grid": [threshold_json(candidate) for candidate in self.grid.tolist()],
+            **self.details,
+            "failure": 0.0 if self.plan is None else float(self.plan.failure),
+            "coverage": float(self.promised),
+            "outside": self.outside,
+        }
+
+
+def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Calibration:
+    """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
+    alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
+    if claim.plan is None:
+        warnings.warn(
+            f"alpha={float(alpha):g} cannot be promised from {sum(inputs.sizes)} scores with "
+            f"epsilon={float(claim.epsilon):g}, so every label is in every set; "
+            "calibration scores needed: more, at any site",
+            InfeasibleWarning,
+            stacklevel=3,
+        )
+    return certify(
+        threshold,
+        claim.promised,
+        inputs,
+        status="estimated" if estimated else "certified",
+        promise=guarantee.promise(inputs.names) + ", and over the noise of the release",
+        caveat=guarantee.caveat + caveat,
+        target=str(1 - alpha),
+        rank=None,
+        rank_out_of=None,
+        slack=1.0,
+        coverage_at_least=0.0 if estimated else float(claim.promised),
+        coverage_at_most=1.0,
+        privacy=claim.to_dict(),
+    )

@@ -1,0 +1,169 @@
+"""What the coordinator and the sites of a sums session know, between two messages.
+
+A state is a plain value: in memory, in a file and in Flower's context it is the same one. It holds secrets and is never
+sent. Functions return the next state and leave this one as it is.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.float_bits import Keys
+from fedconformal.errors import InputError
+from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.sums.masks import PairKeys
+from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Seed, Shares
+from fedconformal.privacy.sums.radix import Search
+from fedconformal.privacy.sums.session import Session, session_of
+from fedconformal.privacy.wire import ScoreField, origin_of
+from fedconformal.summaries import Origin
+
+
+class SiteState(
+    msgspec.Struct, tag="sums-site-2", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
+):
+    """What a site knows; all of it stays there."""
+
+    name: str
+    scores: bytes
+    """The keys of all scores, whose order is that of the scores: 64-bit words, the low byte first."""
+    signing: SigningKey
+    masking: MaskingKey
+    secrets: tuple[Seed, Seed]
+    """The first gives the seeds of the site's own masks, the second locks its halves of keys."""
+    score: ScoreField | None = None
+    model: str | None = None
+    temperature: float | None = None
+    invite: Invite | None = None
+    roster: bytes = b""
+    """As it came, with the coordinator's signature."""
+    index: int = -1
+    """The site's place on the roster."""
+    agreed: dict[int, PairKeys] = {}
+    """The keys agreed on with each neighbour, nearest first."""
+    mask: bytes = b""
+    """The sum of the masks with all neighbours, for all rounds; it is not written to a file, and made again."""
+    number: int = 0
+    """The next round, or the one that is open."""
+    open: bool = False
+    """Whether the site has answered the round and revealed nothing yet."""
+    present: frozenset[int] = frozenset()
+    """The sites that were there at the last message."""
+    may_open: bool = False
+    """Whether the site may still open shares of sites that were lost in the round before."""
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the scores."""
+        return np.frombuffer(self.scores, dtype="<u8")
+
+    @cached_property
+    def session(self) -> Session:
+        """The session, once there is a roster."""
+        if self.invite is None or not self.roster:
+            raise InputError(f"site {self.name!r} has no roster yet")
+        return session_of(self.invite, self.roster)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be asked of the site any more: the last round is revealed, and the shares are open."""
+        return bool(self.roster) and self.number >= len(self.session.rounds.widths) and not self.may_open
+
+    def __repr__(self) -> str:
+        """Show no secrets."""
+        return f"SiteState(name={self.name!r}, number={self.number})"
+
+
+class CoordinatorState(
+    msgspec.Struct, tag="sums-coordinator-2", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True
+):
+    """What the coordinator knows."""
+
+    signing: SigningKey
+    invite: Invite
+    first: Join | None = None
+    """How the first site joined; the scores of all others were made from the same."""
+    roster: bytes = b""
+    """As it is sent, with the coordinator's signature."""
+    search: Search = Search()
+    present: frozenset[int] = frozenset()
+    """The sites that are still there."""
+    deposits: dict[int, Deposit] = {}
+    answers: dict[int, Answer] = {}
+    """Of the open round."""
+    reveals: dict[int, Reveal] = {}
+    """Of the open round, if a site was lost after its answer and has to be recovered."""
+    counted: frozenset[int] = frozenset()
+    """The sites that answered the last closed round: the sum is over them, also over those that were lost later."""
+    dropped: dict[int, str] = {}
+    """The sites that are not there any more, and since when."""
+    received: int = 0
+    """Bytes from all sites so far, if the session goes by files."""
+    tag: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]*$")] = ""
+    """Another one at each step by files: it names the files that were prepared with this state."""
+
+    @property
+    def expects(self) -> type[Message]:
+        """The kind of message that the sites send next."""
+        if self.search.answer is not None:
+            raise InputError("the threshold has been found; there are no more rounds")
+        if not self.roster:
+            return Join
+        if not self.deposits:
+            return Deposit
+        if not self.answers:
+            return Answer
+        return Shares if self.reveals else Reveal
+
+    @cached_property
+    def session(self) -> Session:
+        """The session, once there is a roster."""
+        if not self.roster:
+            raise InputError("there is no roster yet")
+        return session_of(self.invite, self.roster)
+
+    @property
+    def origin(self) -> Origin:
+        """What all sites' scores were made from."""
+        return origin_of(self.first)
+
+    @property
+    def lost_after_answer(self) -> frozenset[int]:
+        """The sites that answered the open round and revealed nothing."""
+        return frozenset(self.answers.keys() - self.reveals.keys())
+
+    @property
+    def to_recover(self) -> list[int]:
+        """The sites whose secrets are needed: lost after their answer, and those neighbours of theirs without one."""
+        lost, missing = self.lost_after_answer, self.present - self.answers.keys()
+        return sorted(lost | {j for i in lost for j in missing.intersection(self.session.neighbours(i))})
+
+    def __repr__(self) -> str:
+        """Show no secrets."""
+        return f"CoordinatorState(search={self.search})"
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def encode_state(state: SiteState | CoordinatorState) -> bytes:
+    """Encode a state; the bytes hold secrets."""
+    return msgspec.msgpack.encode(msgspec.structs.replace(state, mask=b"") if isinstance(state, SiteState) else state)
+
+
+def decode_state(data: bytes, kind: type[S]) -> S:
+    """Decode a state."""
+    found: S = decoded(data, kind, "a state of a sums session")
+    return found
+
+
+def decoded(data: bytes, kind: Any, what: str) -> Any:
+    """Decode, or say what this is not."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+        raise InputError(f"this is not {what}: {error}") from None
