@@ -189,3 +189,22 @@ def test_a_run_without_names_has_those_of_its_summaries(folder: Path, command: C
     np.save("patients.npy", np.arange(90) // 9)
     clustered = command.ok("evaluate", "predictor.json", "logits.npz", "--cluster", "patients.npy", "--json").json
     assert clustered["overall"]["clusters"] == 10
+
+
+def test_check_says_by_its_exit_code_whether_the_promise_holds(calibrated: Path, command: Command) -> None:
+    held = command.ok("evaluate", *TEST, "--check")
+    expected = evaluation(clients=sites()).verdict
+    assert expected is not None
+    assert not expected.below
+    assert held.out.startswith(expected.words)
+    assert command.ok("evaluate", *TEST, "--check", "--json").json["verdict"]["kind"] == expected.kind
+    labels = np.load("test-labels.npy")
+    classes = np.load("test-probs.npy").shape[1]
+    np.save("wrong.npy", (labels + 1) % classes)
+    wrong = ("evaluate", *TEST[:2], "wrong.npy", *TEST[3:])
+    assert command.ok(*wrong).out.startswith("Below the promise: ")
+    for more in ((), ("--json",)):
+        done = command(*wrong, "--check", *more)
+        assert done.code == 1
+        assert "below the promise" in done.out.lower()
+        assert done.err == "" or "error" not in done.err

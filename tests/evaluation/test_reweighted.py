@@ -50,6 +50,7 @@ def evaluate(certificate: fc.Certificate, **more: Any) -> fc.Evaluation:
     ("guarantee", "weights", "words"),
     [
         (None, (10, 20, 70), "in proportion to n_k + 1"),
+        (fc.Mixture(most_scores=19), (10, 20, 20), "in proportion to n_k + 1 (n_k counted up to 19)"),
         (fc.Mixture(weights="uniform"), (1, 1, 1), "each site equally likely"),
         (fc.Mixture(weights=(0.5, 0.2, 0.3)), (5, 2, 3), "with the given weights"),
         (fc.PAC(), (9, 19, 69), "in proportion to n_k"),

@@ -125,7 +125,7 @@ def test_it_is_plain_json() -> None:
     assert json.loads(json.dumps(stated, allow_nan=False)) == stated
     assert set(stated) == {
         *("overall", "size_histogram", "by_client", "by_class", "by_size"),
-        *("full_sets", "interval_assumes", "reweighted"),
+        *("full_sets", "interval_assumes", "reweighted", "by_group", "verdict"),
     }
     assert (stated["full_sets"], stated["interval_assumes"]) == (1, "rows are independent")
     assert stated["reweighted"] is None

@@ -125,3 +125,17 @@ def test_the_slider_does_not_count_one_label() -> None:
         fc.Predictor.of(fc.calibrate([site])), LabelledRows(probs=np.ones((3, 1)), labels=np.zeros(3, dtype=int))
     )
     assert {step.full for step in steps.steps} == {0.0}
+
+
+def test_the_badge_is_green_only_if_nothing_is_against_it() -> None:
+    predictor = predictor_of(fc.LAC())
+    assert '<span class="badge good">certified</span>' in report_page(predictor)
+    wrong = predictor.evaluate(PROBS[300:], 1 - LABELS[300:], clients=SITES[300:])
+    page = unescape(report_page(predictor, wrong))
+    assert wrong.verdict is not None
+    assert f'<p class="verdict">{wrong.verdict.words}</p>' in page
+    assert '<span class="badge bad">below the promise</span>' in page
+    infeasible = report_page(predictor_of(fc.LAC(), rows=6))
+    assert '<span class="badge caution">nothing is promised</span>' in infeasible
+    for text in (page, infeasible):
+        assert 'class="badge good"' not in text

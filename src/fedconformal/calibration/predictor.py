@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -157,16 +157,26 @@ class Predictor:
         *,
         clients: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
+        groups: Mapping[str, ArrayLike] | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> Evaluation:
-        """Compare the sets with known labels: coverage and size, by client, class and set size.
+        """Compare the sets with known labels: coverage and size, by client, class and set size, and a verdict.
 
-        With clients it also gives the coverage of the certified mixture. Rows of one cluster, such as the images of
-        one patient, may depend on each other; without clusters the intervals take all rows to be independent.
+        With clients it also gives the coverage of the certified mixture, and tests the promise on that. `groups` are
+        other columns to give the coverage by, such as {"sex": [...], "age": [...]}. Rows of one cluster, such as the
+        images of one patient, may depend on each other; without clusters all rows are taken to be independent.
         """
         sets = self.predict_set(probs, alpha=alpha, allow_empty=allow_empty)
-        return evaluate_sets(sets, labels, clients=clients, clusters=clusters, certificate=self.certificate)
+        return evaluate_sets(
+            sets,
+            labels,
+            clients=clients,
+            clusters=clusters,
+            groups=groups,
+            certificate=self.certificate,
+            alpha=alpha,
+        )
 
     def to_bytes(self) -> bytes:
         """Write as JSON, with a SHA-256 of the content that shows any change."""

@@ -37,9 +37,12 @@ def evaluate(
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     source: From = Source.probs,
     allow_empty: AllowEmpty = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.", show_default=False)
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Compare the sets with known labels: coverage and size, by site, class and set size."""
+    """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
     rule = load(predictor)
     temperature = rule.certificate.temperature
     ids: Any = None
@@ -61,11 +64,14 @@ def evaluate(
     clusters = None if cluster is None else read_clusters(cluster, len(rows))
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     made = make_sets(rule, rows, wanted, path=probs, allow_empty=allow_empty)
-    result = evaluate_sets(made.sets, truth, clients=ids, clusters=clusters, certificate=rule.certificate)
+    result = evaluate_sets(made.sets, truth, clients=ids, clusters=clusters, certificate=rule.certificate, alpha=wanted)
+    below = result.verdict is not None and result.verdict.below
     if json:
         about = {"alpha": float(wanted), "threshold": threshold_json(made.threshold)}
         print_json({**about, **result.to_dict(), "why_full": made.why})
-        return
+        raise typer.Exit(int(check and below))
+    if result.verdict is not None:
+        say(result.verdict.words, f"This holds if {result.verdict.assumes}.", "")
     table(("", *result.columns), [result.overall.cells])
     for title, groups in (("client", result.by_client), ("class", result.by_class), ("set size", result.by_size)):
         if groups:
@@ -79,3 +85,4 @@ def evaluate(
         say(f"{full_words(made.full, len(rows))}.")
     say(f"alpha {float(wanted):g}: {1 - float(wanted):.10g} is promised {rule.certificate.promise}.")
     say(rule.certificate.caveat)
+    raise typer.Exit(int(check and below))

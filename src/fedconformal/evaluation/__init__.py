@@ -5,6 +5,7 @@ from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.reliability import Reliability, reliability
 from fedconformal.evaluation.selective import Selective, selective_classification
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets
+from fedconformal.evaluation.verdict import Verdict
 
 __all__ = [
     "Evaluation",
@@ -12,6 +13,7 @@ __all__ = [
     "Reliability",
     "Reweighted",
     "Selective",
+    "Verdict",
     "evaluate_sets",
     "full_sets",
     "full_words",

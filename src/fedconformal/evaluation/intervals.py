@@ -46,7 +46,12 @@ def clopper_pearson(
 
 
 def clustered_interval(
-    covered: Booleans, clusters: Integers, *, sites: Integers | None = None, weights: Floats | None = None
+    covered: Booleans,
+    clusters: Integers,
+    *,
+    sites: Integers | None = None,
+    weights: Floats | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Interval | None:
     """Return the interval of the coverage if clusters are independent; None if fewer than two of them count.
 
@@ -58,6 +63,7 @@ def clustered_interval(
         clusters: the number of each row's cluster.
         sites: each row's site, numbered from 0; every site has a row.
         weights: one a site, which add up to one.
+        confidence: how often the interval holds the coverage, about.
 
     >>> covered = np.repeat([True, True, True, True, False], 10)  # five patients, ten images each
     >>> [round(end, 3) for end in clustered_interval(covered, np.repeat(np.arange(5), 10))]
@@ -91,11 +97,11 @@ def clustered_interval(
     if seen := float(off @ off):
         trials = min(trials, mean * (1 - mean) / seen)
     freedom = float(pull.sum() ** 2 / (pull @ pull)) - 1
-    tail = (1 + CONFIDENCE) / 2
+    tail = (1 + confidence) / 2
     trials *= float(stdtrit(len(covered) - 1, tail) / stdtrit(freedom, tail)) ** 2
     if not trials > 0:  # one cluster outweighs all others: nothing is known
         return Interval(0.0, 1.0)
-    low, high = clopper_pearson(np.array(mean * trials), np.array(trials))
+    low, high = clopper_pearson(np.array(mean * trials), np.array(trials), confidence=confidence)
     return Interval(float(low), float(high))
 
 

@@ -16,7 +16,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, Mixture, OneClient
 from fedconformal.guarantees.by_class import described, name_of
-from fedconformal.guarantees.guarantee import find_client
+from fedconformal.guarantees.guarantee import capped_words, find_client
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -44,7 +44,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
         """The result in words."""
         if self.coverage is None:
             return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
-        rest = f" (without the rows of {_listed(self.others)}, not in the mixture)" if self.others else ""
+        rest = f" (without the rows of {listed(self.others)}, not in the mixture)" if self.others else ""
         interval = interval_text(self.low, self.high)
         return f"Coverage of the certified mixture, {self.mixture}: {self.coverage:.4f}, 95% interval {interval}{rest}."
 
@@ -76,9 +76,9 @@ def reweighted(
     wanted = {site: float(weight) for site, weight in zip(certified, weights, strict=True) if weight}
     others = sorted(seen.difference(wanted))
     if missing := [site for site in wanted if site not in seen]:
-        why = f"there are no test rows of {_listed(missing)}"
+        why = f"there are no test rows of {listed(missing)}"
         if len(missing) == len(wanted):
-            why += f" (the clients are called {_listed(others)})"
+            why += f" (the clients are called {listed(others)})"
         return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
     mine = np.flatnonzero(np.isin(names, list(wanted)))
     number = {site: k for k, site in enumerate(wanted)}
@@ -98,7 +98,7 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
     sizes = [n for used in certificate.summaries for n in used.sizes]
     kept.bind(names, sizes)  # says so if they do not fit
     if isinstance(kept, Mixture) and kept.weights == "proportional":
-        return _shares([n + 1 for n in sizes]), "in proportion to n_k + 1"
+        return _shares(kept.parts(sizes)), f"in proportion to {capped_words(kept.most_scores)}"
     if isinstance(kept, Mixture) and kept.weights == "uniform":
         return _shares([1] * len(sizes)), "each site equally likely"
     if isinstance(kept, Mixture):
@@ -118,6 +118,7 @@ def _shares(parts: Sequence[int | Fraction]) -> list[Fraction]:
     return [Fraction(part) / whole for part in parts]
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Name sites or classes, the first ten of them."""
     rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(map(shown, names[:MOST_NAMES])) + rest

@@ -1,20 +1,23 @@
-"""Coverage and size of prediction sets: over all rows, by site, by class, by set size."""
+"""Coverage and size of prediction sets: over all rows, by site, class, set size and any other column; and a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Booleans, Integers, as_array, as_clients
+from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
 from fedconformal.errors import InputError
+from fedconformal.evaluation.claims import Rows
 from fedconformal.evaluation.full import full_sets
+from fedconformal.evaluation.groups import as_groups
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
+from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -71,6 +74,10 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """What the intervals assume."""
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
+    by_group: dict[str, list[Group]] = {}
+    """Coverage by the values of other columns, by the name of the column."""
+    verdict: Verdict | None = None
+    """Whether the rows contradict the promise, where a certificate was given."""
 
     @property
     def coverage(self) -> float:
@@ -111,7 +118,9 @@ def evaluate_sets(
     *,
     clients: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
+    groups: Mapping[str, ArrayLike] | None = None,
     certificate: Certificate | None = None,
+    alpha: Any = None,
 ) -> Evaluation:
     """Compare (n, J) boolean sets with the true labels.
 
@@ -121,7 +130,10 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        certificate: whose mixture of the sites coverage is also given for; it needs `clients` with the certified names.
+        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row.
+        certificate: whose promise is tested, and whose mixture of the sites coverage is also given for; it needs
+            `clients` with the certified names.
+        alpha: at which the sets were made, if it is not the certified one.
 
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], clients=["a", "a", "b"])
     >>> result
@@ -142,6 +154,8 @@ def evaluate_sets(
         ids = np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
     sizes = np.count_nonzero(member, axis=1)
     counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
+    columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    full = full_sets(member)
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
         overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
@@ -149,9 +163,18 @@ def evaluate_sets(
         by_client=[] if sites is None else counted.by_value(sites),
         by_class=counted.groups(truth, named or [str(label) for label in range(classes)]),
         by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
-        full_sets=full_sets(member),
+        full_sets=full,
         interval_assumes=ROWS if ids is None else CLUSTERS,
         reweighted=None if certificate is None else reweighted(counted.covered, sites, ids, certificate),
+        by_group={name: counted.by_value(values) for name, values in columns.items()},
+        verdict=None
+        if certificate is None
+        else verdict_of(
+            certificate,
+            as_alpha(certificate.alpha if alpha is None else alpha),
+            Rows(counted.covered, truth, sites, ids),
+            all_full=full == rows,
+        ),
     )
 
 

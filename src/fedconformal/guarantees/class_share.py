@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.guarantee import Counts, ceil_rank
+from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting, missing, shortfall, what_is_missing
 from fedconformal.guarantees.weighted_sum import WeightedSum, Weights, weighed
 
@@ -20,6 +21,8 @@ class ClassShare(WeightedSum):
     >>> ClassShare(weights=(1, 1), more=2).promised(counts=[9, 0], sizes=[10, 0])  # the second site holds none
     Fraction(3, 4)
     """
+
+    why_no_limit = "the certificate does not keep how many calibration rows of each class a site has"
 
     weights: tuple[int, ...]
     more: int
@@ -44,6 +47,12 @@ class ClassShare(WeightedSum):
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Nothing is promised from above: the shares of the class at the sites are not known."""
         return Fraction(1)
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound the miss rate of the class, its sites in proportion to its calibration rows, given all labels."""
+        if self.sites_apart:
+            return []
+        return [MissLimit(rank_limit(ceil_rank(alpha, self.worth(sizes)[1]), sum(sizes), failure))]
 
     def promise(self, sites: Sequence[str]) -> str:
         """The guarantee that this stands in for says it."""

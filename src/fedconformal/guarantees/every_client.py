@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import Counts, Guarantee
+from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank
+from fedconformal.guarantees.luck import MissLimit, rank_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,11 @@ class EveryClient(Guarantee):
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites."""
         return max(Fraction(gap, n + 1) for gap, n in zip(gaps, sizes, strict=True))
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound every site by its own scores: the threshold is no less than the one it would have by itself."""
+        each = failure / len(sizes)
+        return [MissLimit(rank_limit(ceil_rank(alpha, n + 1), n, each), site=k) for k, n in enumerate(sizes)]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the sites."""

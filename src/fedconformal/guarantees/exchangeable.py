@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.guarantee import Counts, ceil_rank
+from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
@@ -39,6 +41,10 @@ class Exchangeable(WeightedSum):
     def worth(self, sizes: Counts) -> tuple[None, int]:
         """Return the number of all scores and one stand-in for the test row."""
         return None, sum(sizes) + 1
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound the miss rate of any rows, as all are alike."""
+        return [MissLimit(rank_limit(ceil_rank(alpha, sum(sizes) + 1), sum(sizes), failure))]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition."""

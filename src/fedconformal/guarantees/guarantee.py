@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
+
+if TYPE_CHECKING:
+    from fedconformal.guarantees.luck import MissLimit
 
 Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
@@ -43,6 +46,8 @@ class Guarantee(ABC):
     assumption: ClassVar[str]
     caveat: ClassVar[str]
     """What the promise is easily mistaken for."""
+    why_no_limit: ClassVar[str] = "it is not known how much luck one calibration may have under this guarantee"
+    """Why `miss_limits` gives none, where it gives none."""
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -86,6 +91,14 @@ class Guarantee(ABC):
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that the guarantee fits these sites and fill in what depends on them."""
         return self
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound how often sets of one calibration miss, all bounds together but with probability `failure`.
+
+        There is one for each mixture of the sites that is promised coverage by itself. It takes independent calibration
+        rows. By default there is none, and `why_no_limit` says why.
+        """
+        return []
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Return what promises coverage given the class, from the counts and sizes of that class alone.

@@ -18,6 +18,7 @@ import numpy as np
 from fedconformal.errors import InputError
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal, as_number_of_scores, capped_words
+from fedconformal.guarantees.luck import MissLimit, mixture_limit
 from fedconformal.guarantees.planning import counting
 from fedconformal.guarantees.weighted_sum import WeightedSum, Weights
 
@@ -125,6 +126,10 @@ class Mixture(WeightedSum):
             return super().at_most(alpha, sizes, gaps)
         one_each = self.promised([1] * len(sizes), sizes)
         return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound the mixture's miss rate."""
+        return [mixture_limit(alpha, sizes, self.parts(sizes), failure)]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture."""

@@ -14,8 +14,11 @@ from fractions import Fraction
 
 from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import Counts, Guarantee
+from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
 from fedconformal.guarantees.weighted_sum import WeightedSum
+
+NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class NewClient(WeightedSum):
         "This is an average over fresh sites and calibration draws, not a promise to each fresh site; "
         "a model that was trained on the calibration sites voids it (leave_one_site_out is the usual way round)."
     )
+    why_no_limit = NO_LIMIT
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Weigh a row by its site's number of rows; the rows of the fresh site may all be of the class."""
@@ -71,6 +75,12 @@ class FreshClassShare(ClassShare):
     >>> missing_sites(FreshClassShare(weights=(1, 1), more=10), Fraction(1, 2), [1, 1])  # a tenth of either
     8
     """
+
+    why_no_limit = NO_LIMIT
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """There is none, as for all classes together."""
+        return []
 
 
 @missing_sites.register

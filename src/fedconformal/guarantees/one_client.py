@@ -14,6 +14,7 @@ import numpy as np
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client
+from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting
 from fedconformal.guarantees.weighted_sum import WeightedSum
 
@@ -74,6 +75,11 @@ class OneClient(WeightedSum):
         """Return the rank's own share: with distinct scores coverage is exact."""
         rank, total = self.rank(alpha, sizes)
         return min(Fraction(1), Fraction(rank + gaps[self.position], total))
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound the site's miss rate."""
+        rank, total = self.rank(alpha, sizes)
+        return [MissLimit(rank_limit(rank, total - 1, failure), site=self.position)]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the site."""

@@ -11,16 +11,20 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee, Promise, summed
+
+if TYPE_CHECKING:
+    from fedconformal.guarantees.luck import MissLimit
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
@@ -138,6 +142,16 @@ class PAC(Guarantee):
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the share of all scores that the summaries may leave uncounted."""
         return Fraction(sum(gaps), max(1, sum(sizes)))
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Return alpha itself if it may fail as often as is promised; else what the same rank promises."""
+        from fedconformal.guarantees.luck import MissLimit, rounded_up  # which rests on this file
+
+        rank, total = self.rank(alpha, sizes)[0], sum(sizes)
+        rate = 1.0 if rank > total else float(alpha)
+        if rank <= total and failure < self.failure:
+            rate = rounded_up(1 - replace(self, failure=failure).promised([rank], [total]))
+        return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the draws."""

@@ -31,6 +31,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
+from fedconformal.guarantees.luck import MissLimit, rounded_up
 from fedconformal.guarantees.planning import feasible, least_enough, missing, shortfall, what_is_missing
 from fedconformal.guarantees.robust import as_liars, bind_liars
 
@@ -79,6 +80,7 @@ class QuantileOfQuantiles(Guarantee):
         "The ranks are as fine as least_scores allows, or else the smallest site; a site with fewer scores counts as "
         "one whose scores are all huge."
     )
+    why_no_limit = "liars may choose the ranks by the sizes that they claim, and nobody knows which rows are honest"
 
     liars: int
     least_scores: int | None = None
@@ -177,6 +179,22 @@ class QuantileOfQuantiles(Guarantee):
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites."""
         return EveryClient().slack(gaps, sizes)
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Find the coverage t with P(B <= t) = failure, every site's chance of a name below t being the largest.
+
+        Then k of the m names are below t with probability I_p(k, m - k + 1), p the largest I_t(l_j, n_j - l_j + 1).
+        """
+        from scipy.special import betaincinv
+
+        found = None if self.liars else self.pair(alpha, sizes)
+        if found is None:
+            return []
+        least = self._least(sizes)
+        share = float(betaincinv(found[1], len(sizes) - found[1] + 1, failure * (1 - MARGIN)))
+        ranks = {(-(-found[0] * (n + 1) // (least + 1)), n) for n in sizes if n >= least}
+        covered = min(float(betaincinv(rank, n - rank + 1, share)) for rank, n in ranks)
+        return [MissLimit(rounded_up(1 - covered * (1 - MARGIN)))]
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition and the liars."""

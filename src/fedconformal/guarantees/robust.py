@@ -25,6 +25,8 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
+from fedconformal.guarantees.luck import MissLimit
+from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.planning import shortfall, what_is_missing
 
 
@@ -54,6 +56,9 @@ class Robust(Guarantee):
     caveat = (
         "Liars can make the sets larger, never too small: huge scores of more than about K alpha / (1 + alpha) of the "
         "K sites put every label into every set. This is not a promise to a single site, class or set size."
+    )
+    why_no_limit = (
+        "the promise is for the mixture of the honest sites, and nobody knows which rows are of an honest site"
     )
 
     liars: int
@@ -127,6 +132,10 @@ class Robust(Guarantee):
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites, which no set of them exceeds."""
         return EveryClient().slack(gaps, sizes)
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """If nobody lies the promise is that of the mixture, from counts that are rounded down."""
+        return [] if self.liars else Mixture(most_scores=self.most_scores).miss_limits(alpha, sizes, failure)
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the liars."""

@@ -22,6 +22,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.linear_program import Polytope
+from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
 from fedconformal.guarantees.planning import counting
@@ -60,6 +61,7 @@ class WorstCase(Guarantee):
         "This is not a promise to a single class or set size, and to a single site only if the set holds the mixture "
         "of that site alone (the guarantee every-client promises it to each site)."
     )
+    why_no_limit = "the mixture in proportion to n_k + 1 is not in the stated set, and no other single one is named"
 
     contamination: float | None = None
     total_variation: float | None = None
@@ -135,6 +137,30 @@ class WorstCase(Guarantee):
         if self.polytope is not None:
             return _polytope(self.polytope, len(sizes))
         return None
+
+    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        """Bound every site if all mixtures are in the set; else the proportional mixture, if it is.
+
+        What the set is promised is the least over its members, so the threshold is no less than the one that each of
+        them would have by itself, and the bound of each member that was fixed beforehand holds.
+        """
+        if all(value is None for value in vars(self).values()):
+            return EveryClient().miss_limits(alpha, sizes, failure)
+        total = sum(sizes) + len(sizes)
+        shares = [Fraction(n + 1, total) for n in sizes]
+        return Mixture().miss_limits(alpha, sizes, failure) if self._holds(shares) else []
+
+    def _holds(self, shares: Sequence[Fraction]) -> bool:
+        """Whether a mixture is in the set; the proportional one is always in those around it."""
+        if self.box is not None:
+            low, high = _ends(self.box, len(shares))
+            return all(a <= share <= b for a, share, b in zip(low, shares, high, strict=True))
+        if self.polytope is not None:
+            return all(
+                sum(as_decimal(entry) * share for entry, share in zip(row, shares, strict=True)) <= as_decimal(most)
+                for row, most in zip(*self.polytope, strict=True)
+            )
+        return True
 
     def promise(self, sites: Sequence[str]) -> str:
         """Name the set."""
@@ -230,12 +256,17 @@ def _ball(radius: float, sizes: tuple[int, ...]) -> MixtureSet:
 
 @lru_cache(maxsize=16)
 def _box(box: tuple[Bounds, Bounds], sites: int) -> MixtureSet:
+    return Box(*_ends(box, sites))
+
+
+def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
+    """Return the least and the largest weight of every site."""
     bounds = [bound if isinstance(bound, tuple) else (bound,) * sites for bound in box]
     for bound in bounds:
         if len(bound) != sites:
             raise InputError(f"box: {len(bound)} bounds were given for {sites} sites")
     lower, upper = ([as_decimal(bound) for bound in column] for column in bounds)
-    return Box(lower, upper)
+    return lower, upper
 
 
 @lru_cache(maxsize=16)

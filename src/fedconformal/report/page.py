@@ -27,6 +27,7 @@ from fedconformal.evaluation import (
     why_full,
 )
 from fedconformal.guarantees.by_class import name_of
+from fedconformal.report.badge import badge, verdict_words
 from fedconformal.report.charts import (
     MAX_GROUPS,
     alpha_chart,
@@ -69,7 +70,8 @@ def report_page(
     cards = [*_coverage(evaluation, about, names), *_model(predictor, rows), *_thresholds(predictor, names)]
     parts = [
         f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
-        f'<p class="promise">{escape(about.sentence())} <span class="badge {about.status}">{about.status}</span></p>',
+        f'<p class="promise">{escape(about.sentence())} {badge(about, evaluation)}</p>',
+        verdict_words(evaluation),
         _warnings(predictor, evaluation),
         _tiles(evaluation, about),
         _promises(about),

@@ -1,0 +1,138 @@
+"""What a certificate claims of the rows at hand: for which of them, how often they may be missed, luck included."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import Booleans, Integers
+from fedconformal._base.names import name_key
+from fedconformal.evaluation.sample import Sample
+from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.by_class import described
+from fedconformal.guarantees.guarantee import MOST_SCORES
+from fedconformal.guarantees.luck import MissLimit
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
+
+NOT_KEPT = "the certificate does not keep how many calibration rows of each class a site has"
+
+
+class Rows(NamedTuple):
+    """The rows at hand: whether each is covered, its label, and its site and cluster where they are given."""
+
+    covered: Booleans
+    labels: Integers
+    clients: NDArray[Any] | None = None
+    clusters: Integers | None = None
+
+    def sample(self, index: Any = slice(None), **more: Any) -> Sample:
+        """Take some of the rows."""
+        clusters = None if self.clusters is None else self.clusters[index]
+        return Sample(covered=self.covered[index], clusters=clusters, **more)
+
+
+class Claim(NamedTuple):
+    """Rows and how often they may be missed at the most."""
+
+    name: str | None
+    """The site or the class, where each is promised coverage by itself."""
+    limit: float
+    sample: Sample
+
+
+class Claims(NamedTuple):
+    """All claims, or why there are none; and what is left out."""
+
+    claims: list[Claim]
+    why_none: str | None = None
+    without_rows: tuple[str, ...] = ()
+    """Sites and classes that are promised coverage, and have no row."""
+    in_every_set: tuple[int, ...] = ()
+    """Classes that nothing is promised to."""
+    others: tuple[str, ...] = ()
+    """Sites with rows that the promise is not about."""
+    by_class: bool = False
+    sites_known: bool = True
+
+
+def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float) -> Claims:
+    """List what is claimed; all limits hold together, but with probability `failure` over calibration draws."""
+    guarantee = described(certificate.guarantee)
+    names = [name_key(site) for used in certificate.summaries for site in used.sites]
+    sizes = [n for used in certificate.summaries for n in used.sizes]
+    if not all(1 <= n <= MOST_SCORES for n in sizes):
+        return Claims([], why_none="the certificate has sites with no scores, or with more than there can be")
+    bound = guarantee.bind(names, sizes)
+    if guarantee.kept is not guarantee:
+        return _by_class(certificate, bound, alpha, rows, failure, sites=len(sizes))
+    limits = bound.miss_limits(alpha, sizes, failure)
+    if not limits:
+        return Claims([], why_none=bound.why_no_limit)
+    everything = limits[0].shares is None and limits[0].site is None
+    if everything or rows.clients is None or len(set(names)) != len(sizes):
+        # If each site is within its limit, any mixture is within the largest.
+        worst = max(limit.rate for limit in limits)
+        alike = everything or len(sizes) == 1
+        return Claims([Claim(None, max(worst, float(alpha)), rows.sample(alike=alike))], sites_known=everything)
+    return _by_site(limits, alpha, rows, rows.clients.astype(np.str_), names)
+
+
+def _by_site(limits: list[MissLimit], alpha: Fraction, rows: Rows, clients: NDArray[Any], names: list[str]) -> Claims:
+    claims, without, wanted = [], [], set()
+    seen = set(np.unique(clients).tolist())
+    for limit in limits:
+        shares = _shares(limit, names)
+        here = {site: share for site, share in shares.items() if share and site in seen}
+        wanted |= {site for site, share in shares.items() if share}
+        without += [site for site, share in shares.items() if share and site not in seen]
+        if not here:
+            continue
+        index = np.flatnonzero(np.isin(clients, list(here)))
+        number = {site: k for k, site in enumerate(here)}
+        sites = np.array([number[site] for site in clients[index].tolist()], dtype=np.int64)
+        weights = np.array([float(share) for share in here.values()])
+        sample = rows.sample(index, sites=sites, shares=weights, alike=len(here) == 1)
+        name = f"site {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
+        claims.append(Claim(name, max(limit.rate, float(alpha)), sample))
+    return Claims(claims, without_rows=tuple(without), others=tuple(sorted(seen - wanted)))
+
+
+def _shares(limit: MissLimit, names: list[str]) -> dict[str, Fraction]:
+    if limit.site is not None:
+        return {names[limit.site]: Fraction(1)}
+    return dict(zip(names, limit.shares or (), strict=True))
+
+
+def _by_class(
+    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
+) -> Claims:
+    if bound.sites_apart:
+        known = bound.why_no_limit != Guarantee.why_no_limit
+        return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, by_class=True)
+    held = {record.label: record.scores for record in certificate.classes or ()}
+    present = np.unique(rows.labels).tolist()
+    each = failure / len(present)
+    claims, infeasible = [], []
+    for label in sorted({*held, *present}):
+        of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
+        limits = bound.miss_limits(alpha, of_class, each)
+        if not limits:
+            return Claims([], why_none=bound.why_no_limit, by_class=True)
+        if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):
+            infeasible.append(label)
+        elif label in present:
+            sample = rows.sample(np.flatnonzero(rows.labels == label), alike=sites == 1)
+            claims.append(Claim(f"class {label}", max(limits[0].rate, float(alpha)), sample))
+    without = [f"class {label}" for label in held if label not in present and label not in infeasible]
+    return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), by_class=True)
+
+
+def _is_infinite(certificate: Certificate, alpha: Fraction, label: int) -> bool:
+    """Whether the class has no finite threshold; where alpha is another one, the scores that it has decide."""
+    records = certificate.classes or ()
+    return float(alpha) == certificate.alpha and any(one.label == label and one.threshold == "inf" for one in records)

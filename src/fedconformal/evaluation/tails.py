@@ -1,0 +1,86 @@
+"""How likely at least this many misses are, if a mixture of the sites is missed at most so often.
+
+All bounds are for independent rows, and hold whatever the single sites' miss rates are.
+
+Where every row weighs alike, the number of misses in t rows is a sum of unlike indicators, and from t a + 1 on its
+upper tail is no heavier than that of Bin(t, a): Hoeffding, "On the distribution of the number of successes in
+independent trials", 1956. Rows of one site are alike, and the binomial tail is exact.
+
+Where rows weigh unequally, because the test rows are another mixture, Chernoff's bound is taken for the weighted sum of
+the sites' miss rates, at the worst miss rates p_k with sum lambda_k p_k <= a:
+
+    ln P(sum lambda_k S_k / t_k >= x) <= max over p of sum t_k ln(1 + p_k (exp(h lambda_k / t_k) - 1)) - h x
+
+for every h >= 0. By duality the maximum is at most v a + sum over k of max over p_k of (t_k ln(1 + ...) - v lambda_k
+p_k) for every v >= 0. So each pair (h, v) gives a bound, and a search that stops early only makes it weaker. If all
+rows weigh alike it is exp(-t kl(x, a)); a site with few rows and much weight costs no more than its own weight.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers
+
+ROUNDING = 1e-9
+"""A share of a tail that is given away for the errors of floats."""
+
+
+def binomial_tail(misses: int, rows: int, rate: float, *, alike: bool = False) -> float:
+    """Bound the probability of at least this many misses; one where Hoeffding's condition does not hold.
+
+    >>> round(binomial_tail(140, 1000, 0.1159), 5)
+    0.01129
+    >>> binomial_tail(1, 2, 0.25), round(binomial_tail(1, 2, 0.25, alike=True), 5)
+    (1.0, 0.4375)
+    """
+    from scipy.special import bdtrc
+
+    if not misses or rate >= 1 or (not alike and misses < rows * rate + 1):
+        return 1.0
+    return min(1.0, float(bdtrc(misses - 1, rows, rate)) * (1 + ROUNDING))
+
+
+def stratified_tail(found: float, rows: Integers, shares: Floats, rate: float) -> float:
+    """Bound the probability that the weighted miss rate is at least `found`.
+
+    Args:
+        found: the sum of each site's weight times its share of missed rows.
+        rows: how many of each site; all have some.
+        shares: each site's weight; where some sites have no row, they add up to less than one.
+        rate: how often the mixture is missed at the most.
+
+    >>> one = stratified_tail(0.15, np.array([400]), np.array([1.0]), 0.1)
+    >>> round(one, 6), round(math.exp(-400 * (0.15 * math.log(1.5) + 0.85 * math.log(0.85 / 0.9))), 6)
+    (0.007491, 0.007491)
+    >>> round(stratified_tail(0.15, np.array([300, 100]), np.array([0.5, 0.5]), 0.1), 6)
+    0.0598
+    """
+    from scipy.optimize import minimize
+
+    if found <= rate or rate >= 1:
+        return 1.0
+    total = int(rows.sum())
+    weigh = shares / rows * total  # what a row weighs, one on average
+
+    def exponent(at: Floats) -> tuple[float, Floats]:
+        h, v = at
+        grown = np.expm1(h * weigh)
+        with np.errstate(divide="ignore"):
+            p = np.clip(1 / (v * weigh) - 1 / grown, 0, 1) if v > 0 else np.ones_like(weigh)
+        inside = 1 + p * grown
+        value = total * (v * rate - h * found) + float(rows @ (np.log(inside) - v * weigh * p))
+        slope_h = -total * found + float(rows @ (p * weigh * (grown + 1) / inside))
+        slope_v = total * rate - float(rows @ (weigh * p))
+        return value / total, np.array([slope_h, slope_v]) / total
+
+    near = min(found, 1 - 1e-9)
+    h = math.log(near * (1 - rate) / (rate * (1 - near)))  # right if all rows weigh alike
+    start = np.array([h, math.expm1(h) / (1 + rate * math.expm1(h))])
+    most = 500 / float(weigh.max())
+    best = minimize(
+        exponent, np.minimum(start, [most, np.inf]), jac=True, method="L-BFGS-B", bounds=[(1e-12, most), (1e-12, None)]
+    )
+    return min(1.0, math.exp(min(0.0, total * float(best.fun))) * (1 + ROUNDING))

@@ -1,0 +1,180 @@
+"""Does the promise still hold? A test on rows with known labels, and its answer in words.
+
+What is tested is that the sets miss at most a_b of the mixture that was promised coverage: alpha, and what an unlucky
+calibration explains but for a share b = .025 of the draws (`guarantees/luck.py`). The test itself errs in a share of
+.025 at the most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
+if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
+
+Where every site or class is promised coverage by itself, each is tested at an equal part of both shares (Bonferroni).
+
+Rows are too few if sets that miss twice as often as promised would not be found: if all sites missed 2 alpha of the
+rows at hand, the test would not reject. Then "no contradiction" would only mean that nobody could have seen one.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
+from fedconformal.evaluation.mixture import listed
+from fedconformal.guarantees.by_class import to_classes
+from fedconformal.summaries.origin import has_expired
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
+
+LUCK = 0.025
+"""How often a calibration may be more unlucky than is allowed for."""
+LEVEL = 0.025
+"""How often the test may reject what is true."""
+TWICE = 2
+"""Rows are enough if this many times the promised miss rate would be found."""
+
+Kind = Literal["no contradiction", "too few rows to tell", "below the promise", "no verdict"]
+
+ASSUMES = "calibration rows and test rows are independent; the test rows come from the sites that were calibrated"
+CLUSTERED = "With clusters the test is approximate, and it takes the calibration rows to be independent."
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one site or class."""
+
+    name: str
+    kind: Kind
+    rows: int
+    missed: float
+    limit: float
+    p: float
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether rows with known labels contradict the promise."""
+
+    kind: Kind
+    words: str
+    p: float | None = None
+    """How likely as many misses are if the promise holds; small means that it does not."""
+    limit: float | None = None
+    """How often rows may be missed: alpha, and what an unlucky calibration explains; the largest of all parts."""
+    parts: list[Part] = []
+    """The answer for each site or class, where each is promised coverage by itself."""
+    without_rows: list[str] = []
+    """Sites and classes that are promised coverage and have no row."""
+    assumes: str = ASSUMES
+
+    @property
+    def below(self) -> bool:
+        """Whether the rows contradict the promise."""
+        return self.kind == "below the promise"
+
+
+def verdict_of(certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False) -> Verdict:
+    """Test a certificate's promise at alpha.
+
+    Args:
+        certificate: what is promised.
+        alpha: how often sets may miss; fixed before the rows were seen.
+        rows: whether each is covered, and where it is from.
+        all_full: whether every set holds every label.
+    """
+    if all_full or (certificate.threshold == "inf" and float(alpha) == certificate.alpha):
+        return _none("every label is in every set, so no row can be missed, and the sets say nothing")
+    noise = float((certificate.privacy or {}).get("failure", 0))
+    if noise >= LUCK:
+        return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
+    found = claims_of(certificate, alpha, rows, LUCK - noise)
+    if not found.claims:
+        named = f"there are no rows of {listed(found.without_rows)}" if found.without_rows else None
+        return _none(found.why_none or named or "no class that has rows is promised anything", found)
+    parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
+    kind, words = _answer(parts, found, float(alpha))
+    if kind != "below the promise" and (why := _void(certificate)):
+        kind, words = "no verdict", f"{why}; {words}"
+    start = f"{kind[0].upper()}{kind[1:]}"
+    notes = _notes(found, rows, certificate if kind == "below the promise" else None)
+    least = min(part.p for part in parts)
+    return Verdict(
+        kind=kind,
+        words=" ".join([f"{start}: {words}.", *notes]),
+        p=min(1.0, least * len(parts)),
+        limit=max(part.limit for part in parts),
+        parts=parts if found.claims[0].name is not None else [],
+        without_rows=list(found.without_rows),
+    )
+
+
+def _part(claim: Claim, alpha: float, level: float) -> Part:
+    sample = claim.sample
+    p = sample.p_value(claim.limit)
+    if p <= level:
+        kind: Kind = "below the promise"
+    elif sample.complete and sample.p_if(min(1.0, TWICE * alpha), claim.limit) <= level:
+        kind = "no contradiction"
+    else:
+        kind = "too few rows to tell"
+    return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
+
+
+def _answer(parts: list[Part], found: Claims, alpha: float) -> tuple[Kind, str]:
+    """Put the answers for all parts together: the worst one counts."""
+    worst = min(parts, key=lambda part: part.p)
+    where = f" of {worst.name}" if worst.name else ""
+    chance = f"(p = {min(1.0, worst.p * len(parts)):.2g})"
+    seen = f"the sets miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
+    luck = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
+    if worst.kind == "below the promise":
+        low = sum(part.kind == worst.kind for part in parts) - 1
+        more = f", and {low} more are below as well" if low else ""
+        return worst.kind, f"{seen} {chance}; {luck}{more}"
+    if found.without_rows:
+        return "too few rows to tell", f"there are no rows of {listed(found.without_rows)}"
+    if few := [part for part in parts if part.kind == "too few rows to tell"]:
+        of = f" of {listed([part.name for part in few])}" if few[0].name else ""
+        most = max(part.limit for part in few)
+        help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
+        return "too few rows to tell", (
+            f"with these rows{of} even sets that miss twice as often as promised would not be found; "
+            f"an unlucky calibration explains a miss rate of up to {most:.1%}{help_}"
+        )
+    if worst.name:
+        return "no contradiction", (
+            f"none of {len(parts)} is missed more often than an unlucky calibration explains {chance}"
+        )
+    return "no contradiction", f"{seen}; {luck} {chance}"
+
+
+def _void(certificate: Certificate) -> str | None:
+    """Say why a certificate gives no assurance, whatever the rows say."""
+    if certificate.status != "certified":
+        return "nothing was certified, as the summaries are estimates"
+    if has_expired(certificate.expires):
+        return f"the certificate expired on {certificate.expires}"
+    return None
+
+
+def _notes(found: Claims, rows: Rows, below: Certificate | None) -> list[str]:
+    notes = []
+    if below is not None and (why := _void(below)):
+        notes.append(f"Also, {why}.")
+    if not found.sites_known:
+        notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
+    if found.by_class:
+        notes.append("It takes the rows of each class to come from the sites as its calibration rows did.")
+    if rows.clusters is not None:
+        notes.append(CLUSTERED)
+    if found.others:
+        notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
+    if found.in_every_set:
+        notes.append(f"Nothing is promised {to_classes(found.in_every_set)} in every set.")
+    return notes
+
+
+def _none(why: str, found: Claims | None = None) -> Verdict:
+    return Verdict(
+        kind="no verdict",
+        words=f"No verdict: {why}.",
+        without_rows=[] if found is None else list(found.without_rows),
+    )

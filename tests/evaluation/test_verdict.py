@@ -1,0 +1,223 @@
+"""Does the promise still hold: the answers, their words, and where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.evaluation.sample import Sample
+from fedconformal.evaluation.standing import standing
+from fedconformal.evaluation.tails import binomial_tail, stratified_tail
+from fedconformal.evaluation.verdict import Verdict
+from tests.contracts.tools import maybe_infeasible, refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+
+SIZES = {"a": 400, "b": 300, "c": 300}
+CLIENTS = np.repeat(list(SIZES), list(SIZES.values()))
+
+
+def certified(guarantee: Any = None, sizes: dict[str, int] = SIZES, **more: Any) -> fc.Certificate:
+    by_class = isinstance(guarantee, fc.ByClass)
+    summaries = [
+        fc.summarize(
+            np.linspace(0, 1, n),
+            more.get("kind", "exact"),
+            site=site,
+            score=fc.LAC(),
+            labels=np.arange(n) % 2 if by_class else None,
+            by_class=by_class,
+        )
+        for site, n in sizes.items()
+    ]
+    with maybe_infeasible():
+        return fc.calibrate(summaries, alpha=0.1, guarantee=guarantee).certificate
+
+
+def verdict(certificate: fc.Certificate, missed: Any, clients: Any = CLIENTS, **more: Any) -> Verdict:
+    """Evaluate rows of which each site misses this share, the first ones."""
+    clients = np.asarray(clients)
+    covered = np.ones(len(clients), dtype=bool)
+    for site in np.unique(clients):
+        share = missed if isinstance(missed, float) else missed.get(str(site), 0.0)
+        mine = np.flatnonzero(clients == site)
+        covered[mine[: round(share * len(mine))]] = False
+    sets = np.stack([covered, ~covered, ~covered], axis=1)
+    given = {"clients": clients, **more}
+    found = fc.evaluate_sets(sets, np.zeros(len(clients), dtype=int), certificate=certificate, **given).verdict
+    assert found is not None
+    return found
+
+
+def test_the_three_answers() -> None:
+    good, bad = verdict(certified(), 0.09), verdict(certified(), 0.2)
+    assert (good.kind, bad.kind, good.below, bad.below) == ("no contradiction", "below the promise", False, True)
+    assert good.p is not None
+    assert bad.p is not None
+    assert good.p > 0.5
+    assert bad.p < 1e-6
+    assert bad.words.startswith("Below the promise: the sets miss 20.0% of 1,000 rows (p = ")
+    assert "at most 10% is promised, and an unlucky calibration explains up to 11.7%" in bad.words
+    few = verdict(certified(), 0.1, list("abc") * 5)
+    assert few.kind == "too few rows to tell"
+    assert "even sets that miss twice as often as promised would not be found" in few.words
+
+
+def test_too_few_calibration_rows_are_said() -> None:
+    found = verdict(certified(fc.OneClient(client="b"), {"a": 20, "b": 20, "c": 20}), 0.1)
+    assert found.kind == "too few rows to tell"
+    assert "so more calibration rows are needed" in found.words
+
+
+def test_it_is_about_the_certified_mixture() -> None:
+    """Site a misses half of its rows; with a weight of .01 that is allowed, with .9 it is not."""
+    for weight, kind in ((0.01, "no contradiction"), (0.9, "below the promise")):
+        weights = (weight, round((1 - weight) / 2, 6), round((1 - weight) / 2, 6))
+        found = verdict(certified(fc.Mixture(weights=weights), {"a": 4000, "b": 4000, "c": 4000}), {"a": 0.5})
+        assert found.kind == kind
+
+
+def test_a_site_without_rows_is_named_and_nothing_is_assured() -> None:
+    found = verdict(certified(), 0.05, CLIENTS[CLIENTS != "b"])
+    assert (found.kind, found.without_rows) == ("too few rows to tell", ["b"])
+    assert "there are no rows of b" in found.words
+    assert verdict(certified(), 0.5, CLIENTS[CLIENTS != "b"]).below  # as if b were never missed
+
+
+def test_without_sites_the_assumption_is_said() -> None:
+    found = verdict(certified(), 0.09, clients=CLIENTS)
+    assert "site of each row is not known" not in found.words
+    sets = np.tile([True, False], (1000, 1))
+    plain = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), certificate=certified()).verdict
+    assert plain is not None
+    assert plain.kind == "no contradiction"
+    assert "as the site of each row is not known" in plain.words
+
+
+def test_every_site_is_tested_by_itself() -> None:
+    sizes = {"a": 2000, "b": 2000, "c": 2000}
+    found = verdict(certified(fc.EveryClient(), sizes), {"a": 0.05, "b": 0.3})
+    assert found.below
+    assert [part.kind for part in found.parts] == ["no contradiction", "below the promise", "no contradiction"]
+    assert "of 300 rows of site b" in found.words
+    close = [verdict(certified(fc.EveryClient(), sizes), {"b": missed / 300}) for missed in range(46, 54)]
+    least = [min(part.p for part in one.parts) for one in close]
+    assert [one.p for one in close] == [min(1.0, 3 * p) for p in least]
+    assert [one.below for one in close] == [3 * p <= 0.025 for p in least]
+    assert any(0.025 / 3 < p <= 0.025 for p in least)
+    absent = verdict(certified(fc.EveryClient(), sizes), 0.05, CLIENTS[CLIENTS != "c"])
+    assert (absent.kind, absent.without_rows) == ("too few rows to tell", ["c"])
+
+
+def test_by_class_each_is_tested() -> None:
+    certificate = certified(fc.ByClass(), {"a": 2000, "b": 2000})
+    labels = np.arange(1000) % 2
+    sets = np.ones((1000, 2), dtype=bool)
+    sets[:400:2, 0] = False  # 200 of 500 rows of class 0
+    found = fc.evaluate_sets(sets, labels, certificate=certificate).verdict
+    assert found is not None
+    assert found.below
+    assert [(part.name, part.kind) for part in found.parts] == [
+        ("class 0", "below the promise"),
+        ("class 1", "no contradiction"),
+    ]
+    assert "to come from the sites as its calibration rows did" in found.words
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "why"),
+    [
+        (fc.NewClient(), "average over fresh sites"),
+        (fc.Robust(liars=1), "mixture of the honest sites"),
+        (fc.ByClass(fc.EveryClient()), "does not keep how many calibration rows of each class"),
+    ],
+)
+def test_where_there_is_no_limit_it_says_so(guarantee: Any, why: str) -> None:
+    sizes = {f"site-{k}": 200 for k in range(12)}
+    found = verdict(certified(guarantee, sizes), 0.3, np.repeat(list(sizes), 20))
+    assert (found.kind, found.p, found.limit) == ("no verdict", None, None)
+    assert found.words.startswith("No verdict: ")
+    assert why in found.words
+
+
+def test_nothing_void_is_assured() -> None:
+    certificate = certified()
+    estimated = msgspec.structs.replace(certificate, status="estimated")
+    expired = msgspec.structs.replace(certificate, expires="2001-02-03", format=2)
+    for void, why in ((estimated, "the summaries are estimates"), (expired, "expired on 2001-02-03")):
+        assert verdict(void, 0.05).kind == "no verdict"
+        assert why in verdict(void, 0.05).words
+        assert verdict(void, 0.3).below
+        assert why in verdict(void, 0.3).words
+        assert standing(void).level == "caution"
+    infinite = certified(sizes={"a": 3})
+    assert infinite.threshold == "inf"
+    assert verdict(infinite, 0.0).kind == "no verdict"
+    assert standing(infinite).level == "caution"
+    full = fc.evaluate_sets(np.ones((500, 2), dtype=bool), [0] * 500, certificate=certificate).verdict
+    assert full is not None
+    assert full.kind == "no verdict"
+    assert "every label is in every set" in full.words
+
+
+def test_green_takes_all_of_it() -> None:
+    certificate = certified()
+    assert standing(certificate) == ("certified", "good")
+    assert standing(certificate, verdict(certificate, 0.05)) == ("certified; no contradiction", "good")
+    assert standing(certificate, verdict(certificate, 0.3)) == ("below the promise", "bad")
+    assert standing(certificate, verdict(certificate, 0.1, list("abc"))).level == "caution"
+
+
+def test_clusters_count_as_few_rows() -> None:
+    clusters = np.arange(1000) // 100  # all rows of a cluster are missed, or none
+    found = verdict(certified(), 0.2, clusters=clusters)
+    assert verdict(certified(), 0.2).below
+    assert not found.below
+    assert "With clusters the test is approximate" in found.words
+    assert verdict(certified(), 0.4, clusters=np.arange(1000) // 4).below
+
+
+def test_another_alpha_has_another_limit() -> None:
+    strict, loose = (verdict(certified(), 0.2, alpha=alpha) for alpha in (0.1, 0.3))
+    assert (strict.below, loose.below) == (True, False)
+
+
+def test_noise_for_privacy_takes_its_part() -> None:
+    plain = certified()
+    little = verdict(msgspec.structs.replace(plain, privacy={"failure": 0.015}), 0.05)
+    assert (little.limit or 0) > (verdict(plain, 0.05).limit or 1)
+    assert verdict(msgspec.structs.replace(plain, privacy={"failure": 0.03}), 0.3).kind == "no verdict"
+
+
+def test_tails_are_tails() -> None:
+    rng = np.random.default_rng(0)
+    rows, shares, miss = np.array([50, 200, 30]), np.array([0.3, 0.5, 0.2]), np.array([0.05, 0.1, 0.3])
+    drawn = rng.binomial(rows, miss, (50_000, 3)) / rows @ shares
+    rate = float(shares @ miss)
+    for x in (0.15, 0.17, 0.2):
+        assert np.mean(drawn >= x) < stratified_tail(x, rows, shares, rate) < 1
+    assert binomial_tail(11, 100, 0.1) == 1.0 or 11 >= 100 * 0.1 + 1  # Hoeffding's condition
+    assert binomial_tail(10, 100, 0.1) == 1.0
+    equal = Sample(covered=np.arange(100) >= 20, sites=np.arange(100) % 2, shares=np.array([0.5, 0.5]))
+    assert equal.p_value(0.1) == binomial_tail(20, 100, 0.1)
+
+
+def test_any_column_is_a_group() -> None:
+    sets = np.array([[True, False], [False, True], [True, True], [True, False]])
+    columns: dict[str, Any] = {"sex": np.array(["f", None, "m", " f"], dtype=object), "age": [60, 70, 60, 60]}
+    found = fc.evaluate_sets(sets, [0, 0, 0, 0], groups=columns).by_group
+    assert [(group.name, group.rows, group.coverage) for group in found["sex"]] == [
+        ("f", 2, 1.0),
+        ("m", 1, 1.0),
+        ("not given", 1, 0.0),
+    ]
+    assert [(group.name, group.rows) for group in found["age"]] == [("60", 3), ("70", 1)]
+    with refused("sex: expected 4 values, one a row"):
+        fc.evaluate_sets(sets, [0] * 4, groups={"sex": ["f"]})
+    many = np.ones((300, 2), dtype=bool)
+    with refused("age: has 300 different values, more than 200"):
+        fc.evaluate_sets(many, [0] * 300, groups={"age": np.arange(300)})

@@ -1,0 +1,119 @@
+"""How much luck one calibration may have: numbers by hand, exact enumeration, and every guarantee there is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedconformal as fc
+from fedconformal.guarantees.luck import mixture_limit, rank_limit, shares_limit
+from tests.contracts.tools import SITES, guarantee_examples
+
+TENTH = Fraction(1, 10)
+
+
+def test_the_numbers() -> None:
+    assert rank_limit(901, 1000, 0.05) == pytest.approx(0.1159245114, abs=1e-10)
+    shares = [Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)]
+    assert shares_limit(TENTH, [50, 100, 30], shares, 0.1) == pytest.approx(0.2043366162, abs=1e-10)
+
+
+@pytest.mark.parametrize(("rank", "size", "failure"), [(2, 2, 0.25), (7, 10, 0.025), (46, 50, 0.05), (200, 200, 0.01)])
+def test_it_is_rounded_outward(rank: int, size: int, failure: float) -> None:
+    found = rank_limit(rank, size, failure)
+    assert found >= 1 - stats.beta.ppf(failure, rank, size + 1 - rank) - 1e-13
+    assert stats.binom.sf(rank - 1, size, 1 - found) <= failure * (1 + 1e-9)
+    assert rank_limit(size + 1, size, failure) == 1
+
+
+def test_shares_that_are_off_add_what_they_are_off() -> None:
+    sizes = [20_000, 2000, 200]
+    (found,) = fc.Mixture().miss_limits(TENTH, sizes, 0.025)
+    total, whole = sum(sizes), sum(sizes) + 3
+    off = sum(abs((n + 1) / whole - n / total) for n in sizes) / 2
+    assert found.rate == pytest.approx(rank_limit(math.ceil(0.9 * whole), total, 0.025) + off, abs=1e-10)
+    assert found.shares == tuple(Fraction(n + 1, whole) for n in sizes)
+
+
+def test_uniform_shares_of_sites_of_one_size_are_a_rank() -> None:
+    (uniform,) = fc.Mixture(weights="uniform").miss_limits(TENTH, [60, 60], 0.025)
+    assert uniform == fc.Mixture().miss_limits(TENTH, [60, 60], 0.025)[0]
+    (apart,) = fc.Mixture(weights="uniform").miss_limits(TENTH, [60, 61], 0.025)
+    assert apart.rate > uniform.rate
+
+
+def test_no_more_draws_are_unlucky() -> None:
+    """Exactly, over all draws: two sites of scores 0 and 1, or all ones of which are hard."""
+    sizes, failure = [6, 3], 0.2
+    (limit,) = fc.Mixture(weights=(0.25, 0.75)).miss_limits(Fraction(2, 5), sizes, failure)
+    for easy in np.linspace(0, 1, 11):
+        for hard in np.linspace(0, 1, 11):
+            # Scores are 0 with these chances, else 1: at the threshold 0 the mixture's miss rate is known.
+            miss = 1 - (0.25 * easy + 0.75 * hard)
+            unlucky = sum(
+                stats.binom.pmf(a, 6, easy) * stats.binom.pmf(b, 3, hard)
+                for a in range(7)
+                for b in range(4)
+                if Fraction(a, 4 * 7) + Fraction(3 * b, 4 * 4) >= Fraction(3, 5)
+            )
+            assert miss <= limit.rate or unlucky <= failure + 1e-12
+
+
+def test_pac_is_alpha_itself_at_its_own_failure() -> None:
+    for failure, expected in ((0.05, 0.1), (0.2, 0.1)):
+        assert fc.PAC(failure=0.05).miss_limits(TENTH, [300, 200], failure)[0].rate == expected
+    assert 0.1 < fc.PAC(failure=0.05).miss_limits(TENTH, [300, 200], 0.025)[0].rate < 0.11
+    assert fc.PAC(failure=0.05).miss_limits(TENTH, [5, 5], 0.025)[0].rate == 1
+
+
+def test_every_site_by_its_own_scores() -> None:
+    found = fc.EveryClient().miss_limits(TENTH, [50, 100], 0.025)
+    assert [limit.site for limit in found] == [0, 1]
+    assert [limit.rate for limit in found] == [rank_limit(46, 50, 0.0125), rank_limit(91, 100, 0.0125)]
+    assert fc.WorstCase().miss_limits(TENTH, [50, 100], 0.025) == found
+
+
+def test_a_set_of_mixtures_is_judged_by_the_proportional_one() -> None:
+    proportional = fc.Mixture().miss_limits(TENTH, [99, 299], 0.025)
+    for given in (
+        {"contamination": 0.1},
+        {"total_variation": 0.1},
+        {"box": (0.2, 0.8)},
+        {"polytope": ([[1, 0]], [0.3])},
+    ):
+        assert fc.WorstCase(**given).miss_limits(TENTH, [99, 299], 0.025) == proportional
+    for given in ({"box": (0.3, 0.7)}, {"polytope": ([[1, 0]], [0.2])}):
+        assert fc.WorstCase(**given).miss_limits(TENTH, [99, 299], 0.025) == []
+
+
+def test_a_quantile_of_quantiles_by_simulation() -> None:
+    guarantee, sizes = fc.QuantileOfQuantiles(liars=0), [20] * 10
+    (limit,) = guarantee.miss_limits(TENTH, sizes, 0.1)
+    level, among = guarantee.pair(TENTH, sizes) or (0, 0)
+    drawn = np.sort(np.random.default_rng(0).random((20_000, 10, 20)), axis=2)[:, :, level - 1]
+    unlucky = np.mean(1 - np.sort(drawn, axis=1)[:, among - 1] > limit.rate)
+    assert unlucky == pytest.approx(0.1, abs=0.01)  # for alike sites of one size it is exact
+
+
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+def test_every_guarantee_has_limits_or_says_why_not(guarantee: Any) -> None:
+    sizes = [80, 60, 90]
+    bound = guarantee.bind(SITES, sizes)
+    wide, narrow = (bound.miss_limits(Fraction(1, 5), sizes, failure) for failure in (0.01, 0.1))
+    assert [limit.rate for limit in wide] == sorted(limit.rate for limit in wide) or len(wide) > 1
+    for more, less in zip(wide, narrow, strict=True):
+        assert 0 < less.rate <= more.rate <= 1
+        assert more.shares is None or (sum(more.shares) == 1 and len(more.shares) == 3)
+    assert wide or len(bound.why_no_limit) > 40
+    if guarantee.name == "new-client" or getattr(guarantee, "liars", 0):
+        assert wide == []
+
+
+def test_the_bound_of_the_two_that_is_smaller_counts() -> None:
+    few = mixture_limit(TENTH, [1] * 20, [2] * 20, 0.025)
+    assert few.rate == shares_limit(TENTH, [1] * 20, few.shares or (), 0.025)
