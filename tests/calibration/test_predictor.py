@@ -166,9 +166,9 @@ def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
     rows, labels = np.array(make.PROBS), np.array(make.LABELS)
     found = predictor.evaluate(rows, labels, clients=list("aabbb"), alpha=0.4)
     sets, certificate = predictor.predict_set(rows, alpha=0.4), predictor.certificate
-    assert found == fc.evaluate_sets(sets, labels, clients=list("aabbb"), certificate=certificate)
+    assert found == fc.evaluate_sets(sets, labels, clients=list("aabbb"), certificate=certificate, alpha=0.4)
     clustered = predictor.evaluate(rows, labels, clusters=list("aabbc"), alpha=0.4)
-    assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate)
+    assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate, alpha=0.4)
 
 
 def test_a_score_is_needed_and_must_match() -> None:

@@ -105,7 +105,6 @@ def test_every_guarantee_has_limits_or_says_why_not(guarantee: Any) -> None:
     sizes = [80, 60, 90]
     bound = guarantee.bind(SITES, sizes)
     wide, narrow = (bound.miss_limits(Fraction(1, 5), sizes, failure) for failure in (0.01, 0.1))
-    assert [limit.rate for limit in wide] == sorted(limit.rate for limit in wide) or len(wide) > 1
     for more, less in zip(wide, narrow, strict=True):
         assert 0 < less.rate <= more.rate <= 1
         assert more.shares is None or (sum(more.shares) == 1 and len(more.shares) == 3)
