@@ -12,7 +12,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.summary import Summary
 
 FAR = 10
-"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
+"""A site with more scores than this many times the median outweighs the others; one with more than half does too."""
 
 
 def warn_of_sites(certificate: Certificate) -> None:
@@ -62,7 +62,7 @@ def silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str
 
 
 def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Name the sites that weigh far more than the others because they claim so many scores.
+    """Name the sites that weigh far more than the others because they claim that many scores.
 
     >>> from fedconformal import Mixture
     >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
