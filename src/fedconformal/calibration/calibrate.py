@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha
+from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal.calibration.certificate import (
     Certificate,
     ClassRecord,
@@ -30,6 +30,7 @@ from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
+from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
 
@@ -156,13 +157,14 @@ def _by_class(
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
     seen = {label for site in sites for label in site.parts}
+    none = ExactSummary(values=np.empty(0), sizes=(0,))
     absent: ClassRecord | None = None
     for label in range(classes):
         if label not in seen and absent is not None:  # there may be very many of them, all alike
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
             continue
-        held = [site.parts.get(label, _Absent()) for site in sites]
+        held = [site.parts.get(label, none) for site in sites]
         of_class = _of_class(sites, label)
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
@@ -211,24 +213,12 @@ def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
     return [n for site in sites for n in site.sizes_of(label)]
 
 
-class _Absent:
-    """A site without scores of a class."""
-
-    points: Floats = np.empty(0)
-    reached: Integers = np.empty(0, dtype=np.int64)
-    gap = 0
-
-    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Count nothing."""
-        return np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
-
-
 def _band(
     bound: Guarantee,
     alpha: Fraction,
     threshold: float,
     sizes: Sequence[int],
-    held: Sequence[Summary | _Absent],
+    held: Sequence[Summary],
     *,
     sure: bool,
 ) -> dict[str, Any]:
