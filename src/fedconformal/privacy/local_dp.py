@@ -29,9 +29,10 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
 from fedconformal.privacy.release import Claim, certify_release
-from fedconformal.privacy.wire import ScoreField, origin_fields, origin_of
 from fedconformal.summaries import Origin
-from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name
+from fedconformal.summaries.origin import UNKNOWN
+from fedconformal.summaries.summary import origin_fields, origin_of
+from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, ScoreField
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -104,7 +105,7 @@ def noisy_histogram(
         epsilon=float(budget),
         grid=edges.tolist(),
         counts=[int(count) for count in noisy],
-        **origin_fields(origin),
+        **origin_fields(origin or UNKNOWN),
     )
 
 

@@ -21,8 +21,7 @@ from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
 from fedconformal.privacy.sums.messages import Invite, Roster, unpack
-from fedconformal.privacy.sums.radix import Rounds
-from fedconformal.privacy.sums.weights import summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds, summable, weighted_sum
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,10 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
-from fedconformal.privacy.wire import origin_fields
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.origin import UNKNOWN
+from fedconformal.summaries.summary import origin_fields
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site
         name=as_name(name, "site"),
         scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
         **fresh_secrets(),
-        **origin_fields(origin),
+        **origin_fields(origin or UNKNOWN),
     )
 
 
