@@ -69,7 +69,8 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    result = _calibrated(usable(summaries, alpha), as_alpha(alpha), guarantee)
+    wanted = as_alpha(alpha)
+    result = _calibrated(usable(summaries, wanted), wanted, guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -79,7 +80,7 @@ def calibrate_again(
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
-    return _calibrated(_checked(summaries, wanted), wanted, guarantee)
+    return _calibrated(usable(summaries, wanted, expired=True), wanted, guarantee)
 
 
 def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
@@ -112,31 +113,22 @@ def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee
     return Calibration(certificate, partial(search.curve, wanted))
 
 
-def usable(summaries: Sequence[Summary], alpha: Any) -> list[Summary]:
-    """Check that summaries go together, are for this alpha, and may still be used today."""
-    summaries = _checked(summaries, as_alpha(alpha))
-    for summary in _one_of_each_origin(summaries):
-        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
-    return summaries
-
-
-def _checked(summaries: Sequence[Summary], alpha: Fraction) -> list[Summary]:
+def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = False) -> list[Summary]:
+    """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
-    for summary in _one_of_each_origin(summaries):
+    for summary in {id(summary.origin): summary for summary in summaries}.values():
         agreed = summary.origin.alpha
         if agreed is not None and as_alpha(agreed) != alpha:
             raise InputError(
                 f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
                 "calibrate at that alpha, or ask the sites anew"
             )
+        if not expired:
+            check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
     return summaries
-
-
-def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
-    return list({id(summary.origin): summary for summary in summaries}.values())
 
 
 def _by_class(

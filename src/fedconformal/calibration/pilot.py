@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
@@ -55,10 +56,6 @@ class Trial:
         bound = guarantee.bind([f"#{k + 1}" for k in range(len(self._sizes))], self._sizes)
         found = []
         for counts in self._draws:
-            low, high = 0, len(self._thresholds)
-            while low < high:
-                middle = (low + high) // 2
-                enough = bound.promised(counts[:, middle].tolist(), self._sizes) >= 1 - alpha
-                low, high = (low, middle) if enough else (middle + 1, high)
-            found.append(self._size_at(float(self._thresholds[low]) if low < len(self._thresholds) else float("inf")))
+            place = bisect_left(counts.T, 1 - alpha, key=lambda column: bound.promised(column.tolist(), self._sizes))
+            found.append(self._size_at(float(np.append(self._thresholds, np.inf)[place])))
         return sum(found) / len(found)

@@ -24,11 +24,10 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
-from fedconformal.privacy.release import Claim, certify_release
+from fedconformal.privacy.release import Claim, Inputs, certify_release
 from fedconformal.summaries import Origin
 from fedconformal.summaries.origin import UNKNOWN
 from fedconformal.summaries.summary import origin_fields, origin_of
@@ -123,7 +122,7 @@ def calibrate_locally(
     guarantee = Mixture() if guarantee is None else check_alike(guarantee)
     _check_together(histograms)
     first = histograms[0]
-    names, sizes = [found.site for found in histograms], [found.size for found in histograms]
+    sizes = [found.size for found in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
     plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
     threshold = math.inf
@@ -141,7 +140,7 @@ def calibrate_locally(
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    inputs = Inputs(alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin)
+    inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, origin=first.origin)
     return certify_release(threshold, claim, inputs)
 
 

@@ -1,4 +1,4 @@
-"""What a differentially private threshold promises and claims, wherever the noise comes from.
+"""The certificate of a threshold from sums only or with noise, and what noise, wherever it comes from, promises.
 
 The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. So coverage is
 at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
@@ -6,19 +6,24 @@ at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal.calibration.curve import PromiseCurve, in_units
+from fedconformal.calibration.remarks import heavy_sites, site_names, warn_of_sites
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.privacy.certify import Inputs, certify
+from fedconformal.summaries import Origin
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities to try."""
@@ -91,6 +96,56 @@ class Claim:
             "coverage": float(self.promised),
             "outside": self.outside,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What was calibrated from, for which promise."""
+
+    alpha: Fraction
+    guarantee: Guarantee
+    records: Sequence[SummaryRecord]
+    origin: Origin
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all sites."""
+        return site_names(self.records)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of scores of every site."""
+        return [n for record in self.records for n in record.sizes]
+
+
+def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:
+    """Write the certificate of a threshold that came without summaries; `found` has the other fields of it.
+
+    Nothing is known of any other threshold, so the promise curve has one step.
+    """
+    certificate = made_certificate(
+        guarantee=inputs.guarantee,
+        sites=inputs.names,
+        origin=inputs.origin,
+        alpha=float(inputs.alpha),
+        threshold=threshold_json(threshold),
+        summaries=inputs.records,
+        heavy_sites=heavy_sites(inputs.guarantee, inputs.names, inputs.sizes) or None,
+        **found,
+    )
+    warn_of_sites(certificate)
+    return Calibration(certificate, lambda: one_step(threshold, promised))
+
+
+def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
+    """Return the curve that promises this much from the threshold on; at +inf, nothing at any finite threshold.
+
+    >>> one_step(0.5, Fraction(9, 10)).threshold(Fraction(1, 10)), one_step(math.inf, Fraction(1)).most
+    (0.5, Fraction(0, 1))
+    """
+    if threshold == math.inf:
+        return PromiseCurve(np.array([np.finfo(np.float64).max]), np.array([0]))
+    return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
 
 
 def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Calibration:

@@ -40,11 +40,6 @@ class Session:
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
 
-    @property
-    def binding(self) -> bytes:
-        """What the keys for masks are bound to: masks of one binding open nothing under another."""
-        return self.id
-
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first."""
         return self._circle.near(index)

@@ -121,14 +121,14 @@ def enter(site: SiteState, roster: bytes) -> Step:
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)}
+    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
     site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(listed))))
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
     site = changed(site, mask=_added(site, agreed, 0, words).tobytes())
     holders = session.holders(index)
     both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
     shares = [
-        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.binding, index, j)))
+        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.id, index, j)))
         for j, (own, locking) in zip(holders, both, strict=True)
     ]
     halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in agreed.items()])
@@ -185,7 +185,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
         raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
     opened = []
     for sender, sealed in request.shares:
-        about = masks.about_share(session.binding, sender, site.index)
+        about = masks.about_share(session.id, sender, site.index)
         share = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
         if share is None or sender in left:
             raise InputError(f"a share of site number {sender} was altered, or the site is not lost")
