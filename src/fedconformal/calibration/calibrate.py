@@ -31,7 +31,7 @@ from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
+from fedconformal.summaries.origin import all_joined, has_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
 
 UNSEEN = 4096
@@ -126,8 +126,10 @@ def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = Fal
                 f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
                 "calibrate at that alpha, or ask the sites anew"
             )
-        if not expired:
-            check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
+        if not expired and has_expired(summary.origin.expires):
+            raise InputError(
+                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
+            )
     return summaries
 
 
@@ -241,11 +243,10 @@ def _certificate(
     sizes: Sequence[int],
     found: dict[str, Any],
 ) -> Certificate:
-    origin = all_joined(summary.origin for summary in summaries)
     return made_certificate(
         guarantee=guarantee,
         sites=names,
-        origin=origin,
+        origin=all_joined([summary.origin for summary in summaries]),
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],

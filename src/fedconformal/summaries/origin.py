@@ -168,12 +168,6 @@ def has_expired(expires: str | None) -> bool:
     return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
 
 
-def check_not_expired(expires: str | None, what: str) -> None:
-    """Refuse what is for a day that has passed."""
-    if has_expired(expires):
-        raise InputError(f"{what} expired on {expires}; ask the site for a new one")
-
-
 def _same_number(mine: Any, theirs: Any) -> bool:
     """Whether one side names the classes and the other only counts as many."""
     if isinstance(mine, tuple):
