@@ -23,7 +23,7 @@ from fedconformal.calibration.certificate import (
     threshold_text,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
-from fedconformal.calibration.remarks import heavy_sites, silent_sites, site_names, warn_of_sites
+from fedconformal.calibration.remarks import silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
@@ -97,7 +97,7 @@ def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     if isinstance(guarantee, ByClass):
-        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), sizes, names)
+        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
@@ -108,8 +108,7 @@ def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee
             stacklevel=3,
         )
     band = _band(bound, wanted, threshold, sizes, summaries, sure=_sure(summaries))
-    found = {"target": str(bound.at_least(wanted, sizes)), **band}
-    certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
+    certificate = _certificate(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
 
 
@@ -138,7 +137,6 @@ def _by_class(
     alpha: Fraction,
     guarantee: ByClass,
     bound: Guarantee,
-    sizes: Sequence[int],
     names: Sequence[str],
 ) -> Calibration:
     """Search class by class."""
@@ -173,16 +171,19 @@ def _by_class(
             InfeasibleWarning,
             stacklevel=3,
         )
-    worst = {
-        "rank": None,
-        "rank_out_of": None,
-        "slack": max(record.slack for record in records),
-        "coverage_at_least": min(record.coverage_at_least for record in records),
-        "coverage_at_most": max(record.coverage_at_most for record in records),
-    }
-    thresholds = [record.threshold for record in records]
-    about = {"threshold": thresholds, "target": str(1 - alpha), "classes": records, **worst}
-    certificate = _certificate(summaries, alpha, guarantee, names, sizes, about)
+    certificate = _certificate(
+        summaries,
+        alpha,
+        guarantee,
+        threshold=[record.threshold for record in records],
+        target=str(1 - alpha),
+        classes=records,
+        rank=None,
+        rank_out_of=None,
+        slack=max(record.slack for record in records),
+        coverage_at_least=min(record.coverage_at_least for record in records),
+        coverage_at_most=max(record.coverage_at_most for record in records),
+    )
     return Calibration(
         certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
     )
@@ -235,23 +236,14 @@ def _band(
     }
 
 
-def _certificate(
-    summaries: Sequence[Summary],
-    alpha: Fraction,
-    guarantee: Guarantee,
-    names: Sequence[str],
-    sizes: Sequence[int],
-    found: dict[str, Any],
-) -> Certificate:
+def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:
     return made_certificate(
         guarantee=guarantee,
-        sites=names,
         origin=all_joined([summary.origin for summary in summaries]),
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=silent_sites(summaries, names) or None,
-        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
+        version_1_sites=silent_sites(summaries) or None,
         **found,
     )
 

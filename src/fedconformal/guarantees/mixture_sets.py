@@ -127,7 +127,10 @@ class Polytope:
 
     def __init__(self, A: Sequence[Sequence[Number]], b: Sequence[Number]) -> None:
         """Find a first vertex; refuse a polytope that has none."""
-        rows = [_in_integers([*row, limit]) for row, limit in zip(A, b, strict=True)]
+        rows = []
+        for row, limit in zip(A, b, strict=True):
+            scale = math.lcm(limit.denominator, *(entry.denominator for entry in row))
+            rows.append([int(entry * scale) for entry in (*row, limit)])
         self._sites = len(A[0])
         self._rows: Whole = np.array(rows, dtype=object)
         self._vertex = self._feasible(self._corner())
@@ -195,8 +198,3 @@ class Polytope:
             totals = totals + y * self._rows[i, :-1]
             limit += y * self._rows[i, -1]
         return Fraction(min(totals) - limit, whole)
-
-
-def _in_integers(row: Sequence[Number]) -> list[int]:
-    scale = math.lcm(*(entry.denominator for entry in row))
-    return [int(entry * scale) for entry in row]

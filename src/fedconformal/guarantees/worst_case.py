@@ -255,18 +255,15 @@ def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
         lower, upper = value
     except (TypeError, ValueError):
         raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
-    bounds = [_checked_bounds(bound, field) for bound in (lower, upper)]
+    bounds: list[Bounds] = [
+        _checked_share(bound, field) if np.ndim(bound) == 0 else tuple(_checked_share(one, field) for one in bound)
+        for bound in (lower, upper)
+    ]
     count = max(len(bound) if isinstance(bound, tuple) else 1 for bound in bounds)
     each = [bound if isinstance(bound, tuple) else (bound,) * count for bound in bounds]
     if any(low > high for low, high in zip(*each, strict=False)):
         raise InputError("box: a lower bound is above its upper bound")
     return bounds[0], bounds[1]
-
-
-def _checked_bounds(value: Any, field: str) -> Bounds:
-    if np.ndim(value) == 0:
-        return _checked_share(value, field)
-    return tuple(_checked_share(bound, field) for bound in value)
 
 
 def _checked_polytope(value: Any, field: str) -> Inequalities:

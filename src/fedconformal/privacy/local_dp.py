@@ -120,8 +120,14 @@ def calibrate_locally(
     """
     wanted, histograms = as_alpha(alpha), list(histograms)
     guarantee = Mixture() if guarantee is None else check_alike(guarantee)
-    _check_together(histograms)
+    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
+        raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
+    for found in histograms:
+        if (found.grid, found.epsilon) != (first.grid, first.epsilon):
+            raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
+        if difference := first.origin.difference(found.origin):
+            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")
     sizes = [found.size for found in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
     plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
@@ -142,14 +148,3 @@ def calibrate_locally(
     ]
     inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, origin=first.origin)
     return certify_release(threshold, claim, inputs)
-
-
-def _check_together(histograms: Sequence[NoisyHistogram]) -> None:
-    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
-        raise InputError("expected the noisy histograms of one or more sites, each once")
-    first = histograms[0]
-    for found in histograms:
-        if (found.grid, found.epsilon) != (first.grid, first.epsilon):
-            raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
-        if difference := first.origin.difference(found.origin):
-            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")

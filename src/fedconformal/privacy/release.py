@@ -19,7 +19,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
 from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.remarks import heavy_sites, site_names, warn_of_sites
+from fedconformal.calibration.remarks import site_names, warn_of_sites
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
@@ -107,16 +107,6 @@ class Inputs:
     records: Sequence[SummaryRecord]
     origin: Origin
 
-    @property
-    def names(self) -> list[str]:
-        """The names of all sites."""
-        return site_names(self.records)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The number of scores of every site."""
-        return [n for record in self.records for n in record.sizes]
-
 
 def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:
     """Write the certificate of a threshold that came without summaries; `found` has the other fields of it.
@@ -125,12 +115,10 @@ def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) 
     """
     certificate = made_certificate(
         guarantee=inputs.guarantee,
-        sites=inputs.names,
         origin=inputs.origin,
         alpha=float(inputs.alpha),
         threshold=threshold_json(threshold),
         summaries=inputs.records,
-        heavy_sites=heavy_sites(inputs.guarantee, inputs.names, inputs.sizes) or None,
         **found,
     )
     warn_of_sites(certificate)
@@ -152,8 +140,9 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
+        scores = sum(sum(record.sizes) for record in inputs.records)
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised from {sum(inputs.sizes)} scores with "
+            f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so every label is in every set; "
             "calibration scores needed: more, at any site",
             InfeasibleWarning,
@@ -164,7 +153,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         claim.promised,
         inputs,
         status="estimated" if estimated else "certified",
-        promise=guarantee.promise(inputs.names) + ", and over the noise of the release",
+        promise=guarantee.promise(site_names(inputs.records)) + ", and over the noise of the release",
         caveat=guarantee.caveat + caveat,
         target=str(1 - alpha),
         rank=None,
