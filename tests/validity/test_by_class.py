@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal._base.arrays import Integers
 from fedconformal.guarantees.weighted_sum import ClassShare
 from fedconformal.guarantees.worst_case import WorstClassShare
+from tests.validity.lies import miscount
 from tests.validity.simulation import Floats, Law, mean, uniform
 
 pytestmark = pytest.mark.filterwarnings(
@@ -130,13 +131,12 @@ def test_small_summaries_lose_nothing() -> None:
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     guarantee, mixtures = KEPT[name]
     kind: Any = WorstClassShare if isinstance(guarantee, fc.WorstCase) else ClassShare
-    promised = kind.promised_many
 
-    def two_more(self: Any, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
-        held = np.minimum(counts + 2 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
-        return [min(coverage, Fraction(999, 1000)) for coverage in promised(self, held, sizes)]
+    def two_more(counts: Integers, sizes: list[int]) -> Integers:
+        held: Integers = np.minimum(counts + 2 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
+        return held
 
-    monkeypatch.setattr(kind, "promised_many", two_more)
+    miscount(monkeypatch, kind, two_more)
     with pytest.raises(AssertionError, match="is below"):
         check_kept(guarantee, mixtures)
 

@@ -6,7 +6,6 @@ was missed.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal._base.arrays import Integers
 from fedconformal.summaries.ranks import RankSummary
 from tests.validity import certified
 from tests.validity.certified import Summarise, check_certified
 from tests.validity.integration import WeightedCount
+from tests.validity.lies import miscount
 from tests.validity.promises import Promise, check_kept
 from tests.validity.settings import ALL
 from tests.validity.simulation import calibrator
@@ -28,9 +29,6 @@ from tests.validity.test_shared_patients import check_finite_population, check_s
 MISSED = r"is below|is above|, expected|has probability"
 """How a check says that coverage is wrong, and not just that it cannot tell."""
 
-NEARLY_ONE = Fraction(999, 1000)
-"""Certainty is never promised, and a curve that promises it would be refused."""
-
 CASES = [
     pytest.param(promise, id=f"{group}: {name}") for group, found in ALL.items() for name, promise in found.items()
 ]
@@ -38,14 +36,13 @@ CASES = [
 
 def lower_the_rank(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], sites: list[int]) -> None:
     """Count one score more at these sites than is there: the threshold comes out one rank too low."""
-    promised_many = kind.promised_many
 
-    def one_more(self: Any, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
+    def one_more(counts: Integers, sizes: list[int]) -> Integers:
         more = counts.copy()
         more[sites] += 1
-        return [min(coverage, NEARLY_ONE) for coverage in promised_many(self, more, sizes)]
+        return more
 
-    monkeypatch.setattr(kind, "promised_many", one_more)
+    miscount(monkeypatch, kind, one_more)
 
 
 def lightest_site(promise: Promise) -> list[int]:

@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
+from tests.validity.lies import miscount
 from tests.validity.promises import exact
 from tests.validity.settings import EASY, HARD
 from tests.validity.simulation import (
@@ -110,14 +111,12 @@ def test_simulated_failures(sites: tuple[Site, ...]) -> None:
 
 
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    promised_many = fc.PAC.promised_many
-
-    def one_more(self: fc.PAC, counts: Integers, sizes: list[int]) -> list[Fraction]:
+    def one_more(counts: Integers, sizes: list[int]) -> Integers:
         more = counts.copy()
         more[0] += 1
-        return promised_many(self, more, sizes)
+        return more
 
-    monkeypatch.setattr(fc.PAC, "promised_many", one_more)
+    miscount(monkeypatch, fc.PAC, one_more)
     with pytest.raises(AssertionError, match="expected"):
         check_failure_rate(SMALL["alike"])
 

@@ -146,7 +146,7 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 
 
 FAR = 10
-"""A site with more scores than so many times the median outweighs the others; one with more than half does too."""
+"""A site with more scores than this many times the median outweighs the others; one with more than half does too."""
 
 
 def made_certificate(
@@ -189,7 +189,7 @@ def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
 
 
 def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Name the sites that weigh far more than the others because they claim so many scores.
+    """Name the sites that weigh far more than the others because they claim that many scores.
 
     >>> from fedconformal import Mixture
     >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])

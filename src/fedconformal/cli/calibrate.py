@@ -133,7 +133,7 @@ def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
         guarantee = GUARANTEES.chosen(QuantileOfQuantiles.name, given, "--sites-alike")
         if typed["liars"][1] != "0" and "least_scores" not in typed:
             raise InputError(
-                f"--robust {typed['liars'][1]} --sites-alike needs --least-scores N, the fewest scores a site ought to "
+                f"--robust {typed['liars'][1]} --sites-alike needs --least-scores N, the fewest scores a site should "
                 "have, fixed before calibration: otherwise the sizes that liars claim choose the ranks"
             )
         return guarantee

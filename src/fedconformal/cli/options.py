@@ -139,11 +139,12 @@ def taking(*families: Family[Any], also: Callable[[Any], Sequence[Family[Any]]] 
         complete = False
 
         def get_params(self, ctx: Any) -> list[Any]:
+            more = also(ctx)  # which may change this context, so at every call
             if not self.complete:
                 self.complete = True
                 taken = {name for one in self.params for name in one.opts}
                 own: dict[str | None, Any] = {one.name: one for one in self.params}
-                for family in (*families, *also(ctx)):
+                for family in (*families, *more):
                     if family.option in own:
                         own[family.option].help += f" {', '.join(family.members())}."
                     made = family.options(taken)

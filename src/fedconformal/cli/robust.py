@@ -1,4 +1,4 @@
-"""What calibrate says about sites that may lie: how many the threshold bears, and which sites are far from the rest."""
+"""What calibrate says about sites that may lie: how many it allows for, and which sites are far from the rest."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class QuantileOfQuantiles(Guarantee):
 
     Attributes:
         liars: the promise holds whatever at most this many of the sites send.
-        least_scores: the fewest scores that a site ought to have, fixed before calibration.
+        least_scores: the fewest scores that a site should have, fixed before calibration.
 
     >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
     (19, 5)

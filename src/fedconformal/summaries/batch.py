@@ -43,10 +43,10 @@ BATCH_BYTES = 2**24
 """How many messages, and how much, are decoded at a time."""
 
 OBJECTS = 50
-"""At most about so many are made while one message is read, also by an engine that hands it over."""
+"""About this many are made at most while one message is read, also by an engine that hands it over."""
 
 REMEMBERED = 4096
-"""Up to so many bytes, what many sites say of their scores is read once."""
+"""Up to this many bytes, what many sites say of their scores is read once."""
 
 S = TypeVar("S", bound=Summary)
 

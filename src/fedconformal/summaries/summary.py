@@ -1,4 +1,4 @@
-"""What a site says of its scores: bounds on how many lie at or below any number."""
+"""What a site says of its scores: bounds on how many are at or below any number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Summary(ABC):
     """The calibration scores of one site, or of several that were pooled, in brief.
 
     `sizes` holds every site's own number of scores. `gap` is a bound, known before the scores are seen, on
-    how far `upper` can lie above `lower`; a kind without such a bound says `certified = False`.
+    how far `upper` can be above `lower`; a kind without such a bound says `certified = False`.
     """
 
     name: ClassVar[str]
