@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import Counts, Guarantee
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
-from fedconformal.guarantees.weighted_sum import WeightedSum
+from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
