@@ -47,7 +47,7 @@ quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once t
 test: lint ## lint, check types and run all tests but the longest (under seven minutes)
 	$(PYTEST) -m "not slow"
 
-prove: slow fuzz mutants ## what takes longest: simulations, a real deployment, fuzzing and the mutants (under half an hour)
+prove: slow fuzz ## what takes longest: simulations, a real deployment and fuzzing (under half an hour)
 
 # File by file: the tests of a deployment share it.
 slow: $(VENV)/.dev

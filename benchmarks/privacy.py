@@ -21,8 +21,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
-from fedconformal.privacy.sums.radix import BYTES, EXACT, SHORT, Rounds, Search
-from fedconformal.privacy.sums.weights import weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, EXACT, SHORT, Rounds, Search, weighted_sum
 from fedconformal.summaries import summarize
 
 ROWS = 200

@@ -11,7 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.curve import ClassCurves
-from fedconformal.calibration.pilot import Trial
+from fedconformal.calibration.plan import Trial
 from fedconformal.guarantees import by_class
 from fedconformal.report import report_page
 from tests.contracts.tools import guarantee_examples, refused, score_examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -141,16 +141,13 @@ def _as_worded_then(again: dict[str, Any], stated: Certificate, guarantee: Guara
     unnamed = UNNAMED if stated.format == 1 else UNNAMED[:1]
     possible = [words_of(edition) for edition in (unnamed if stated.edition is None else (stated.edition,))]
     said = {name: getattr(stated, name) for name in WORDING}
-    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": _named(stated, words_of)}
+    # A release names the edition if its words are not the first ones. Format 2 began with the second.
+    later = [edition for edition in range(UNNAMED[0] + 1, EDITION + 1) if words_of(edition) != words_of(UNNAMED[0])]
+    named = stated.edition if stated.edition in later else None
+    if stated.edition is None and stated.format == 2 and len(later) == EDITION - UNNAMED[0]:
+        named = EDITION
+    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": named}
     if stated.format == 1:  # which did not know of heavy sites
         words["heavy_sites"] = None
     words["format"] = 1 if all(words.get(name, again.get(name)) is None for name in FORMAT_2) else 2
     return words
-
-
-def _named(stated: Certificate, words_of: Callable[[int], dict[str, str]]) -> int | None:
-    """Return the edition as a release names it: if its words are not the first ones. Format 2 began with the second."""
-    later = [edition for edition in range(UNNAMED[0] + 1, EDITION + 1) if words_of(edition) != words_of(UNNAMED[0])]
-    if stated.edition is not None:
-        return stated.edition if stated.edition in later else None
-    return None if stated.format == 1 or len(later) < EDITION - UNNAMED[0] else EDITION

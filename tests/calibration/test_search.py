@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration import search as searching
-from fedconformal.calibration.curve import MAX_POINTS, in_units
-from fedconformal.summaries.stack import Stack
+from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, in_units
 from tests.contracts.tools import KINDS, checks, vectors
 
 GUARANTEES: list[fc.Guarantee] = [
@@ -58,7 +57,7 @@ def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:
     if len(promised) <= MAX_POINTS:
         assert curve.promised.tolist() == sorted({in_units(found) for found in promised.values()})
     else:
-        exact = [alpha for alpha in ALPHAS if alpha in searching.USUAL_ALPHAS]
+        exact = [alpha for alpha in ALPHAS if alpha in USUAL_ALPHAS]
         assert [curve.threshold(alpha) for alpha in exact] == [search.smallest(alpha) for alpha in exact]
 
 
@@ -126,8 +125,8 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
 @checks(100)
 def test_a_stack_counts_as_its_summaries_do(scores: list[Floats], q: Floats) -> None:
     summaries = [fc.summarize(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
-    stack = Stack(summaries)
-    counts = stack.counts(stack.everything.split(q))
+    stack = searching.Stack(summaries)
+    counts = stack.counts(stack.split(stack.starts, stack.ends, q))
     assert counts.tolist() == [summary.bounds(q)[0].tolist() for summary in summaries]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import fedconformal as fc
-from fedconformal.guarantees.linear_program import Polytope
+from fedconformal.guarantees.mixture_sets import Polytope
 from fedconformal.guarantees.planning import missing
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from tests.contracts.tools import checks, refused

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha
+from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal.calibration.certificate import (
     Certificate,
     ClassRecord,
@@ -23,14 +23,15 @@ from fedconformal.calibration.certificate import (
     threshold_text,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
-from fedconformal.calibration.remarks import heavy_sites, silent_sites, site_names, warn_of_sites
+from fedconformal.calibration.remarks import silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries import ClassSummary
-from fedconformal.summaries.origin import all_joined, check_not_expired, number_of
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.origin import all_joined, has_expired, number_of
 from fedconformal.summaries.summary import Summary, check_together
 
 UNSEEN = 4096
@@ -68,7 +69,8 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    result = _calibrated(usable(summaries, alpha), as_alpha(alpha), guarantee)
+    wanted = as_alpha(alpha)
+    result = _calibrated(usable(summaries, wanted), wanted, guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -78,7 +80,7 @@ def calibrate_again(
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
     wanted = as_alpha(alpha)
-    return _calibrated(_checked(summaries, wanted), wanted, guarantee)
+    return _calibrated(usable(summaries, wanted, expired=True), wanted, guarantee)
 
 
 def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
@@ -95,7 +97,7 @@ def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee
             "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
         )
     if isinstance(guarantee, ByClass):
-        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), sizes, names)
+        return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
@@ -106,36 +108,28 @@ def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee
             stacklevel=3,
         )
     band = _band(bound, wanted, threshold, sizes, summaries, sure=_sure(summaries))
-    found = {"target": str(bound.at_least(wanted, sizes)), **band}
-    certificate = _certificate(summaries, wanted, guarantee, names, sizes, found)
+    certificate = _certificate(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
 
 
-def usable(summaries: Sequence[Summary], alpha: Any) -> list[Summary]:
-    """Check that summaries go together, are for this alpha, and may still be used today."""
-    summaries = _checked(summaries, as_alpha(alpha))
-    for summary in _one_of_each_origin(summaries):
-        check_not_expired(summary.origin.expires, f"the summary of {summary.label}")
-    return summaries
-
-
-def _checked(summaries: Sequence[Summary], alpha: Fraction) -> list[Summary]:
+def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = False) -> list[Summary]:
+    """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
-    for summary in _one_of_each_origin(summaries):
+    for summary in {id(summary.origin): summary for summary in summaries}.values():
         agreed = summary.origin.alpha
         if agreed is not None and as_alpha(agreed) != alpha:
             raise InputError(
                 f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
                 "calibrate at that alpha, or ask the sites anew"
             )
+        if not expired and has_expired(summary.origin.expires):
+            raise InputError(
+                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
+            )
     return summaries
-
-
-def _one_of_each_origin(summaries: Sequence[Summary]) -> list[Summary]:
-    return list({id(summary.origin): summary for summary in summaries}.values())
 
 
 def _by_class(
@@ -143,7 +137,6 @@ def _by_class(
     alpha: Fraction,
     guarantee: ByClass,
     bound: Guarantee,
-    sizes: Sequence[int],
     names: Sequence[str],
 ) -> Calibration:
     """Search class by class."""
@@ -156,13 +149,14 @@ def _by_class(
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
     seen = {label for site in sites for label in site.parts}
+    none = ExactSummary(values=np.empty(0), sizes=(0,))
     absent: ClassRecord | None = None
     for label in range(classes):
         if label not in seen and absent is not None:  # there may be very many of them, all alike
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
             continue
-        held = [site.parts.get(label, _Absent()) for site in sites]
+        held = [site.parts.get(label, none) for site in sites]
         of_class = _of_class(sites, label)
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
@@ -177,16 +171,19 @@ def _by_class(
             InfeasibleWarning,
             stacklevel=3,
         )
-    worst = {
-        "rank": None,
-        "rank_out_of": None,
-        "slack": max(record.slack for record in records),
-        "coverage_at_least": min(record.coverage_at_least for record in records),
-        "coverage_at_most": max(record.coverage_at_most for record in records),
-    }
-    thresholds = [record.threshold for record in records]
-    about = {"threshold": thresholds, "target": str(1 - alpha), "classes": records, **worst}
-    certificate = _certificate(summaries, alpha, guarantee, names, sizes, about)
+    certificate = _certificate(
+        summaries,
+        alpha,
+        guarantee,
+        threshold=[record.threshold for record in records],
+        target=str(1 - alpha),
+        classes=records,
+        rank=None,
+        rank_out_of=None,
+        slack=max(record.slack for record in records),
+        coverage_at_least=min(record.coverage_at_least for record in records),
+        coverage_at_most=max(record.coverage_at_most for record in records),
+    )
     return Calibration(
         certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
     )
@@ -211,24 +208,12 @@ def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
     return [n for site in sites for n in site.sizes_of(label)]
 
 
-class _Absent:
-    """A site without scores of a class."""
-
-    points: Floats = np.empty(0)
-    reached: Integers = np.empty(0, dtype=np.int64)
-    gap = 0
-
-    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Count nothing."""
-        return np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
-
-
 def _band(
     bound: Guarantee,
     alpha: Fraction,
     threshold: float,
     sizes: Sequence[int],
-    held: Sequence[Summary | _Absent],
+    held: Sequence[Summary],
     *,
     sure: bool,
 ) -> dict[str, Any]:
@@ -251,24 +236,14 @@ def _band(
     }
 
 
-def _certificate(
-    summaries: Sequence[Summary],
-    alpha: Fraction,
-    guarantee: Guarantee,
-    names: Sequence[str],
-    sizes: Sequence[int],
-    found: dict[str, Any],
-) -> Certificate:
-    origin = all_joined(summary.origin for summary in summaries)
+def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:
     return made_certificate(
         guarantee=guarantee,
-        sites=names,
-        origin=origin,
+        origin=all_joined([summary.origin for summary in summaries]),
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=silent_sites(summaries, names) or None,
-        heavy_sites=heavy_sites(guarantee, names, sizes) or None,
+        version_1_sites=silent_sites(summaries) or None,
         **found,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Sequence
+from statistics import median
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
 from fedconformal.guarantees import Guarantee
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Origin, Summary
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -144,11 +145,15 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
 
 
+FAR = 10
+"""A site with more scores than this many times the median outweighs the others; one with more than half does too."""
+
+
 def made_certificate(
-    *, guarantee: Guarantee, sites: Sequence[str], origin: Origin, summaries: Sequence[SummaryRecord], **found: Any
+    *, guarantee: Guarantee, origin: Origin, summaries: Sequence[SummaryRecord], **found: Any
 ) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
-    score, sizes = origin.score, [n for record in summaries for n in record.sizes]
+    score, sizes, sites = origin.score, [n for record in summaries for n in record.sizes], site_names(summaries)
     fields = {
         "promise": guarantee.promise(sites),
         "assumption": guarantee.assumption,
@@ -166,11 +171,35 @@ def made_certificate(
         "scores": sum(sizes),
         "summaries": list(summaries),
         "versions": versions(),
+        "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
     fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)
+
+
+def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
+    """Name every site; those without a name are numbered."""
+    names: list[str] = []
+    for summary in summaries:
+        count = len(summary.sizes)
+        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
+    return names
+
+
+def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+    """Name the sites that weigh far more than the others because they claim that many scores.
+
+    >>> from fedconformal import Mixture
+    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
+    [HeavySite(site='c', share=0.9)]
+    """
+    if guarantee.sites_apart or len(sizes) < 2:
+        return []
+    total = sum(sizes)
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
+    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
 
 
 def threshold_json(threshold: float | Floats) -> Any:

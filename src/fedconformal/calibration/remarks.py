@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from statistics import median
 
-from fedconformal.calibration.certificate import Certificate, HeavySite, SummaryRecord
+from fedconformal.calibration.certificate import Certificate, HeavySite, heavy_sites, site_names
 from fedconformal.errors import HeavySiteWarning, VersionWarning
-from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.summary import Summary
 
-FAR = 10
-"""A site with more scores than this many times the median outweighs the others; one with more than half does too."""
+__all__ = ["heavy_sites", "heavy_warning", "remarks", "silent_sites", "site_names", "warn_of_sites"]
 
 
 def warn_of_sites(certificate: Certificate) -> None:
@@ -44,32 +41,9 @@ def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
     )
 
 
-def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
-    """Name every site; those without a name are numbered."""
-    names: list[str] = []
-    for summary in summaries:
-        count = len(summary.sizes)
-        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
-    return names
-
-
-def silent_sites(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
+def silent_sites(summaries: Sequence[Summary]) -> list[str]:
     """Name the sites whose summaries are of version 1, if others' are not."""
     if len({id(summary.origin) for summary in summaries}) == 1:
         return []
     silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
-    return [] if all(silent) else [name for name, quiet in zip(names, silent, strict=True) if quiet]
-
-
-def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Name the sites that weigh far more than the others because they claim that many scores.
-
-    >>> from fedconformal import Mixture
-    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
-    [HeavySite(site='c', share=0.9)]
-    """
-    if guarantee.sites_apart or len(sizes) < 2:
-        return []
-    total = sum(sizes)
-    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
-    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
+    return [] if all(silent) else [name for name, quiet in zip(site_names(summaries), silent, strict=True) if quiet]

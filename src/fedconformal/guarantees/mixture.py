@@ -16,11 +16,10 @@ from typing import Any, Self
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal, as_number_of_scores, capped_words
 from fedconformal.guarantees.luck import MissLimit, mixture_limit
 from fedconformal.guarantees.planning import counting
-from fedconformal.guarantees.weighted_sum import WeightedSum, Weights
+from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum, Weights
 
 WEIGHT_TOLERANCE = 1e-6
 

@@ -73,7 +73,8 @@ def what_is_missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts, sites:
     needed = missing(guarantee, alpha, sizes)
     if not guarantee.sites_apart:
         return f"calibration scores needed: {needed[0]} more in all, at any site"
-    parts = [f"{extra} more at {_site_name(sites, k)}" for k, extra in list(needed.items())[:5]]
+    names = [repr(site) for site in sites] or [f"number {k + 1}" for k in range(len(sizes))]
+    parts = [f"{extra} more at site {names[k]}" for k, extra in list(needed.items())[:5]]
     if len(needed) > len(parts):
         parts.append(f"and likewise at {len(needed) - len(parts)} more sites")
     return f"calibration scores needed: {', '.join(parts)}"
@@ -95,7 +96,3 @@ def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _site_name(sites: Sequence[str], k: int) -> str:
-    return f"site {sites[k]!r}" if sites else f"site number {k + 1}"

@@ -18,6 +18,7 @@ the lowest of their thresholds covers .892 at .9 (30 sites of 20 scores, 10 of t
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -129,11 +130,8 @@ class QuantileOfQuantiles(Guarantee):
         def at(step: int) -> tuple[int, int]:
             return min(step, least), middle + max(0, step - least)
 
-        low, high = 0, len(chain) + 1
-        while high - low > 1:
-            step = (low + high) // 2
-            low, high = (low, step) if self._worth(*at(step), sizes) >= 1 - alpha else (step, high)
-        return at(high) if high in chain else None
+        first = bisect_left(chain, 1 - alpha, key=lambda step: self._worth(*at(step), sizes))
+        return at(chain[first]) if first < len(chain) else None
 
     def withstands(self, alpha: Fraction, sizes: Counts) -> int:
         """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite.

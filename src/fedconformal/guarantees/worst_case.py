@@ -21,10 +21,9 @@ from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
-from fedconformal.guarantees.linear_program import Polytope
 from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.mixture import Mixture
-from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet
+from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet, Polytope
 from fedconformal.guarantees.planning import counting
 
 Bounds = float | tuple[float, ...]
@@ -89,7 +88,7 @@ class WorstCase(Guarantee):
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Check that the set fits the number of sites and is not empty."""
-        self._set(sizes)
+        _set(self, tuple(sizes))
         return self
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
@@ -98,7 +97,7 @@ class WorstCase(Guarantee):
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Return the least weighted counts of many q at once."""
-        if self._set(sizes) is None:
+        if _set(self, tuple(sizes)) is None:
             share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
             return [
                 (1 - share) * proportional + share * least
@@ -112,7 +111,7 @@ class WorstCase(Guarantee):
 
     def least(self, values: Sequence[int], sizes: Counts) -> Fraction:
         """Return the least weighted sum over the set of these whole values, each divided by n_k + 1."""
-        mixtures = self._set(sizes)
+        mixtures = _set(self, tuple(sizes))
         if mixtures is None:
             share, total = self._contamination, sum(sizes) + len(sizes)
             worst = min(Fraction(value, n + 1) for value, n in zip(values, sizes, strict=True))
@@ -127,16 +126,6 @@ class WorstCase(Guarantee):
     @property
     def _contamination(self) -> Fraction:
         return Fraction(1) if self.contamination is None else as_decimal(self.contamination)
-
-    def _set(self, sizes: Counts) -> MixtureSet | None:
-        """Return the set for these sites; None if only the proportional and the worst single site matter."""
-        if self.total_variation is not None:
-            return _ball(self.total_variation, tuple(sizes))
-        if self.box is not None:
-            return _box(self.box, len(sizes))
-        if self.polytope is not None:
-            return _polytope(self.polytope, len(sizes))
-        return None
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
         """Bound every site if all mixtures are in the set; else the proportional mixture, if it is.
@@ -249,14 +238,20 @@ def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fracti
 
 
 @lru_cache(maxsize=16)
-def _ball(radius: float, sizes: tuple[int, ...]) -> MixtureSet:
-    total = sum(sizes) + len(sizes)
-    return Ball([Fraction(n + 1, total) for n in sizes], as_decimal(radius))
-
-
-@lru_cache(maxsize=16)
-def _box(box: tuple[Bounds, Bounds], sites: int) -> MixtureSet:
-    return Box(*_ends(box, sites))
+def _set(of: WorstCase, sizes: tuple[int, ...]) -> MixtureSet | None:
+    """Return the set for these sites; None if only the proportional and the worst single site matter."""
+    sites = len(sizes)
+    if of.total_variation is not None:
+        total = sum(sizes) + sites
+        return Ball([Fraction(n + 1, total) for n in sizes], as_decimal(of.total_variation))
+    if of.box is not None:
+        return Box(*_ends(of.box, sites))
+    if of.polytope is not None:
+        A, b = of.polytope
+        if len(A[0]) != sites:
+            raise InputError(f"polytope: A has {len(A[0])} columns for {sites} sites")
+        return Polytope([[as_decimal(entry) for entry in row] for row in A], [as_decimal(limit) for limit in b])
+    return None
 
 
 def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
@@ -267,14 +262,6 @@ def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
             raise InputError(f"box: {len(bound)} bounds were given for {sites} sites")
     lower, upper = ([as_decimal(bound) for bound in column] for column in bounds)
     return lower, upper
-
-
-@lru_cache(maxsize=16)
-def _polytope(polytope: Inequalities, sites: int) -> MixtureSet:
-    A, b = polytope
-    if len(A[0]) != sites:
-        raise InputError(f"polytope: A has {len(A[0])} columns for {sites} sites")
-    return Polytope([[as_decimal(entry) for entry in row] for row in A], [as_decimal(limit) for limit in b])
 
 
 def _checked_share(value: Any, field: str) -> float:
@@ -299,18 +286,15 @@ def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
         lower, upper = value
     except (TypeError, ValueError):
         raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
-    bounds = [_checked_bounds(bound, field) for bound in (lower, upper)]
+    bounds: list[Bounds] = [
+        _checked_share(bound, field) if np.ndim(bound) == 0 else tuple(_checked_share(one, field) for one in bound)
+        for bound in (lower, upper)
+    ]
     count = max(len(bound) if isinstance(bound, tuple) else 1 for bound in bounds)
     each = [bound if isinstance(bound, tuple) else (bound,) * count for bound in bounds]
     if any(low > high for low, high in zip(*each, strict=False)):
         raise InputError("box: a lower bound is above its upper bound")
     return bounds[0], bounds[1]
-
-
-def _checked_bounds(value: Any, field: str) -> Bounds:
-    if np.ndim(value) == 0:
-        return _checked_share(value, field)
-    return tuple(_checked_share(bound, field) for bound in value)
 
 
 def _checked_polytope(value: Any, field: str) -> Inequalities:

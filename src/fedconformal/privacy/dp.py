@@ -28,13 +28,11 @@ from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration, usable
 from fedconformal.calibration.certificate import SummaryRecord
-from fedconformal.calibration.remarks import site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.noise import least_noise
-from fedconformal.privacy.release import Claim, Plan, certify_release, ranks_to_try
+from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, ranks_to_try
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.summary import Summary
 
@@ -149,7 +147,6 @@ def calibrate_privately(
     inputs = Inputs(
         alpha=wanted,
         guarantee=guarantee,
-        names=site_names(summaries),
         # A digest of the rows would be a release of its own.
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
         origin=all_joined(summary.origin for summary in summaries),

@@ -81,7 +81,11 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"{self._called(rows)} has spent {float(before.on(rows)):g} of {self.budget:g}; "
                     f"{float(now.on(rows)):g} more is over its budget"
                 )
-        return Ledger(self.budget, [*self.entries, *(_entry(rows, epsilon, purpose) for rows in charged)])
+        entries = [
+            Entry(site, epsilon, purpose) if digest is None else Entry(digest, epsilon, purpose, site)
+            for site, digest in charged
+        ]
+        return Ledger(self.budget, self.entries + entries)
 
     def _called(self, rows: Rows) -> str:
         names = {entry.rows.name for entry in self.entries if entry.rows.digest == rows.digest is not None}
@@ -182,9 +186,3 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
 
 def _as_rows(data: str | Rows) -> Rows:
     return data if isinstance(data, Rows) else Rows(data)
-
-
-def _entry(rows: Rows, epsilon: float, purpose: str) -> Entry:
-    if rows.digest is None:
-        return Entry(rows.site, epsilon, purpose)
-    return Entry(rows.digest, epsilon, purpose, rows.site)

@@ -24,14 +24,14 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.certify import Inputs
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
-from fedconformal.privacy.release import Claim, certify_release
-from fedconformal.privacy.wire import ScoreField, origin_fields, origin_of
+from fedconformal.privacy.release import Claim, Inputs, certify_release
 from fedconformal.summaries import Origin
-from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name
+from fedconformal.summaries.origin import UNKNOWN
+from fedconformal.summaries.summary import origin_fields, origin_of
+from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, ScoreField
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -104,7 +104,7 @@ def noisy_histogram(
         epsilon=float(budget),
         grid=edges.tolist(),
         counts=[int(count) for count in noisy],
-        **origin_fields(origin),
+        **origin_fields(origin or UNKNOWN),
     )
 
 
@@ -120,9 +120,15 @@ def calibrate_locally(
     """
     wanted, histograms = as_alpha(alpha), list(histograms)
     guarantee = Mixture() if guarantee is None else check_alike(guarantee)
-    _check_together(histograms)
+    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
+        raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
-    names, sizes = [found.site for found in histograms], [found.size for found in histograms]
+    for found in histograms:
+        if (found.grid, found.epsilon) != (first.grid, first.epsilon):
+            raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
+        if difference := first.origin.difference(found.origin):
+            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")
+    sizes = [found.size for found in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
     plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
     threshold = math.inf
@@ -140,16 +146,5 @@ def calibrate_locally(
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    inputs = Inputs(alpha=wanted, guarantee=guarantee, names=names, records=records, origin=first.origin)
+    inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, origin=first.origin)
     return certify_release(threshold, claim, inputs)
-
-
-def _check_together(histograms: Sequence[NoisyHistogram]) -> None:
-    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
-        raise InputError("expected the noisy histograms of one or more sites, each once")
-    first = histograms[0]
-    for found in histograms:
-        if (found.grid, found.epsilon) != (first.grid, first.epsilon):
-            raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
-        if difference := first.origin.difference(found.origin):
-            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")

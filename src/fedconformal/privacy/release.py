@@ -1,4 +1,4 @@
-"""What a differentially private threshold promises and claims, wherever the noise comes from.
+"""The certificate of a threshold from sums only or with noise, and what noise, wherever it comes from, promises.
 
 The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. So coverage is
 at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
@@ -6,19 +6,24 @@ at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal.calibration.curve import PromiseCurve, in_units
+from fedconformal.calibration.remarks import site_names, warn_of_sites
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.privacy.certify import Inputs, certify
+from fedconformal.summaries import Origin
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities to try."""
@@ -93,12 +98,51 @@ class Claim:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What was calibrated from, for which promise."""
+
+    alpha: Fraction
+    guarantee: Guarantee
+    records: Sequence[SummaryRecord]
+    origin: Origin
+
+
+def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:
+    """Write the certificate of a threshold that came without summaries; `found` has the other fields of it.
+
+    Nothing is known of any other threshold, so the promise curve has one step.
+    """
+    certificate = made_certificate(
+        guarantee=inputs.guarantee,
+        origin=inputs.origin,
+        alpha=float(inputs.alpha),
+        threshold=threshold_json(threshold),
+        summaries=inputs.records,
+        **found,
+    )
+    warn_of_sites(certificate)
+    return Calibration(certificate, lambda: one_step(threshold, promised))
+
+
+def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
+    """Return the curve that promises this much from the threshold on; at +inf, nothing at any finite threshold.
+
+    >>> one_step(0.5, Fraction(9, 10)).threshold(Fraction(1, 10)), one_step(math.inf, Fraction(1)).most
+    (0.5, Fraction(0, 1))
+    """
+    if threshold == math.inf:
+        return PromiseCurve(np.array([np.finfo(np.float64).max]), np.array([0]))
+    return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
+
+
 def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Calibration:
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
+        scores = sum(sum(record.sizes) for record in inputs.records)
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised from {sum(inputs.sizes)} scores with "
+            f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so every label is in every set; "
             "calibration scores needed: more, at any site",
             InfeasibleWarning,
@@ -109,7 +153,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         claim.promised,
         inputs,
         status="estimated" if estimated else "certified",
-        promise=guarantee.promise(inputs.names) + ", and over the noise of the release",
+        promise=guarantee.promise(site_names(inputs.records)) + ", and over the noise of the release",
         caveat=guarantee.caveat + caveat,
         target=str(1 - alpha),
         rank=None,

@@ -20,7 +20,7 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import SigningKey, is_signed
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries import Origin, Summary
 
 PURPOSE = b"fedconformal summary "
 """Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
@@ -69,9 +69,8 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    site, alpha = summary.sites[0], float(origin.alpha)
-    what = _what(site, summary.digest(), origin.calibration, origin.model, alpha, origin.expires)
-    return SignatureRecord(site=site, key=public_key(private), signature=_private(private).sign(what).hex())
+    what = _what(summary.sites[0], summary.digest(), origin)
+    return SignatureRecord(site=summary.sites[0], key=public_key(private), signature=_private(private).sign(what).hex())
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
@@ -93,13 +92,12 @@ def _sealed(predictor: bytes) -> bytes:
     return SEAL + hashlib.sha256(predictor).hexdigest().encode()
 
 
-def _what(
-    site: str, digest: str, calibration: str | None, model: str | None, alpha: float, expires: str | None
-) -> bytes:
+def _what(site: str, digest: str, about: Origin | Certificate) -> bytes:
     """Return what a site signs."""
-    if calibration is None:
+    if about.calibration is None or about.alpha is None:
         return PURPOSE + digest.encode()
-    return PURPOSE_2 + json.dumps([name_key(site), digest, calibration, model, alpha, expires]).encode()
+    bound = [about.calibration, about.model, float(about.alpha), about.expires]
+    return PURPOSE_2 + json.dumps([name_key(site), digest, *bound]).encode()
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
@@ -132,16 +130,11 @@ def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> li
             problems.append(f"no key is trusted for site {name!r}")
         elif records[name].key != trusted[name]:
             problems.append(f"site {name!r} signed with another key than the one that is trusted")
-        elif not _valid(records[name].key, records[name].signature, _named(name, summary.sha256, certificate)):
+        elif not _valid(records[name].key, records[name].signature, _what(name, summary.sha256, certificate)):
             problems.append(f"the signature of site {name!r} is not one of its summary")
     if len(records) != len(certificate.signatures or []) or len(records) > len(certificate.summaries):
         problems.append("there are more signatures than summaries")
     return problems
-
-
-def _named(site: str, digest: str, certificate: Certificate) -> bytes:
-    about = certificate
-    return _what(site, digest, about.calibration, about.model, about.alpha, about.expires)
 
 
 def _valid(key: str, signature: str, what: bytes) -> bool:

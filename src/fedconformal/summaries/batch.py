@@ -9,19 +9,22 @@ Of that time, a garbage collector that waits saves 4 to 8 per cent.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
+from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.ranks import (
@@ -33,7 +36,7 @@ from fedconformal.summaries.ranks import (
     widest_step,
     write_alpha,
 )
-from fedconformal.summaries.summary import Summary, Together, decoded
+from fedconformal.summaries.summary import Summary, origin_fields, score_from
 
 BATCH = 1024
 BATCH_BYTES = 2**24
@@ -42,29 +45,28 @@ BATCH_BYTES = 2**24
 OBJECTS = 50
 """About this many are made at most while one message is read, also by an engine that hands it over."""
 
+REMEMBERED = 4096
+"""Up to this many bytes, what many sites say of their scores is read once."""
+
 S = TypeVar("S", bound=Summary)
 
 
 def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> list[Summary]:
     """Decode messages; if one is refused, the error calls it by its name, or else by its number."""
     sent = list(map(bytes, messages))
-    with rare_collection(len(sent)):
-        return _decode_all(sent, names)
-
-
-def _decode_all(sent: list[bytes], names: Sequence[str]) -> list[Summary]:
     # So much at a time that it stays close to the processor, and that long messages are not held twice.
     longest = max(map(len, sent), default=0)
     step = max(1, min(BATCH, BATCH_BYTES // (longest + 1)))
     found: list[Summary] = []
-    for start in range(0, len(sent), step):
-        try:
-            found += _decode_batch(sent[start : start + step])
-        except InputError:
-            for i in range(start, min(start + step, len(sent))):
-                with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
-                    Summary.from_bytes(sent[i])
-            raise
+    with rare_collection(len(sent)):
+        for start in range(0, len(sent), step):
+            try:
+                found += _decode_batch(sent[start : start + step])
+            except InputError:
+                for i in range(start, min(start + step, len(sent))):
+                    with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
+                        decoded([sent[i]])
+                raise
     return found
 
 
@@ -74,10 +76,68 @@ def _decode_batch(batch: list[bytes]) -> list[Summary]:
     for i, data in enumerate(batch):
         places.setdefault(data[: wire.LETTER + 1], []).append(i)
     found: dict[int, Summary] = {}
-    for start, some in places.items():
-        together = _TOGETHER.get(start[wire.LETTER :])
-        found.update(zip(some, decoded([batch[i] for i in some], together), strict=True))
+    for some in places.values():
+        found.update(zip(some, decoded([batch[i] for i in some]), strict=True))
     return [found[i] for i in range(len(batch))]
+
+
+def decoded(batch: Sequence[bytes]) -> list[Summary]:
+    """Decode messages that begin alike, down to the letter of the kind."""
+    start = batch[0][: wire.LETTER + 1]
+    bodies = wire.bodies(batch, start)
+    cls = _kind(chr(start[wire.LETTER]))
+    messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
+    origins = _origins(messages, abouts)
+    together = _TOGETHER.get(cls) if len(batch) > 1 else None
+    found: list[Summary] = []
+    # None stands for one that is not surely sound, and is looked at by itself.
+    sound = together(messages, origins) if together else [None] * len(messages)
+    for data, message, origin, summary in zip(batch, messages, origins, sound, strict=True):
+        if summary is None:
+            summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})  # noqa: PLW2901
+            if summary.to_bytes() != data:
+                raise InputError(wire.NOT_CANONICAL)
+        summary.__dict__["_encoded"] = data
+        found.append(summary)
+    return found
+
+
+def _origins(messages: Sequence[wire.Header], abouts: Sequence[wire.About]) -> list[Origin]:
+    facts = [
+        (message.score, message.model, message.temperature, about)
+        for message, about in zip(messages, abouts, strict=True)
+    ]
+    first = wire.ENCODER.encode(facts[0])
+    # As bytes, because True and 1.0 and 1 are equal, but not the same parameter.
+    if wire.entries(facts) == first * len(facts):
+        return [_origin(first)] * len(facts)
+    return [_origin(wire.ENCODER.encode(fact)) for fact in facts]
+
+
+def _origin(facts: bytes) -> Origin:
+    """Read an origin; short ones, which very many sites share, are remembered."""
+    return _remembered_origin(facts) if len(facts) <= REMEMBERED else _read_origin(facts)
+
+
+@lru_cache(maxsize=64)
+def _kind(letter: str) -> type[Summary]:
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
+    for kind in known:
+        if vars(kind).get("letter") == letter:
+            return kind
+    raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
+
+
+def _read_origin(facts: bytes) -> Origin:
+    described, model, temperature, about = msgspec.msgpack.decode(facts)
+    score = None if described is None else score_from(*described)
+    origin = Origin(score=score, model=model, temperature=temperature, **about)
+    if wire.ENCODER.encode((*origin_fields(origin).values(), origin.about)) != facts:
+        raise InputError(wire.NOT_CANONICAL)
+    return origin
+
+
+_remembered_origin = lru_cache(maxsize=64)(_read_origin)
 
 
 _PATIENCE = Lock()
@@ -128,10 +188,11 @@ def _ranks(messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequen
     return found
 
 
-_TOGETHER: dict[bytes, Together] = {
-    ExactSummary.letter.encode(): _exact,
-    RankSummary.letter.encode(): _ranks,
+_TOGETHER: dict[type[Summary], Callable[[Any, Sequence[Origin]], Sequence[Summary | None]]] = {
+    ExactSummary: _exact,
+    RankSummary: _ranks,
 }
+"""Rebuild, all at once, the summaries that are surely sound."""
 
 
 def _built(cls: type[S], parts: dict[str, Any]) -> S:

@@ -81,9 +81,8 @@ class Origin:
             compared += OF_CALIBRATION
         for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
-            if mine == theirs or _same_name(mine, theirs) or _same_number(mine, theirs):
-                continue
-            return f"{name} {_text(mine)} against {_text(theirs)}"
+            if _compared(mine, theirs) != _compared(theirs, mine):
+                return f"{name} {_text(mine)} against {_text(theirs)}"
         return None
 
     def joined(self, other: Origin) -> Origin:
@@ -169,22 +168,14 @@ def has_expired(expires: str | None) -> bool:
     return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
 
 
-def check_not_expired(expires: str | None, what: str) -> None:
-    """Refuse what is for a day that has passed."""
-    if has_expired(expires):
-        raise InputError(f"{what} expired on {expires}; ask the site for a new one")
+def _compared(value: Any, other: Any) -> Any:
+    """Return what is compared: of a name its key, as version 1 kept names as they came; of classes their number.
 
-
-def _same_number(mine: Any, theirs: Any) -> bool:
-    """Whether one side names the classes and the other only counts as many."""
-    if isinstance(mine, tuple):
-        mine, theirs = theirs, mine
-    return isinstance(mine, int) and isinstance(theirs, tuple) and len(theirs) == mine
-
-
-def _same_name(mine: Any, theirs: Any) -> bool:
-    """Whether two names differ only in how they are spelled; version 1 kept them as they came."""
-    return isinstance(mine, str) and isinstance(theirs, str) and name_key(mine) == name_key(theirs)
+    But of classes that both sides name, the names.
+    """
+    if isinstance(value, tuple) and isinstance(other, int):
+        return len(value)
+    return name_key(value) if isinstance(value, str) else value
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, as_alpha, as_scores
 from fedconformal._base.chunks import CHUNK
+from fedconformal._base.float_bits import keys_of, score_of
 from fedconformal.errors import InputError
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
 
@@ -103,19 +104,10 @@ def _first_edges(scores: Floats) -> Floats:
 
 def _finer(edges: Floats, wide: Integers) -> Floats:
     """Cut the space before each of these edges evenly, in the order of the bit patterns: every round gets on."""
-    ends = _ordered_bits(np.append(-np.finfo(np.float64).max, edges)).tolist()
+    ends = keys_of(np.append(-np.finfo(np.float64).max, edges)).tolist()
     share = max(2, EDGES // len(wide))
     new = [ends[i] + (ends[i + 1] - ends[i]) * j // share for i in wide.tolist() for j in range(1, share)]
-    return np.unique(np.concatenate([edges, _from_ordered_bits(np.array(new, dtype=np.int64))]))
-
-
-def _ordered_bits(values: Floats) -> Integers:
-    bits = (values + 0.0).view(np.int64)
-    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
-
-
-def _from_ordered_bits(bits: Integers) -> Floats:
-    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits).view(np.float64) + 0.0
+    return np.unique(np.concatenate([edges, list(map(score_of, new))]))
 
 
 def _collect(chunks: Iterable[Floats], sift: _Sift, inside: Integers) -> Floats:

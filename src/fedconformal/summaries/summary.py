@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,9 +20,6 @@ from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
-
-REMEMBERED = 4096
-"""Up to this many bytes, what many sites say of their scores is read once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,19 +126,14 @@ class Summary(ABC):
 
     @cached_property
     def _encoded(self) -> bytes:
-        origin = self.origin
-        header = {
-            "sizes": self.sizes,
-            "sites": self.sites,
-            "score": None if origin.score is None else described_score(origin.score),
-            "model": origin.model,
-            "temperature": origin.temperature,
-        }
-        return wire.pack(self.letter, self.to_message(header), origin.about)
+        header = {"sizes": self.sizes, "sites": self.sites, **origin_fields(self.origin)}
+        return wire.pack(self.letter, self.to_message(header), self.origin.about)
 
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
         """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
+        from fedconformal.summaries.batch import decoded  # which knows the kinds
+
         return decoded([bytes(data)])[0]
 
     @staticmethod
@@ -159,7 +150,7 @@ class Summary(ABC):
         Traceback (most recent call last):
         fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
         """
-        from fedconformal.summaries.batch import decode_many  # which knows the kinds
+        from fedconformal.summaries.batch import decode_many
 
         return decode_many(messages, names)
 
@@ -241,77 +232,26 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
-Together = Callable[[Any, Sequence[Origin]], Sequence[Summary | None]]
-"""Rebuild, all at once, the summaries that are surely sound; None stands for one to be looked at by itself."""
-
-
-def decoded(batch: Sequence[bytes], together: Together | None = None) -> list[Summary]:
-    """Decode messages that begin alike, down to the letter of the kind."""
-    start = batch[0][: wire.LETTER + 1]
-    bodies = wire.bodies(batch, start)
-    cls = _kind(chr(start[wire.LETTER]))
-    messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
-    origins = _origins(messages, abouts)
-    found: list[Summary] = []
-    sound = together(messages, origins) if together else [None] * len(messages)
-    for data, message, origin, summary in zip(batch, messages, origins, sound, strict=True):
-        if summary is None:
-            summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})  # noqa: PLW2901
-            if summary.to_bytes() != data:
-                raise InputError(wire.NOT_CANONICAL)
-        summary.__dict__["_encoded"] = data
-        found.append(summary)
-    return found
-
-
-def _origins(messages: Sequence[wire.Header], abouts: Sequence[wire.About]) -> list[Origin]:
-    facts = [
-        (message.score, message.model, message.temperature, about)
-        for message, about in zip(messages, abouts, strict=True)
-    ]
-    first = wire.ENCODER.encode(facts[0])
-    # As bytes, because True and 1.0 and 1 are equal, but not the same parameter.
-    if wire.entries(facts) == first * len(facts):
-        return [_origin(first)] * len(facts)
-    return [_origin(wire.ENCODER.encode(fact)) for fact in facts]
-
-
-def _origin(facts: bytes) -> Origin:
-    """Read an origin; short ones, which very many sites share, are remembered."""
-    return _remembered_origin(facts) if len(facts) <= REMEMBERED else _read_origin(facts)
-
-
-# Very many sites send the same few facts; these are remembered.
-
-
-@lru_cache(maxsize=64)
-def _kind(letter: str) -> type[Summary]:
-    from fedconformal.summaries.by_class import ClassSummary  # which is made of the other kinds
-
-    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
-    for kind in known:
-        if vars(kind).get("letter") == letter:
-            return kind
-    raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
-
-
 @lru_cache(maxsize=64)
 def described_score(score: Score) -> tuple[str, tuple[Any, ...]]:
     """Write a score for the wire: its name and parameters."""
     return score.name, tuple(getattr(score, field.name) for field in fields(score))
 
 
-def _read_origin(facts: bytes) -> Origin:
-    described, model, temperature, about = msgspec.msgpack.decode(facts)
-    score = None if described is None else score_from(*described)
-    origin = Origin(score=score, model=model, temperature=temperature, **about)
-    again = None if score is None else described_score(score)
-    if wire.ENCODER.encode((again, origin.model, origin.temperature, origin.about)) != facts:
-        raise InputError(wire.NOT_CANONICAL)
-    return origin
+def origin_fields(origin: Origin) -> dict[str, Any]:
+    """Return the three fields with which every message says what its scores were made from.
+
+    >>> origin_fields(Origin(model="m"))
+    {'score': None, 'model': 'm', 'temperature': None}
+    """
+    score = None if origin.score is None else described_score(origin.score)
+    return {"score": score, "model": origin.model, "temperature": origin.temperature}
 
 
-_remembered_origin = lru_cache(maxsize=64)(_read_origin)
+def origin_of(message: Any, **about: Any) -> Origin:
+    """Read the three fields of a message, which may be hostile."""
+    score = None if message.score is None else score_from(*message.score)
+    return Origin(score=score, model=message.model, temperature=message.temperature, **about)
 
 
 def score_from(name: str, parameters: Sequence[Any]) -> Score:

@@ -35,6 +35,8 @@ NOT_CANONICAL = "the summary is not in canonical form; ask the site to send it a
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Parameter = bool | int | float
+ScoreField = tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]]
+"""The name of a score, and its parameters in order."""
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -42,7 +44,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
 
     sizes: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
     sites: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SITES)]
-    score: tuple[Name, Annotated[tuple[Parameter, ...], msgspec.Meta(max_length=16)]] | None
+    score: ScoreField | None
     model: Name | None
     temperature: float | None
 

@@ -46,7 +46,7 @@ from fedconformal.federated.tct import TCT, LinearisedModel
 from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.communication import quoted_bound
-from fedconformal.privacy.sums.weights import summable
+from fedconformal.privacy.sums.radix import summable
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 

@@ -30,11 +30,10 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import BYTES
+from fedconformal.privacy.sums.radix import BYTES, summable
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.privacy.sums.weights import summable
-from fedconformal.privacy.wire import origin_of
 from fedconformal.scores import Score
+from fedconformal.summaries.summary import origin_of
 
 TYPE = "query.calibrate"
 

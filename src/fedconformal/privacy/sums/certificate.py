@@ -10,9 +10,8 @@ from fedconformal._base.float_bits import BITS
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.privacy.certify import Inputs, certify
 from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.release import certify_release
+from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.state import CoordinatorState
 
 HIDDEN = (
@@ -39,7 +38,7 @@ def certified(state: CoordinatorState) -> Calibration:
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
         for name, n, key in zip(session.names, sizes, session.signing, strict=True)
     ]
-    inputs = Inputs(alpha=alpha, guarantee=bound, names=session.names, records=records, origin=state.origin)
+    inputs = Inputs(alpha=alpha, guarantee=bound, records=records, origin=state.origin)
     caveat = DROPPED if state.dropped else ""
     played = {
         "mode": "sums",

@@ -42,7 +42,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import EXACT, Counted
 from fedconformal.privacy.sums.session import Session, guarantee_of
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.privacy.wire import origin_of
+from fedconformal.summaries.summary import origin_of
 
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state, and what to send to which site; nothing to send if the threshold is found."""

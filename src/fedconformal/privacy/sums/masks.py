@@ -111,13 +111,13 @@ class PairKeys(NamedTuple):
     """Splits the key for masks in halves."""
 
 
-def pair_keys(mine: MaskingKey, theirs: bytes, binding: bytes) -> PairKeys:
-    """Agree with a neighbour on keys, for what `Session.binding` says and nothing else."""
+def pair_keys(mine: MaskingKey, theirs: bytes, session: bytes) -> PairKeys:
+    """Agree with a neighbour on keys, for the session with this id: they open nothing of another."""
     with needing("secure"):
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     agreed = mine.agreed_with(theirs)
-    all_three = HKDF(algorithm=SHA256(), length=3 * KEY, salt=binding, info=b"fedconformal sums").derive(agreed)
+    all_three = HKDF(algorithm=SHA256(), length=3 * KEY, salt=session, info=b"fedconformal sums").derive(agreed)
     return PairKeys(all_three[:KEY], all_three[KEY : 2 * KEY], all_three[2 * KEY :])
 
 

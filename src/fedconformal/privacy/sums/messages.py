@@ -16,8 +16,7 @@ import msgspec
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
-from fedconformal.privacy.wire import ScoreField
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, ScoreField
 
 MAGIC = b"FCM1"
 SIGNATURE = 64

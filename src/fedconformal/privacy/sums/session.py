@@ -21,8 +21,7 @@ from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
 from fedconformal.privacy.sums.messages import Invite, Roster, unpack
-from fedconformal.privacy.sums.radix import Rounds
-from fedconformal.privacy.sums.weights import summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds, summable, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,6 @@ class Session:
     masking: tuple[bytes, ...]
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
-
-    @property
-    def binding(self) -> bytes:
-        """What the keys for masks are bound to: masks of one binding open nothing under another."""
-        return self.id
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first."""
@@ -98,28 +92,26 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
         raise InputError("a site or a key is on the roster twice")
-    guarantee = guarantee_of(invite)
-    alpha = Fraction(invite.alpha, ALPHA_UNIT)
+    guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
     guarantee.bind(names, sizes)
+    rounds: Rounds | NoisyRound
+    if invite.epsilon is None:
+        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
+    else:
+        epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
+        rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
     return Session(
         id=invite.session,
         coordinator=invite.coordinator,
         alpha=alpha,
         guarantee=guarantee,
-        rounds=_rounds(invite, guarantee, alpha, sizes),
+        rounds=rounds,
         names=names,
         sizes=sizes,
         signing=signing,
         masking=masking,
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
-
-
-def _rounds(invite: Invite, guarantee: Guarantee, alpha: Fraction, sizes: tuple[int, ...]) -> Rounds | NoisyRound:
-    if invite.epsilon is None:
-        return Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
-    epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
-    return NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
 
 
 def guarantee_of(invite: Invite) -> Guarantee:

@@ -39,9 +39,10 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
-from fedconformal.privacy.wire import origin_fields
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.origin import UNKNOWN
+from fedconformal.summaries.summary import origin_fields
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> Site
         name=as_name(name, "site"),
         scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
         **fresh_secrets(),
-        **origin_fields(origin),
+        **origin_fields(origin or UNKNOWN),
     )
 
 
@@ -120,14 +121,14 @@ def enter(site: SiteState, roster: bytes) -> Step:
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.binding) for j in session.neighbours(index)}
+    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
     site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(listed))))
     words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
     site = changed(site, mask=_added(site, agreed, 0, words).tobytes())
     holders = session.holders(index)
     both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
     shares = [
-        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.binding, index, j)))
+        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.id, index, j)))
         for j, (own, locking) in zip(holders, both, strict=True)
     ]
     halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in agreed.items()])
@@ -184,7 +185,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
         raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
     opened = []
     for sender, sealed in request.shares:
-        about = masks.about_share(session.binding, sender, site.index)
+        about = masks.about_share(session.id, sender, site.index)
         share = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
         if share is None or sender in left:
             raise InputError(f"a share of site number {sender} was altered, or the site is not lost")

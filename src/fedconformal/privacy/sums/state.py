@@ -19,8 +19,9 @@ from fedconformal.privacy.sums.masks import PairKeys
 from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Seed, Shares
 from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.session import Session, session_of
-from fedconformal.privacy.wire import ScoreField, origin_of
 from fedconformal.summaries import Origin
+from fedconformal.summaries.summary import origin_of
+from fedconformal.summaries.wire import ScoreField
 
 
 class SiteState(
