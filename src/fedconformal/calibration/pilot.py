@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import Booleans
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
+from fedconformal.evaluation.full import full_sets
 from fedconformal.guarantees import Guarantee
 
 DRAWS = 20
 BLOCK = 2**22
 """Counts held at a time."""
+
+
+class Sets(NamedTuple):
+    """The mean size of sets, and the share of them that hold every label."""
+
+    mean_size: float
+    full: float
+
+    @classmethod
+    def of(cls, sets: Booleans) -> Sets:
+        """Measure some sets."""
+        return cls(int(np.count_nonzero(sets)) / len(sets), full_sets(sets) / len(sets))
 
 
 class Trial:
@@ -26,8 +41,8 @@ class Trial:
     >>> scores = LAC().evaluate([[0.6, 0.3, 0.1]] * 40, [0] * 30 + [1] * 10)
     >>> pilot = Predictor.of(calibrate([summarize(scores, score=LAC())], alpha=0.1))
     >>> trial = Trial(pilot, [[0.6, 0.3, 0.1]], sizes=[200, 100])
-    >>> trial.mean_size(Mixture(), Fraction(1, 10)), trial.mean_size(Mixture(), Fraction(1, 2))
-    (2.0, 1.0)
+    >>> trial.sets(Mixture(), Fraction(1, 10)), trial.sets(Mixture(), Fraction(1, 2))
+    (Sets(mean_size=2.0, full=0.0), Sets(mean_size=1.0, full=0.0))
     """
 
     def __init__(self, pilot: Predictor, probs: ArrayLike, sizes: Sequence[int]) -> None:
@@ -46,12 +61,10 @@ class Trial:
         chances = np.diff(shares[kept], prepend=0.0)
         rng = np.random.default_rng(0)
         self._draws = [rng.multinomial(self._sizes, chances).cumsum(axis=1) for _ in range(draws)]
-        self._size_at = cache(
-            lambda threshold: float(np.count_nonzero(pilot.score.predict_set(probs, threshold), axis=1).mean())
-        )
+        self._sets_at = cache(lambda threshold: Sets.of(pilot.score.predict_set(probs, threshold)))
 
-    def mean_size(self, guarantee: Guarantee, alpha: Fraction) -> float:
-        """Return the mean set size over the draws; every label where alpha cannot be promised."""
+    def sets(self, guarantee: Guarantee, alpha: Fraction) -> Sets:
+        """Return how large sets are, on average over the draws; every label is in where alpha cannot be promised."""
         bound = guarantee.bind([f"#{k + 1}" for k in range(len(self._sizes))], self._sizes)
         found = []
         for counts in self._draws:
@@ -60,5 +73,5 @@ class Trial:
                 middle = (low + high) // 2
                 enough = bound.promised(counts[:, middle].tolist(), self._sizes) >= 1 - alpha
                 low, high = (low, middle) if enough else (middle + 1, high)
-            found.append(self._size_at(float(self._thresholds[low]) if low < len(self._thresholds) else float("inf")))
-        return sum(found) / len(found)
+            found.append(self._sets_at(float(self._thresholds[low]) if low < len(self._thresholds) else float("inf")))
+        return Sets(*(sum(part) / len(found) for part in zip(*found, strict=True)))

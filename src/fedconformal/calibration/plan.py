@@ -7,12 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_alpha, as_sizes
 from fedconformal.calibration.pilot import Trial
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
+from fedconformal.evaluation.full import HALF
 from fedconformal.guarantees import (
     PAC,
     EveryClient,
@@ -26,6 +28,8 @@ from fedconformal.guarantees import (
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
+from fedconformal.scores import Score
+from fedconformal.scores.advice import smaller_sets
 
 DEFAULT_SET = WorstCase(contamination=0.1)
 DEFAULT_PAC = PAC()
@@ -79,7 +83,8 @@ def plan(
     """Say which guarantees are feasible, the band of each, and what would make the others feasible.
 
     `others` are guarantees that stand in no plan by themselves, such as those of another package.
-    With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be.
+    With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be, and which
+    score would help if half of them hold every label. Sizes alone say nothing of sets: without a pilot none is named.
 
     >>> for option in plan(alpha=0.1, sizes=[200, 50, 5]).options:
     ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
@@ -116,16 +121,26 @@ def plan(
     notes = _beside(worst_case, wanted, counts)
     if pilot is not None and probs is not None:
         trial = Trial(pilot, probs, counts)
-        pairs = zip(options, offered, strict=True)
+        found = [trial.sets(guarantee, wanted) for _, guarantee in offered]
         options = [
-            msgspec.structs.replace(option, mean_size=trial.mean_size(guarantee, wanted))
-            for option, (_, guarantee) in pairs
+            msgspec.structs.replace(option, mean_size=sets.mean_size)
+            for option, sets in zip(options, found, strict=True)
         ]
         notes.append(
             "mean set sizes are estimates: they draw every new site's scores as the pilot's promise curve says, "
             "so they are for sites that are alike"
         )
+        full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
+        notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
     return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+
+
+def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
+    """Say which promises leave most sets with every label, though scores are enough, and what would help."""
+    if not guarantees:
+        return []
+    helps = smaller_sets(score, classes) or "a better model, or a larger alpha, gives smaller sets"
+    return [f"at least half of the sets are estimated to hold every label with {', '.join(guarantees)}; {helps}"]
 
 
 def _label(guarantee: Guarantee) -> str:
