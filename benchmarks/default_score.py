@@ -248,9 +248,9 @@ def overall(results: Any) -> Iterator[list[str]]:
 
 
 def by_set(results: Any, cell: Callable[[Any], str]) -> Iterator[list[str]]:
-    """Give a row for each data set, and a column for each score at the alpha shown."""
+    """Give a row for each data set, with its classes, and a column for each score at the alpha shown."""
     for key, one in results.items():
-        yield [key, *(cell(one["alphas"][SHOWN][name]) for name in SCORES)]
+        yield [key, str(one["classes"]), *(cell(one["alphas"][SHOWN][name]) for name in SCORES)]
 
 
 def sizes(cell: Any) -> str:
@@ -297,7 +297,7 @@ sizes are pooled over the splits; a size class with less than {rare} of the sets
 def measured(results: Any) -> str:
     """Write what was found."""
     best = choice(results)
-    head = ["data set", *SCORES]
+    head = ["data set", "classes", *SCORES]
     columns = [
         "alpha",
         "score",

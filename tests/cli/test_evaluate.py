@@ -132,6 +132,21 @@ def calibrate(command: Command, score: str, *more: str) -> None:
     command.ok("calibrate", "only.fcs", "-o", "two.json", *more)
 
 
+@pytest.mark.parametrize("eighths", [True, False])
+def test_calibrate_says_which_score_would_help(folder: Path, command: Command, eighths: bool) -> None:
+    write_two_classes(0.15)
+    if not eighths:  # probabilities that float32 rounds
+        np.save("cal-probs.npy", np.load("cal-probs.npy") * 0.99 + 0.005)
+    for score, said in (("aps", True), ("raps", True), ("lac", False)):
+        command.ok("summarize", "cal-probs.npy", "cal-labels.npy", "--score", score, "-o", "only.fcs")
+        done = command.ok("calibrate", "only.fcs", "-o", "two.json")
+        assert ("every label" in done.err) == said
+        assert ("the score lac gives smaller sets" in done.err) == said
+        assert (f"and so does a randomised {score}" in done.err) == said
+        made = command.ok("calibrate", "only.fcs", "-o", "two.json", "--json").json
+        assert made["certificate"]["score"]["name"] == score  # it never changes by itself
+
+
 def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, command: Command) -> None:
     write_two_classes(0.15)
     calibrate(command, "raps")

@@ -7,6 +7,7 @@ import pytest
 import fedconformal as fc
 from tests.cli.command import Command
 from tests.cli.test_bad_input import check
+from tests.cli.test_evaluate import calibrate, write_two_classes
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
 
@@ -41,8 +42,43 @@ def test_the_plan_in_json(calibrated: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (["--score", "raps", "--classes", "2"], "score raps: with 2 labels the second label of every row has one and"),
+        (["--score", "aps"], "score aps: the score lac gives smaller sets on most data (docs/scores.md)"),
+        (["--score", "aps", "--randomized"], "score aps, randomised: the score lac gives smaller sets"),
+        (["--classes", "10"], "score lac: no score that was measured has smaller sets on most data (docs/scores.md)"),
+    ],
+)
+def test_what_is_known_of_a_score(command: Command, folder: Path, options: list[str], note: str) -> None:
+    plain = command.ok("plan", "--sizes", "60,60").out
+    assert "score lac" not in plain  # sizes say nothing of sets
+    said = command.ok("plan", "--sizes", "60,60", *options).out
+    (line,) = [line for line in said.splitlines() if line not in plain.splitlines()]
+    assert line.startswith(note)
+    assert command.ok("plan", "--sizes", "60,60", *options, "--json").json["notes"][-1] == line
+
+
+def test_a_pilot_with_full_sets_names_the_score(command: Command, folder: Path) -> None:
+    write_two_classes(0.15)
+    plan = ("plan", "--sizes", "150,150", "--pilot", "two.json", "--probs", "new-probs.npy")
+    start = "at least half of the sets are estimated to hold every label with "
+    for score, helps in (("raps", True), ("lac", False)):
+        calibrate(command, score)
+        done = command.ok(*plan).out
+        notes = [line for line in done.splitlines() if line.startswith(start)]
+        assert len(notes) == (helps or "worst-case" in "".join(notes))
+        assert any("mixture proportional" in note for note in notes) == helps
+        assert any("new-client" in note for note in notes) is False  # its scores are too few
+        assert any("; the score lac gives smaller sets" in note for note in notes) == helps
+
+
+@pytest.mark.parametrize(
     ("options", "expected"),
     [
+        (["--penalty", "0.1"], ["--penalty does not go with --score lac"]),
+        (["--score", "none"], ["no score is called 'none'"]),
+        (["--classes", "1"], ["--classes"]),
         (["--pilot", "predictor.json"], ["--pilot and --probs go together"]),
         (["--probs", "probs-0.npy"], ["--pilot and --probs go together"]),
         (["--pilot", "absent.json", "--probs", "probs-0.npy"], ["absent.json", "No such file"]),

@@ -113,10 +113,65 @@ def test_how_close_to_the_largest_score_is_close_enough() -> None:
     rounded, single = 1 - 2.0**-40, 1 - 1e-7  # off by the rounding of float64 and of float32
     assert "(aps, 2 labels)" in (why_full(aps, rounded, classes=2) or "")
     assert why_full(lac, rounded, classes=2) is None  # a label with a probability of 2^-41 is left out
-    assert why_full(aps, single, classes=2) is None
-    assert why_full(aps, single, classes=2, share=0.4) is None
+    assert why_full(aps, single, classes=2, share=0.0) is None
     assert "(aps, 2 labels)" in (why_full(aps, single, classes=2, share=0.5) or "")
     assert "(aps" not in (why_full(aps, 0.999, classes=2, share=0.5) or "")
+
+
+def test_rounding_may_decide_which_sets_are_full() -> None:
+    """Two float32 probabilities add up to one within a bit, so the second label's score says nothing."""
+    rng = np.random.default_rng(3)
+    sure = rng.uniform(0.55, 0.99, 600).astype(np.float32)
+    probs = np.stack([sure, (1 - sure.astype(np.float64)).astype(np.float32) * np.float32(1 - 1e-7)], axis=1)
+    labels = (rng.random(600) < 0.11).astype(np.int64)
+    predictor = predictor_of(fc.RAPS(), probs, labels)
+    limit = float(predictor.certificate.limit)
+    assert fc.RAPS().largest(2) - 2.0**-22 < limit < fc.RAPS().largest(2) - 2.0**-38
+    for share in (None, 0.3):
+        why = why_full(predictor.certificate, classes=2, share=share)
+        assert why is not None
+        assert why.startswith(f"the least likely label of every row scores the threshold {limit:.6g} but for rounding")
+        assert "rounding decides which sets hold every label; the score lac gives smaller sets" in why
+        assert "a randomised raps (docs/scores.md)" in why
+    below = limit - 2.0**-21
+    assert why_full(predictor.certificate, below, classes=2) is None
+    for other in (fc.LAC(), fc.RAPS(randomized=True)):  # whose second label scores less than all there is
+        assert why_full(predictor.certificate, other.largest(2) - 1e-7, classes=2, score=other) is None
+
+
+def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
+    certificate = predictor_of(fc.APS(), *two_classes()).certificate
+    assert why_full(msgspec.structs.replace(certificate, labels=None)) is None
+    assert "(aps, 2 labels)" in (why_full(msgspec.structs.replace(certificate, labels=2, format=2)) or "")
+    assert "(aps, 2 labels)" in (why_full(msgspec.structs.replace(certificate, labels=["no", "yes"], format=2)) or "")
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.ByClass()])
+@pytest.mark.parametrize(
+    ("score", "named"),
+    [
+        (fc.LAC(), ""),
+        (fc.RAPS(penalty=1), "; the score lac gives smaller sets on most problems of this kind, and so does a rand"),
+        (fc.APS(randomized=True), "; the score raps, randomised, gives smaller sets on most problems of this kind (d"),
+    ],
+    ids=repr,
+)
+def test_a_score_is_named_once_half_of_the_sets_are_full(score: fc.Score, named: str, guarantee: fc.Guarantee) -> None:
+    certificate = predictor_of(score, *three_classes(), alpha=0.5, guarantee=guarantee).certificate
+    assert why_full(certificate, classes=3, share=0.49) is None
+    said = why_full(certificate, classes=3, share=0.5)
+    assert said is not None
+    assert f"a larger alpha, gives smaller sets{named}" in said
+    assert said.endswith("choose it before new calibration rows are scored") == bool(named)
+    assert "docs/scores.md" in said or not named
+
+
+@pytest.mark.parametrize("score", [fc.APS(), fc.RAPS()], ids=repr)
+@pytest.mark.parametrize("share", [None, 1.0])
+def test_no_score_helps_where_scores_are_too_few(score: fc.Score, share: float | None) -> None:
+    why = why_full(predictor_of(score, *two_classes(10)).certificate, classes=2, share=share)
+    assert why is not None
+    assert why.endswith("calibration scores needed: 8 more in all, at any site")
 
 
 def test_a_model_that_rules_the_truth_out() -> None:

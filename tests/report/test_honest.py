@@ -1,9 +1,11 @@
 """What the report admits: sets that hold every label, what intervals assume, coverage of the certified mixture."""
 
+import dataclasses
 import re
 from html import unescape
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -71,6 +73,15 @@ def test_half_of_them_are_in_the_summary() -> None:
     said = box(page_of(predictor))
     assert said is not None
     assert said.startswith(f"{full} of 300 sets hold every label: the model does not tell the labels of these rows")
+
+
+def test_the_score_is_named_without_any_rows() -> None:
+    predictor = predictor_of(fc.RAPS())
+    labels = msgspec.structs.replace(predictor.certificate, labels=2, format=2)
+    said = box(unescape(report_page(dataclasses.replace(predictor, certificate=labels))))
+    assert said is not None
+    assert said.startswith("no label can score more than the threshold 1.001 (raps, 2 labels), so every label is in ")
+    assert "the score lac gives smaller sets" in said
 
 
 def test_too_few_scores_are_in_the_summary_without_any_rows() -> None:

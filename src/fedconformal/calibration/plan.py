@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,19 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_alpha, as_sizes
-from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, EveryClient, Exchangeable, Guarantee, Mixture, NewClient, OneClient, WorstCase
+from fedconformal.evaluation.full import HALF
+from fedconformal.guarantees import (
+    PAC,
+    EveryClient,
+    Exchangeable,
+    Guarantee,
+    Mixture,
+    NewClient,
+    OneClient,
+    WorstCase,
+)
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
+from fedconformal.scores import Score
+from fedconformal.scores.advice import smaller_sets
 
 DEFAULT_SET = WorstCase(contamination=0.1)
 DEFAULT_PAC = PAC()
-DRAWS = 20
-BLOCK = 2**22
-"""Counts held at a time."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +83,8 @@ def plan(
     """Say which guarantees are feasible, the band of each, and what would make the others feasible.
 
     `others` are guarantees that stand in no plan by themselves, such as those of another package.
-    With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be.
+    With a `pilot` predictor and the probabilities `probs` of some rows, also how large the sets would be, and which
+    score would help if half of them hold every label. Sizes alone say nothing of sets: without a pilot none is named.
 
     >>> for option in plan(alpha=0.1, sizes=[200, 50, 5]).options:
     ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
@@ -112,17 +120,27 @@ def plan(
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
     notes = _beside(worst_case, wanted, counts)
     if pilot is not None and probs is not None:
-        trial = Trial(pilot, probs, counts)
-        pairs = zip(options, offered, strict=True)
+        trial = PilotDraws(pilot, probs, counts)
+        found = [trial.sets(guarantee, wanted) for _, guarantee in offered]
         options = [
-            msgspec.structs.replace(option, mean_size=trial.mean_size(guarantee, wanted))
-            for option, (_, guarantee) in pairs
+            msgspec.structs.replace(option, mean_size=sets.mean_size)
+            for option, sets in zip(options, found, strict=True)
         ]
         notes.append(
             "mean set sizes are estimates: they draw every new site's scores as the pilot's promise curve says, "
             "so they are for sites that are alike"
         )
+        full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
+        notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
     return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+
+
+def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
+    """Say which promises leave most sets with every label, though scores are enough, and what would help."""
+    if not guarantees:
+        return []
+    helps = smaller_sets(score, classes) or "a better model, or a larger alpha, gives smaller sets"
+    return [f"at least half of the sets are estimated to hold every label with {', '.join(guarantees)}; {helps}"]
 
 
 def _label(guarantee: Guarantee) -> str:
@@ -188,46 +206,3 @@ def _condition(alpha: Fraction, sizes: list[int]) -> str:
         f"mixture needs ceil((1 - alpha)(N + K)) <= N, that is alpha >= 1/(N/K + 1) = {count / (total + count):.6g}: "
         f"rank {rank} of N = {total} scores (N + K = {out_of}), which {holds}"
     )
-
-
-class Trial:
-    """How large sets would be, guessed from a pilot study: its promise curve stands in for the scores to come.
-
-    These are calibrations on scores that are drawn as the curve says, the same at every site.
-
-    >>> from fedconformal import LAC, Mixture, calibrate, summarize
-    >>> scores = LAC().evaluate([[0.6, 0.3, 0.1]] * 40, [0] * 30 + [1] * 10)
-    >>> pilot = Predictor.of(calibrate([summarize(scores, score=LAC())], alpha=0.1))
-    >>> trial = Trial(pilot, [[0.6, 0.3, 0.1]], sizes=[200, 100])
-    >>> trial.mean_size(Mixture(), Fraction(1, 10)), trial.mean_size(Mixture(), Fraction(1, 2))
-    (2.0, 1.0)
-    """
-
-    def __init__(self, pilot: Predictor, probs: ArrayLike, sizes: Sequence[int]) -> None:
-        """Draw counts at the curve's thresholds, or at fewer of them if there are very many sites."""
-        if not isinstance(pilot.curve, PromiseCurve):
-            raise InputError("the pilot predictor has a threshold for each class; make one without by-class")
-        if not len(np.asarray(probs)):
-            raise InputError("the pilot's probabilities have no rows; give at least one")
-        # Scaled so that all scores are at or below the last threshold, as the pilot's did.
-        shares = pilot.curve.promised / pilot.curve.promised[-1]
-        step = 1 + len(sizes) * len(shares) // BLOCK
-        kept = np.arange(len(shares) - 1, -1, -step)[::-1]
-        self._sizes = list(sizes)
-        self._thresholds = pilot.curve.thresholds[kept]
-        draws = max(1, min(DRAWS, BLOCK // (len(sizes) * len(kept))))
-        chances = np.diff(shares[kept], prepend=0.0)
-        rng = np.random.default_rng(0)
-        self._draws = [rng.multinomial(self._sizes, chances).cumsum(axis=1) for _ in range(draws)]
-        self._size_at = cache(
-            lambda threshold: float(np.count_nonzero(pilot.score.predict_set(probs, threshold), axis=1).mean())
-        )
-
-    def mean_size(self, guarantee: Guarantee, alpha: Fraction) -> float:
-        """Return the mean set size over the draws; every label where alpha cannot be promised."""
-        bound = guarantee.bind([f"#{k + 1}" for k in range(len(self._sizes))], self._sizes)
-        found = []
-        for counts in self._draws:
-            place = bisect_left(counts.T, 1 - alpha, key=lambda column: bound.promised(column.tolist(), self._sizes))
-            found.append(self._size_at(float(np.append(self._thresholds, np.inf)[place])))
-        return sum(found) / len(found)

@@ -30,7 +30,6 @@ from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
-from fedconformal.summaries.origin import number_of
 
 
 def _show_new_id(wanted: bool) -> None:
@@ -115,8 +114,7 @@ def calibrate(
 
 def _warn_of_full_sets(certificate: Certificate) -> None:
     """Say that every label will be in every set, also where the threshold is finite."""
-    classes = None if certificate.labels is None else number_of(certificate.labels)
-    if why := why_full(certificate, classes=classes):
+    if why := why_full(certificate):
         logger.warning("%s", why)
 
 

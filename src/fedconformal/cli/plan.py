@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from fedconformal._base import registry
@@ -13,15 +14,17 @@ from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_use
-from fedconformal.cli.options import GUARANTEES, Given, taking
+from fedconformal.cli.options import GUARANTEES, SCORES, Given, taking
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
+from fedconformal.scores import DEFAULT
+from fedconformal.scores.advice import before
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""
 
 
-@taking(GUARANTEES)
+@taking(GUARANTEES, SCORES)
 def plan(
     sizes: Annotated[str, typer.Option(help="Calibration rows of each site, such as 200,50,20.")],
     alpha: Alpha = "0.1",
@@ -31,6 +34,8 @@ def plan(
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
     source: From = Source.probs,
+    score: Annotated[str | None, typer.Option(help="A score, to say which one has smaller sets:")] = None,
+    classes: Annotated[int | None, typer.Option(min=2, help="How many labels there are, for the same.")] = None,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -60,6 +65,9 @@ def plan(
         pilot=predictor,
         probs=rows,
     )
+    if score is not None or classes is not None or SCORES.typed(given):
+        about = before(SCORES.chosen(score or DEFAULT.name, given), classes)
+        found = msgspec.structs.replace(found, notes=[*found.notes, about])
     if json:
         print_json(found.to_dict())
         return

@@ -14,7 +14,9 @@ from fedconformal._base.names import shown
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import described, to_classes
 from fedconformal.guarantees.planning import feasible, shortfall
-from fedconformal.scores import LAC, Score
+from fedconformal.scores import APS, LAC, Score
+from fedconformal.scores.advice import smaller_sets
+from fedconformal.summaries.origin import number_of
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -24,6 +26,10 @@ GRID = 2.0**-40
 NEAR = 1e-5
 """How far below the largest score a threshold may be to be the reason, where half of the sets are full: sums of
 float32 are off by as much."""
+ROUNDING = 2.0**-22
+"""How far the sum of a row of float32 may be from one: a few units in the last place."""
+HALF = 0.5
+"""From this share of full sets on there is something to say, even if there is no one reason for all of them."""
 MOST_SITES = 5
 
 
@@ -53,18 +59,23 @@ def why_full(
     alpha: Any = None,
     score: Score | None = None,
     classes: int | None = None,
-    share: float = 0.0,
+    share: float | None = None,
 ) -> str | None:
     """Say why every label, or every label of some classes, is in every set, and what would help; None if they are not.
+
+    What would help may be another score, as measured; none is named where the reason is that scores are too few.
 
     Args:
         certificate: what is promised, from which scores.
         threshold: at which sets are made, by default the certified one; one, or one for each class.
         alpha: what the threshold is for, by default the certified one.
         score: of what, by default what the certificate says.
-        classes: how many labels there are; if that is not known, only a threshold of +inf is a reason.
-        share: the share of the sets at hand that hold every label, where there are some.
+        classes: how many labels there are, by default what the certificate says; if that is not known, only a
+            threshold of +inf is a reason.
+        share: the share of the sets at hand that hold every label; None if no sets were made yet.
     """
+    if classes is None and certificate.labels is not None:
+        classes = number_of(certificate.labels)
     if classes == 1:
         return None
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
@@ -72,24 +83,33 @@ def why_full(
     if score is None and certificate.score is not None:
         score = registry.build(certificate.score, Score)
     if limit.ndim:
-        return _by_class(certificate, limit, wanted, score, classes)
+        return _by_class(certificate, limit, wanted, score, classes) or _model_helps(wanted, score, classes, share)
     if limit == np.inf:
         start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
         return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
     if score is not None and classes is not None:
-        least = _least_full(score, classes) - (NEAR if share >= 0.5 else 0.0)
-        if limit >= least:
+        least = _least_full(score, classes)
+        if limit >= least - (NEAR if share is not None and share >= HALF else 0.0):
             most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
-            held = (
-                "every label is in every set" if share in (0.0, 1.0) else "but for rounding every label is in every set"
+            every = "every label is in every set"
+            held = every if share in (None, 0.0, 1.0) else f"but for rounding {every}"
+            return f"{most}, so {held}; {_score_helps(score, classes)}"
+        if limit >= least - ROUNDING and share != 0.0 and isinstance(score, APS) and not score.randomized:
+            return (
+                f"the least likely label of every row scores the threshold {limit:.6g} but for rounding "
+                f"({score.name}, {classes} labels), so rounding decides which sets hold every label"
+                f"{_advice(score, classes)}"
             )
-            return f"{most}, so {held}; {_score_helps(score)}"
-    if share >= 0.5:
-        return (
-            f"the model does not tell the labels of these rows apart well enough for alpha={float(wanted):g}; "
-            "a better model, or a larger alpha, gives smaller sets"
-        )
-    return None
+    return _model_helps(wanted, score, classes, share)
+
+
+def _model_helps(alpha: Fraction, score: Score | None, classes: int | None, share: float | None) -> str | None:
+    if share is None or share < HALF:
+        return None
+    return (
+        f"the model does not tell the labels of these rows apart well enough for alpha={float(alpha):g}; "
+        f"a better model, or a larger alpha, gives smaller sets{_advice(score, classes)}"
+    )
 
 
 def _least_full(score: Score, classes: int) -> float:
@@ -97,16 +117,21 @@ def _least_full(score: Score, classes: int) -> float:
     return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * GRID)
 
 
-def _score_helps(score: Score) -> str:
+def _score_helps(score: Score, classes: int) -> str:
     if isinstance(score, LAC):
         return (
             "the model gives the true label no probability at all in too many calibration rows; "
-            "a better model, or a larger alpha, gives smaller sets"
+            f"a better model, or a larger alpha, gives smaller sets{_advice(score, classes)}"
         )
     return (
         "the least likely label of every row has the highest score there is, and in too many calibration rows it is "
-        "the true one; the score lac gives smaller sets"
+        f"the true one{_advice(score, classes)}"
     )
+
+
+def _advice(score: Score | None, classes: int | None) -> str:
+    advice = "" if score is None else smaller_sets(score, classes)
+    return f"; {advice}" if advice else ""
 
 
 def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
@@ -161,5 +186,5 @@ def _by_class(
         if full:
             named = to_classes(full).removeprefix("to ").replace(", which", "")
             most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
-            parts.append(f"{named} in every set, {most}; {_score_helps(score)}")
+            parts.append(f"{named} in every set, {most}; {_score_helps(score, classes)}")
     return "; ".join(parts) or None

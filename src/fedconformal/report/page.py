@@ -98,7 +98,7 @@ def _warnings(predictor: Predictor, evaluation: Evaluation | None) -> str:
     rows = 0 if evaluation is None else evaluation.overall.rows
     full = 0 if evaluation is None else evaluation.full_sets
     classes = None if evaluation is None else len(evaluation.size_histogram) - 1
-    share = full / rows if rows else 0.0
+    share = full / rows if rows else None
     why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
     counted = f"<b>{full_words(full, rows)}</b>: " if full else ""
     notes = [f"{counted}{escape(why)}"] if why is not None else []

@@ -1,0 +1,100 @@
+"""The synthetic problems of docs/scores.md: the page is what was measured, and the advice is what the page shows."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fedconformal.scores import DEFAULT
+from fedconformal.scores.advice import smaller_sets
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+OWN = ("synthetic_scores", "default_score", "common")
+FEW = 10
+"""Of fewer problems nothing follows."""
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Iterator[ModuleType]:
+    """The script that measured, which also writes the page."""
+    kept = {name: sys.modules.pop(name) for name in OWN if name in sys.modules}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("synthetic_scores")
+    for name in OWN:
+        sys.modules.pop(name, None)
+    sys.modules.update(kept)
+
+
+@pytest.fixture(scope="module")
+def found(evidence: ModuleType) -> Any:
+    return json.loads((evidence.RESULTS / f"{evidence.NAME}.json").read_bytes())["results"]
+
+
+def test_the_page_is_what_the_results_give(evidence: ModuleType) -> None:
+    assert evidence.PAGE.read_text("utf-8") == evidence.page(), "run `python benchmarks/synthetic_scores.py --page`"
+
+
+def test_there_are_a_thousand_from_2_to_100_classes(evidence: ModuleType, found: Any) -> None:
+    assert found["problems"] == evidence.PROBLEMS >= 1000
+    assert evidence.CLASSES[0][0] == 2
+    assert evidence.CLASSES[-1][1] == 100
+    for what in ("classes", "accuracy", "calibration error", "label noise", "calibration rows", "alpha"):
+        parts = [one["problems"] for name, one in found["regimes"].items() if what in name]
+        assert sum(parts) == found["problems"]
+        assert min(parts) >= 25
+
+
+def test_the_first_problems_give_the_same_numbers_again(evidence: ModuleType, found: Any) -> None:
+    assert len(found["again"]) == evidence.AGAIN
+    for seed, saved in enumerate(found["again"]):
+        made = evidence.measure(evidence.draw(seed))
+        assert made["classes"] == saved["classes"]
+        assert made["size"] == pytest.approx(saved["size"], rel=0.01)  # another processor rounds in its own way
+
+
+def test_the_default_is_the_smallest_most_often(evidence: ModuleType, found: Any) -> None:
+    best = next(name for name, score in evidence.SCORES.items() if score == DEFAULT)
+    for what, one in found["regimes"].items():
+        assert one["smallest"][best] == max(one["smallest"].values()), what
+        assert min(one["over_lac"].values()) == 1 or not what.endswith("classes"), what
+
+
+NAMES = {"LAC": "score lac ", "RAPS*": "score raps, randomised,"}
+
+
+def helping(one: Any) -> list[str]:
+    """Return the scores that have smaller sets on most of the problems, the one that helps most often first."""
+    others = one["others"] if one["problems"] >= FEW else {}
+    found = [
+        name
+        for name, cell in others.items()
+        if cell["smaller"] > one["problems"] / 2 and cell["smaller"] >= 2 * cell["larger"]
+    ]
+    return sorted(found, key=lambda name: (others[name]["larger"] - others[name]["smaller"], others[name]["ratio"]))
+
+
+def test_the_advice_is_what_was_measured(evidence: ModuleType, found: Any) -> None:
+    assert len(found["most_full"]) == len(evidence.SCORES) * len(evidence.CLASSES)
+    said_at_all = set()
+    for (what, one), (name, held) in zip(
+        found["most_full"].items(), product(evidence.SCORES, evidence.CLASSES), strict=True
+    ):
+        assert what.startswith(f"{name}, {held[0]} ")
+        helps = helping(one)
+        for classes in held:
+            said = smaller_sets(evidence.SCORES[name], classes)
+            assert bool(said) == bool(helps), what
+            if said:
+                assert NAMES[helps[0]] in said, what
+                assert "a randomised" not in said or f"{name}*" in helps, what
+                said_at_all.add(helps[0])
+    assert said_at_all == set(NAMES)
