@@ -11,7 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.curve import ClassCurves
-from fedconformal.calibration.plan import Trial
+from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.guarantees import by_class
 from fedconformal.report import report_page
 from tests.contracts.tools import guarantee_examples, refused, score_examples
@@ -186,7 +186,7 @@ def test_no_pilot_with_many_thresholds() -> None:
     predictor = made(fc.LAC(), fc.Mixture())
     assert isinstance(predictor.curve, ClassCurves)
     with refused("by-class"):
-        Trial(predictor, TEST_PROBS, [10, 20])
+        PilotDraws(predictor, TEST_PROBS, [10, 20])
 
 
 def test_too_few_columns_are_refused() -> None:
