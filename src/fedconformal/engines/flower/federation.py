@@ -191,7 +191,7 @@ class Federation:
             self._check_enough(record, kept)
         return kept
 
-    def refuse(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
         """Refuse those of the last answers that there is a reason against, and return the others."""
         stage, kept = self.stages[-1], []
         for answer, reason in zip(answers, reasons, strict=True):

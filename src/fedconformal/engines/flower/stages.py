@@ -29,17 +29,16 @@ from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.names import shown
 from fedconformal._base.parameters import from_settings
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.engines.flower.calibration import calibrate
+from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
-from fedconformal.engines.flower.questions import ask_evaluation, ask_temperature, send_predictor
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.sums import calibrate_by_sums
 from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import temperature
-from fedconformal.federated.evaluation import evaluate, overall
+from fedconformal.federated.evaluation import overall, shares_by_site
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.logits import npz
 from fedconformal.federated.tct import TCT, LinearisedModel
@@ -229,7 +228,7 @@ class _Run:
         self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = evaluate(ask_evaluation(self.federation, self.arrays), self._found())
+        self.coverage = shares_by_site(ask_evaluation(self.federation, self.arrays, self._found()))
 
     def _broadcast(self) -> None:
         send_predictor(self.federation, self._found())
