@@ -107,12 +107,7 @@ class MBConv(nn.Module):
 
 
 class EfficientNetB1(ImageNetwork):
-    """Seven stages of 23 blocks in all; 7,794,184 weights at 1,000 classes.
-
-    Args:
-        shape: of one image, (channels, height, width); ImageNet weights need three channels.
-        classes: how many logits there are.
-    """
+    """Seven stages of 23 blocks in all; 7,794,184 weights at 1,000 classes. ImageNet weights need three channels."""
 
     name = "efficientnet-b1"
     head_name = "classifier.1"

@@ -42,12 +42,7 @@ class Block(nn.Module):
 
 
 class ResNet14(ImageNetwork):
-    """Thirteen convolutions, average pooling and one linear layer; images of any size.
-
-    Args:
-        shape: of one image, (channels, height, width).
-        classes: how many logits there are.
-    """
+    """Thirteen convolutions, average pooling and one linear layer; images of any size."""
 
     name = "resnet14"
     head_name = "linear"

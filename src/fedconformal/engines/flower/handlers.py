@@ -9,8 +9,7 @@ from flwr.clientapp import ClientApp
 from torch import nn
 
 from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply
-from fedconformal.engines.flower.learning import outputs
-from fedconformal.engines.flower.linear import linear_reply
+from fedconformal.engines.flower.learning import linear_reply, outputs
 from fedconformal.federated.clients import ClientData
 
 
