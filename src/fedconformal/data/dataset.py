@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Integers, as_labels
 from fedconformal.errors import InputError
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], object]
 """Called with how much is done, of how much, and what is being done, in words."""
 
 Split = Literal["train", "val", "test"]

@@ -17,7 +17,6 @@ import io
 import json
 import platform
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +30,7 @@ from fedconformal import data, models
 from fedconformal._base.files import naming, read_bytes, read_npz, write_bytes
 from fedconformal._version import __version__
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.data import Dataset, Sites
+from fedconformal.data import Dataset, Progress, Sites
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.config import Config, suited_model
@@ -39,8 +38,6 @@ from fedconformal.federated.logits import Answers, answer, halves, npz, write_lo
 from fedconformal.federated.metrics import Metrics
 from fedconformal.federated.preprocess import Preprocess, normalise
 from fedconformal.federated.trainer import RoundState, find_device
-
-Progress = Callable[[int, int, str], None]
 
 FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
@@ -83,12 +80,7 @@ class Result:
 
 
 def train(
-    config: Config,
-    output: Path,
-    *,
-    resume: bool = False,
-    tensorboard: bool = False,
-    progress: Progress | None = None,
+    config: Config, output: Path, *, resume: bool = False, tensorboard: bool = False, progress: Progress | None = None
 ) -> Result:
     """Train as the settings say, in a directory of its own, or continue a run that is there.
 

@@ -6,15 +6,18 @@ gives the weights that `FedAvg.fit` and `TCT.fit` give.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord
+from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedconformal._base.arrays import Integers
+from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
@@ -117,6 +120,35 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
         context.state[RESIDUALS] = ArrayRecord({RESIDUALS: Array(task.residuals.numpy())})
     arrays = ArrayRecord({name: Array(tensor.numpy()) for name, tensor in update.tensors.items()})
     return _update_reply(msg, context, arrays, update)
+
+
+def add_handlers(
+    app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
+) -> None:
+    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`.
+
+    Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
+    four functions like those below.
+
+    Args:
+        app: Flower's.
+        build_model: makes the network.
+        load_rows: reads the site's rows to "train", to fit the "temperature" or to "test".
+    """
+
+    @app.train("linear")
+    def linear(msg: Message, context: Context) -> Message:
+        return linear_reply(msg, context, build_model(), load_rows(context, "train"))
+
+    @app.query("temperature")
+    def temperature(msg: Message, context: Context) -> Message:
+        return temperature_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "temperature")))
+
+    @app.evaluate()
+    def evaluate(msg: Message, context: Context) -> Message:
+        return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
+
+    app.query("predictor")(keep_predictor)
 
 
 def _place(context: Context) -> int:
