@@ -94,15 +94,9 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """The steps of one site in one round.
+    """The steps of one site in one round: on standardised features (n, p) with their inner products (n, n).
 
-    Attributes:
-        features: standardised, (n, p).
-        gram: their inner products, (n, n), or None to take the steps in weight space.
-        y: class indices.
-        steps: how many.
-        rate: of gradient descent.
-        loss: what goes down.
+    Without the inner products the steps are taken in weight space.
     """
 
     features: Matrix

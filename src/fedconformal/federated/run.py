@@ -94,7 +94,7 @@ def train(
     _check_settings(config, output, resume=resume)
     dataset, sites = _parted(config, progress)
     clients, model = _clients(config, dataset, sites), _model(config, dataset)
-    find_device(config.trainer.device)
+    device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     _open(config, output)  # whatever is wrong with the settings has been said by now
     metrics = Metrics(
@@ -119,7 +119,7 @@ def train(
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
-    result, parts = _ask(config, trained, dataset, sites, clients[0].preprocess, progress)
+    result, parts = _ask(config, trained.to(device), dataset, sites, clients[0].preprocess, progress)
     result = replace(result, seconds=seconds)
     write_bytes(output / "model.pt", _weights(trained))
     write_bytes(output / "logits.npz", write_logits(parts, sites.names, result.temperature))
@@ -238,7 +238,6 @@ def _ask(
     apart, kept = halves(sites, config.trainer.seed)
     if method == "none":
         apart, kept = apart[:0], np.arange(len(sites.val))
-    trained = trained.to(find_device(config.trainer.device))
     val = answer(trained, dataset.val, sites.val, preprocess, progress)
     test = answer(trained, dataset.test, sites.test, preprocess, progress)
     parts = {"val": _rows(val, kept), "test": test, "temp": _rows(val, apart)}

@@ -7,6 +7,7 @@ are not in it: the promise does not cover them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -105,9 +106,7 @@ def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answe
         records = [content.get(SUMMARY) for content in contents]
         reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
 
-    def read(content: RecordDict) -> SiteSummary:
-        return _read_summary(reader, content)
-
+    read = partial(_read_summary, reader)
     answers = federation.ask(STAGE, question, "query.calibrate", read, look_ahead=look_ahead)
     return exchange.gather(federation, answers)
 

@@ -245,7 +245,11 @@ class _Run:
         certificate = self._found().certificate
         found = overall(self.coverage)
         rows = sum(one["rows"] for one in self.coverage.values())
-        why = self._why_full(found.get("full_sets", 0) / max(1, rows))
+        share = found.get("full_sets", 0) / max(1, rows)
+        classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half of them are full
+        why = why_full(certificate, score=self._found().score, classes=classes, share=share)
+        if why is not None:
+            logger.warning("evaluate: %s", why)
         return {
             "threshold": certificate.to_dict()["threshold"],
             "alpha": certificate.alpha,
@@ -257,15 +261,6 @@ class _Run:
             "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
-
-    def _why_full(self, share: float) -> str | None:
-        """Say and log why sets hold every label; the app's number of classes counts once half of the sets do."""
-        predictor = self._found()
-        classes = self.config.classes if share >= 0.5 else None
-        why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
-        if why is not None:
-            logger.warning("evaluate: %s", why)
-        return why
 
 
 def model_bytes(arrays: ArrayRecord, temperature: float) -> bytes:
