@@ -151,13 +151,7 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
 
 
 class SitesOnNVFlare:
-    """Calls one published function of every site, and keeps who is refused.
-
-    Args:
-        stage: the name of the function.
-        min_sites: fewer that answer properly are an error.
-        timeout: seconds that sites have for an answer.
-    """
+    """Calls one published function of every site, which the stage is called after, and keeps who is refused."""
 
     def __init__(self, stage: str, *, min_sites: int, timeout: float) -> None:
         self._stage = stage

@@ -42,14 +42,7 @@ OnRound = Callable[[RoundState], object]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingMonitor:
-    """Who follows the training, and the state that it continues from.
-
-    Attributes:
-        progress: called with how far the training is.
-        on_round: gets the state after every round.
-        resume: such a state; None to start.
-        sites: how many take part, for the progress.
-    """
+    """Who follows the training, the state that it continues from, and how many sites take part, for the progress."""
 
     progress: Progress | None = None
     on_round: OnRound | None = None

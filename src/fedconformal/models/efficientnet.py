@@ -54,12 +54,7 @@ def convolution(
 
 
 class SqueezeExcitation(nn.Module):
-    """Weigh the channels by what the whole image holds.
-
-    Args:
-        channels: to be weighed.
-        squeezed: channels in between.
-    """
+    """Weigh the channels by what the whole image holds."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()

@@ -16,13 +16,7 @@ from fedconformal.models.network import ImageNetwork
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut without weights.
-
-    Args:
-        inputs: channels that come in.
-        outputs: channels that go out.
-        stride: of the first convolution.
-    """
+    """Two convolutions, the first with a stride, beside a shortcut without weights."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
