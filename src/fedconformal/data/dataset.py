@@ -46,7 +46,7 @@ class Rows:
         lengths = {len(self.x), len(self.y), *(len(values) for values in self.columns.values())}
         if len(lengths) > 1:
             raise InputError(f"rows: inputs, labels and columns differ in length ({sorted(lengths)})")
-        if (self.x.dtype, self.x.ndim) not in ((np.uint8, 4), (np.float32, 2)):
+        if (self.x.dtype, self.x.ndim) not in ((np.dtype("uint8"), 4), (np.dtype("float32"), 2)):
             found = f"{self.x.dtype} {self.x.shape}"
             raise InputError(f"rows: inputs are {found}, expected uint8 images or a float32 table")
 
