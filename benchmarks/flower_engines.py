@@ -1,6 +1,6 @@
 """What a round costs on each of Flower's engines: in one process, in simulation, and on a deployment on loopback.
 
-    python benchmarks/flower_engines.py [--page]
+    PYTHONPATH=. python benchmarks/flower_engines.py [--page]
 
 Three sites train for some rounds by adding one to an array of 64 x 128 numbers, so that what is measured is everything
 else: messages, polling, processes. The deployment has TLS, node keys, and a new client process for every message.
@@ -23,7 +23,7 @@ from fedconformal._base.files import write_bytes
 from fedconformal.engines.flower.app import App
 from fedconformal.engines.flower.engines import deploy, exit_on_signals, simulate
 from fedconformal.engines.flower.in_process import run_in_process
-from fedconformal.engines.flower.local_deployment import LocalDeployment
+from scripts.deployment import LocalDeployment
 
 NODES = 3
 ROUNDS = {"in process": 50, "simulation": 20, "deployment": 5}

@@ -1,17 +1,169 @@
-"""Bring up a deployment on loopback with TLS and node keys, run an app on it, show the certificate, take it down."""
+"""A whole deployment on this machine, to try things: TLS, node keys, and sites with a directory of their own each.
+
+Everything listens on loopback and ends with the block in which it was started. As a script: bring it up, run an app on
+it, show the certificate, take it down.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
+from flwr.app import Context, RecordDict
+
+from fedconformal._base.files import write_bytes
 from fedconformal.cli.app import run
 from fedconformal.cli.console import stderr
 from fedconformal.engines.flower.app import make_app
-from fedconformal.engines.flower.engines import exit_on_signals
-from fedconformal.engines.flower.local_deployment import LocalDeployment
+from fedconformal.engines.flower.certs import make_certs
+from fedconformal.engines.flower.engines import (
+    LOOPBACK,
+    NO_INSTALLING,
+    environment,
+    exit_on_signals,
+    free_port,
+    program,
+    running,
+    wait_for_port,
+    write_connection,
+)
+from fedconformal.engines.flower.rows import PARTS
+from fedconformal.engines.flower.template.task import load_rows
+from fedconformal.errors import InputError
+from fedconformal.federated.logits import npz
+
+
+class LocalDeployment:
+    """A SuperLink and a SuperNode for each site, which can be ended and started one by one.
+
+    Args:
+        folder: for certificates, data, logs and state.
+        sites: how many.
+    """
+
+    def __init__(self, folder: Path, sites: int = 3) -> None:
+        self.folder = folder
+        self.sites = sites
+        self.port = free_port()
+        self.keys = folder / "keys"
+        self._running: dict[str, contextlib.ExitStack] = {}
+
+    @property
+    def address(self) -> str:
+        """Where the SuperLink is."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def ca(self) -> Path:
+        """The authority's certificate."""
+        return self.keys / "ca.crt"
+
+    def __enter__(self) -> LocalDeployment:
+        make_certs(self.keys, self.sites)
+        try:
+            self.start_link()
+            write_connection(self._operator(), "link", {"address": self.address, "root-certificates": str(self.ca)})
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self.register, range(self.sites)))
+            for site in range(self.sites):
+                self.write_rows(site)
+                self.start_node(site)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in reversed(list(self._running)):
+            self.stop(name)
+
+    def start_link(self) -> None:
+        """Start the SuperLink; its state outlives it."""
+        command = [
+            *(program("flower-superlink"), "--enable-supernode-auth", NO_INSTALLING),
+            *("--ssl-ca-certfile", str(self.ca), "--ssl-certfile", str(self.keys / "server.pem")),
+            *("--ssl-keyfile", str(self.keys / "server.key"), "--database", str(self.folder / "state.db")),
+            *("--host", LOOPBACK, "--port", str(self.port)),
+        ]
+        process = self._start("link", command)
+        wait_for_port(self.port, process, self.log("link"))
+
+    def register(self, site: int) -> None:
+        """Make a node's key known to the SuperLink."""
+        done = subprocess.run(  # noqa: S603
+            [program("flwr"), "supernode", "register", str(self.keys / f"node-{site}.pub"), "link"],
+            env=environment(self._operator()),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            said = " ".join((done.stdout + done.stderr).split())
+            raise InputError(f"node {site} cannot be registered: {said[-200:]}")
+
+    def write_rows(self, site: int) -> None:
+        """Give a site its rows, in a directory that nobody else may read."""
+        config: dict[str, Any] = {"partition-id": site, "num-partitions": self.sites}
+        context = Context(run_id=0, node_id=0, node_config=config, state=RecordDict(), run_config={})
+        found: dict[str, Any] = {}
+        for part in PARTS:
+            rows = load_rows(context, part)
+            found |= {f"{part}_x": rows.x.numpy(), f"{part}_y": rows.y.numpy()}
+        folder = self.data(site)
+        folder.mkdir(mode=0o700)
+        write_bytes(folder / "rows.npz", npz(found))
+
+    def data(self, site: int) -> Path:
+        """Return a site's own directory."""
+        return self.folder / f"site-{site}"
+
+    def start_node(self, site: int, *, name: str = "", credentials: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start the SuperNode of a site, by default with its own key and the authority's certificate."""
+        name, port = name or f"node-{site}", free_port()
+        own = "--root-certificates", str(self.ca), "--auth-supernode-private-key", str(self.keys / f"node-{site}")
+        folder = self.data(site)
+        settings = {
+            "partition-id": site,
+            "num-partitions": self.sites,
+            "data": f'"{folder}"',
+            "predictor": f'"{folder / "predictor.json"}"',
+        }
+        command = [
+            *(program("flower-supernode"), "--superlink", self.address, *(credentials or own)),
+            *("--node-config", " ".join(f"{key}={value}" for key, value in settings.items())),
+            *("--host", LOOPBACK, "--port", str(port)),
+        ]
+        return self._start(name, command)
+
+    def stop(self, name: str) -> None:
+        """End one program, with all that it has started."""
+        self._running.pop(name).close()
+
+    def log(self, name: str) -> Path:
+        """Return the file with what a program has said."""
+        return self.folder / f"{name}.log"
+
+    def _operator(self) -> Path:
+        """Return the home of the operator, who registers nodes."""
+        home = self.folder / "operator"
+        home.mkdir(exist_ok=True)
+        return home
+
+    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        stack = contextlib.ExitStack()
+        self._running[name] = stack
+        home = self.folder / f"home-{name}"
+        return stack.enter_context(running(command, home, self.log(name)))
 
 
 def main() -> int:

@@ -27,7 +27,6 @@ COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(CLI.commands)})|flower (?
 # Whole words of a command that is run or shown, never a part of a message.
 ARGUMENTS = {
     "engines/flower/engines.py": "it starts Flower's own programs",
-    "engines/flower/local_deployment.py": "it starts Flower's own programs",
 }
 TEXTS = {
     "report/plot.py": "style sheets have variables such as --s0",

@@ -6,9 +6,8 @@ from fedconformal._base.extras import needing
 
 with needing("train"):
     from fedconformal.calibration.temperature import Temperature, fit_temperature
-    from fedconformal.federated.central import Central
     from fedconformal.federated.clients import ClientData, as_clients
-    from fedconformal.federated.fedavg import FedAvg
+    from fedconformal.federated.fedavg import Central, FedAvg
     from fedconformal.federated.fedprox import FedProx
     from fedconformal.federated.preprocess import Preprocess, normalise
     from fedconformal.federated.tct import TCT, LinearisedModel

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Integers, as_labels
 from fedconformal.errors import InputError
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], object]
 """Called with how much is done, of how much, and what is being done, in words."""
 
 Split = Literal["train", "val", "test"]
@@ -46,12 +46,9 @@ class Rows:
         lengths = {len(self.x), len(self.y), *(len(values) for values in self.columns.values())}
         if len(lengths) > 1:
             raise InputError(f"rows: inputs, labels and columns differ in length ({sorted(lengths)})")
-        if not (self.x.dtype == np.uint8 and self.x.ndim == 4) and not (
-            self.x.dtype == np.float32 and self.x.ndim == 2
-        ):
-            raise InputError(
-                f"rows: inputs are {self.x.dtype} {self.x.shape}, expected uint8 images or a float32 table"
-            )
+        if (self.x.dtype, self.x.ndim) not in ((np.dtype("uint8"), 4), (np.dtype("float32"), 2)):
+            found = f"{self.x.dtype} {self.x.shape}"
+            raise InputError(f"rows: inputs are {found}, expected uint8 images or a float32 table")
 
     def __len__(self) -> int:
         return len(self.y)

@@ -21,10 +21,9 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated import evaluation
 from fedconformal.federated.ask import SiteAnswer
-from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
-from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
+from fedconformal.federated.evaluation import Counts, shares_by_site
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 
@@ -93,8 +92,16 @@ def calibrate(  # noqa: PLR0913
         kind=kind,
         by_class=isinstance(guarantee, ByClass),
     )
-    engine = CalibrationOnNVFlare(weights, min_sites=min_sites, timeout=timeout)
-    found = exchange.calibrate_sites(engine, question, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    sites, reader = SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), Reader(question)
+
+    def read(site: str, reply: Any) -> SiteSummary:
+        if not isinstance(reply, dict) or set(reply) != KEYS:
+            raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
+        return SiteSummary(reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site))
+
+    answers, left_out = exchange.gather(sites, sites.call(question.to_dict(), dict(weights), read=read))
+    summaries = [answer.value.summary for answer in answers]
+    found = calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
     if why := why_full(found.certificate):
         logger.warning("calibrate: %s", why)
     return found
@@ -123,12 +130,8 @@ def evaluate(
         timeout: seconds that sites have for an answer.
     """
     sites = SitesOnNVFlare("evaluate", min_sites=min_sites, timeout=timeout)
-
-    def ask(asked: Predictor) -> list[SiteAnswer[Counts]]:
-        answers = sites.call(asked.to_bytes(), dict(weights), read=_read_counts)
-        return sites.refuse(answers, [None] * len(answers))
-
-    return evaluation.evaluate(ask, predictor)
+    answers = sites.call(predictor.to_bytes(), dict(weights), read=_read_counts)
+    return shares_by_site(sites.refuse(answers, [None] * len(answers)))
 
 
 def fingerprint(weights: Mapping[str, ArrayLike]) -> str:
@@ -148,13 +151,7 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
 
 
 class SitesOnNVFlare:
-    """Calls one published function of every site, and keeps who is refused.
-
-    Args:
-        stage: the name of the function.
-        min_sites: fewer that answer properly are an error.
-        timeout: seconds that sites have for an answer.
-    """
+    """Calls one published function of every site, which the stage is called after, and keeps who is refused."""
 
     def __init__(self, stage: str, *, min_sites: int, timeout: float) -> None:
         self._stage = stage
@@ -206,25 +203,6 @@ class SitesOnNVFlare:
         if failure is None or isinstance(failure.cause, TimeoutError):
             return f"gave no answer within {self._timeout:g} s"
         return f"failed: {exchange.last_line(str(failure.cause))}"
-
-
-class CalibrationOnNVFlare(SitesOnNVFlare):
-    """Asks for summaries of the scores that this model gives."""
-
-    def __init__(self, weights: Mapping[str, ArrayLike], *, min_sites: int, timeout: float) -> None:
-        super().__init__("calibrate", min_sites=min_sites, timeout=timeout)
-        self._weights = dict(weights)
-
-    def ask(self, question: Question) -> list[SiteAnswer[SiteSummary]]:
-        """Ask every site for a summary."""
-        reader = Reader(question)
-
-        def read(site: str, reply: Any) -> SiteSummary:
-            if not isinstance(reply, dict) or set(reply) != KEYS:
-                raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
-            return SiteSummary(reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site))
-
-        return self.call(question.to_dict(), self._weights, read=read)
 
 
 def _read_counts(_site: str, reply: Any) -> Counts:

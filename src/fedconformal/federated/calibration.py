@@ -35,17 +35,7 @@ from fedconformal.summaries.rows import summarize_rows
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
-MALFORMED = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    EOFError,
-    MemoryError,
-    RecursionError,
-)
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
 
@@ -236,44 +226,26 @@ class SiteSummary(NamedTuple):
 A = TypeVar("A", bound=Answer[SiteSummary])
 
 
-class CalibrationEngine(Protocol[A]):
-    """An engine that also keeps who is refused, and why."""
-
-    def ask(self, question: Question, /) -> Sequence[A]:
-        """Ask every site for a summary."""
+class SiteRegister(Protocol[A]):
+    """What an engine keeps: who is refused, and why."""
 
     def refuse(self, answers: Sequence[A], reasons: Sequence[str | None], /) -> Sequence[A]:
         """Refuse the answers that have a reason, and return the others; too few of them are an error."""
 
-    def left_out(self, answers: Iterable[A], /) -> list[LeftOut]:
+    def left_out(self, answers: Sequence[A], /) -> list[LeftOut]:
         """Name the known sites that are not among these, with the reason."""
 
 
-def gather(engine: CalibrationEngine[A], question: Question) -> tuple[Sequence[A], list[LeftOut]]:
-    """Collect the summaries of all sites, and name the sites without a usable one."""
-    answers = engine.ask(question)
-    answers = engine.refuse(answers, reasons_to_refuse([(answer.name, answer.value.summary) for answer in answers]))
-    left_out = engine.left_out(answers)
+def gather(sites: SiteRegister[A], answers: Sequence[A]) -> tuple[Sequence[A], list[LeftOut]]:
+    """Keep the answers whose summaries can be used, and name the sites without one."""
+    answers = sites.refuse(answers, reasons_to_refuse([(answer.name, answer.value.summary) for answer in answers]))
+    left_out = sites.left_out(answers)
     covered = {site for answer in answers for site in answer.value.summary.sites}
     for answer in answers:
         # Under the aggregator's name, as its sites may have names, or numbers, that others have.
         found = [one for one in answer.value.left_out if one.site not in covered]
         left_out += [LeftOut(site=f"{answer.name}/{one.site}", reason=one.reason) for one in found]
     return answers, left_out
-
-
-def calibrate_sites(
-    engine: CalibrationEngine[A],
-    question: Question,
-    *,
-    alpha: Any,
-    guarantee: Guarantee | None = None,
-    min_scores: int = 1,
-) -> Calibrated:
-    """Ask every site for a summary of its scores, and turn them into a predictor and its certificate."""
-    answers, left_out = gather(engine, question)
-    summaries = [answer.value.summary for answer in answers]
-    return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
 def calibrate_summaries(

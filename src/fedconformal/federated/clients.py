@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -75,16 +76,14 @@ class PackedClients:
 
     def to(self, device: torch.device) -> PackedClients:
         """Return the same on another device."""
-        return PackedClients(x=self.x.to(device), y=self.y.to(device), starts=self.starts, preprocess=self.preprocess)
+        return replace(self, x=self.x.to(device), y=self.y.to(device))
 
 
 def pack(clients: Sequence[ClientData]) -> PackedClients:
     """Put the rows of all sites one after another."""
-    starts = [0]
-    for client in clients:
-        starts.append(starts[-1] + client.n)
+    starts = (0, *accumulate(client.n for client in clients))
     x, y = torch.cat([client.x for client in clients]), torch.cat([client.y for client in clients])
-    return PackedClients(x=x, y=y, starts=tuple(starts), preprocess=clients[0].preprocess)
+    return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
 
 
 def _client(given: Any, name: str, preprocess: Preprocess | None) -> ClientData:

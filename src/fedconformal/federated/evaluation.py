@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from fedconformal._base.arrays import as_labels, softmax
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_sets
-from fedconformal.federated.ask import Ask
+from fedconformal.federated.ask import Answer
 
 
 class Counts(NamedTuple):
@@ -68,9 +68,9 @@ class Counts(NamedTuple):
         return found | ({} if self.full is None else {"full_sets": int(self.full)})
 
 
-def evaluate(ask: Ask[Predictor, Counts], predictor: Predictor) -> dict[str, dict[str, float]]:
-    """Ask every site how often the predictor's sets hold the label of its test rows."""
-    return {answer.name: answer.value.to_dict() for answer in ask(predictor)}
+def shares_by_site(answers: Iterable[Answer[Counts]]) -> dict[str, dict[str, float]]:
+    """Return how often the predictor's sets hold the label of each site's test rows."""
+    return {answer.name: answer.value.to_dict() for answer in answers}
 
 
 def overall(by_site: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import torch
@@ -82,11 +82,28 @@ class FedAvg(Trainer):
         weights, device = weights_of(model), find_device(self.device)
         task = LocalTraining(module=model, clients=pack(sites).to(device), settings=self, device=device)
         with self._pool(task, sites, device, sent=len(weights), received=len(weights)) as pool:
-            weights = self.average(pool.ask, {"weights": weights}, monitor.over(len(sites)))["weights"]
+            weights = self.average(pool.ask, {"weights": weights}, replace(monitor, sites=len(sites)))["weights"]
         return with_weights(model, weights)
 
     def _sites(self, clients: list[ClientData]) -> list[ClientData]:
         return clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Central(FedAvg):
+    """Train on the rows of all sites together; a round is some epochs over all of them.
+
+    It is there to be compared with, as it needs what federated training avoids.
+
+    >>> Central(rounds=3).name
+    'central'
+    """
+
+    name: ClassVar[str] = "central"
+
+    def _sites(self, clients: list[ClientData]) -> list[ClientData]:
+        rows = pack(clients)
+        return [ClientData(name="all clients", x=rows.x, y=rows.y, preprocess=rows.preprocess)]
 
 
 def _resumed(state: RoundState, weights: Weights) -> Weights:

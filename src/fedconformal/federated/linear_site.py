@@ -16,7 +16,7 @@ from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import ClientData, PackedClients, pack
 from fedconformal.federated.features import GradientFeatures
-from fedconformal.federated.linear_stage import LocalDescent, Loss, Moments, largest_eigenvalue, merge
+from fedconformal.federated.linear_stage import LocalDescent, Moments, largest_eigenvalue, merge
 from fedconformal.federated.matrices import FeatureStorage
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class LinearTask:
 
     features: GradientFeatures
     clients: PackedClients
-    steps: int
-    loss: Loss
+    settings: TCT
     storage: FeatureStorage
     residuals: Tensor
     device: torch.device
@@ -80,9 +79,9 @@ class LinearTask:
             features=matrix,
             gram=self.storage.gram(site),
             y=y.to(self.device),
-            steps=self.steps,
+            steps=self.settings.steps,
             rate=rate,
-            loss=self.loss,
+            loss=self.settings.loss,
         )
         now, before = local.run(theta, control, self.residuals[:, mine].to(self.device))
         mean_gradient = matrix.combine(now)
@@ -114,8 +113,7 @@ def linear_task(
         yield LinearTask(
             features=features.to(device),
             clients=pack(sites),
-            steps=settings.steps,
-            loss=settings.loss,
+            settings=settings,
             storage=FeatureStorage.make(
                 sizes, features.count, memory=settings.memory, folder=place, device=device, shared=shared
             ),

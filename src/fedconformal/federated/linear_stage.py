@@ -94,15 +94,9 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """The steps of one site in one round.
+    """The steps of one site in one round: on standardised features (n, p) with their inner products (n, n).
 
-    Attributes:
-        features: standardised, (n, p).
-        gram: their inner products, (n, n), or None to take the steps in weight space.
-        y: class indices.
-        steps: how many.
-        rate: of gradient descent.
-        loss: what goes down.
+    Without the inner products the steps are taken in weight space.
     """
 
     features: Matrix
@@ -117,26 +111,19 @@ class LocalDescent:
         z, pull = self.features.times(torch.cat([theta, control])).split(len(theta))
         before = mean_loss(z, self.y, self.loss)
         total = torch.zeros_like(z)
-        if self.gram is None:
-            self._in_weight_space(theta, control, last, total)
+        if self.gram is not None:
+            push, z = (last @ self.gram - pull).mul_(self.rate), z.clone()
+            for _ in range(self.steps):
+                r = residual(z, self.y, self.loss)
+                total += r
+                z.addmm_(r, self.gram, alpha=-self.rate / len(self.y)).add_(push)
         else:
-            self._in_sample_space(self.gram, z.clone(), pull, last, total)
+            push, theta = (self.features.combine(last) - control).mul_(self.rate), theta.clone()
+            for _ in range(self.steps):
+                r = residual(self.features.times(theta), self.y, self.loss)
+                total += r
+                theta.sub_(self.features.combine(r), alpha=self.rate / len(self.y)).add_(push)
         return total.div_(self.steps * len(self.y)), before
-
-    def _in_sample_space(self, gram: Tensor, z: Tensor, pull: Tensor, last: Tensor, total: Tensor) -> None:
-        push = (last @ gram - pull).mul_(self.rate)
-        for _ in range(self.steps):
-            r = residual(z, self.y, self.loss)
-            total += r
-            z.addmm_(r, gram, alpha=-self.rate / len(self.y)).add_(push)
-
-    def _in_weight_space(self, theta: Tensor, control: Tensor, last: Tensor, total: Tensor) -> None:
-        push = (self.features.combine(last) - control).mul_(self.rate)
-        theta = theta.clone()
-        for _ in range(self.steps):
-            r = residual(self.features.times(theta), self.y, self.loss)
-            total += r
-            theta.sub_(self.features.combine(r), alpha=self.rate / len(self.y)).add_(push)
 
 
 def largest_eigenvalue(features: Matrix, gram: Tensor | None) -> float:

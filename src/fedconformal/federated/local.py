@@ -48,10 +48,6 @@ class FlatModel:
                 tensor.grad = self.gradient[place].view(tensor.shape)
             start = place.stop
 
-    def load(self, vector: Tensor) -> None:
-        """Take over these weights."""
-        self.vector.copy_(vector)
-
 
 def weights_of(module: nn.Module) -> Tensor:
     """Return all that is averaged of a model as one vector."""
@@ -98,20 +94,23 @@ class LocalTraining:
         if self._model is None:
             self._model = FlatModel(self.module, self.device)
         model, (x, y) = self._model, self.clients.rows(site)
-        model.load(step.tensors["weights"])
+        model.vector.copy_(step.tensors["weights"])
         model.module.train()
         seed = client_seed(self.settings.seed, int(step.numbers["round"]), site)
         if self.device.type == "cpu":  # seeding all devices costs more than a step where there is no other
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)
-        start, speed = model.vector[: model.trained].clone(), torch.zeros_like(model.gradient)
-        losses = []
+        trained, speed, losses = model.vector[: model.trained], torch.zeros_like(model.gradient), []
+        start = trained.clone()
         for _ in range(self.settings.epochs):
             for rows in batches(len(y), self.settings.batch):
                 chosen = rows.to(self.device)
                 losses.append(self._gradient(model, x[chosen], y[chosen]))
-                self._descend(model, start, speed)
+                if self.settings.proximal:
+                    model.gradient.add_(trained - start, alpha=self.settings.proximal)
+                speed.mul_(self.settings.momentum).add_(model.gradient)
+                trained.add_(speed, alpha=-self.settings.rate)
         weights = model.vector.cpu()
         numbers = {"loss": float(torch.stack(losses).mean())}
         return Update(len(y), {"weights": weights}, numbers, finite=bool(weights.isfinite().all()))
@@ -125,13 +124,6 @@ class LocalTraining:
         loss = functional.cross_entropy(model.module(inputs), y)
         loss.backward()
         return loss.detach()
-
-    def _descend(self, model: FlatModel, start: Tensor, speed: Tensor) -> None:
-        weights = model.vector[: model.trained]
-        if self.settings.proximal:
-            model.gradient.add_(weights - start, alpha=self.settings.proximal)
-        speed.mul_(self.settings.momentum).add_(model.gradient)
-        weights.add_(speed, alpha=-self.settings.rate)
 
 
 def batches(n: int, size: int) -> list[Tensor]:

@@ -7,7 +7,6 @@ scores. The promise of coverage needs scores of rows that nothing was fitted to.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedconformal._base.arrays import Integers
-from fedconformal.data import Rows, Sites
+from fedconformal.data import Progress, Rows, Sites
 from fedconformal.federated.preprocess import Preprocess
 
 BATCH = 256
-
-Step = Callable[[int, int, str], object]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,7 +41,7 @@ class Answers:
 
 
 def answer(
-    model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess, progress: Step | None = None
+    model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess, progress: Progress | None = None
 ) -> Answers:
     """Ask a model about rows, on the device that it is on."""
     device = next((p.device for p in [*model.parameters(), *model.buffers()]), torch.device("cpu"))

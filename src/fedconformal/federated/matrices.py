@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -81,12 +80,6 @@ class StoredVector:
     _tensor: Tensor | None = field(default=None, repr=False)
 
     @classmethod
-    def in_memory(cls, length: int, *, device: torch.device, shared: bool) -> StoredVector:
-        """Make room in memory; `shared` is for worker processes."""
-        tensor = torch.empty(length, device=device)
-        return cls(length=length, _tensor=tensor.share_memory_() if shared else tensor)
-
-    @classmethod
     def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
         """Make room in a file; all of it at once, so that a full disk is noticed here and not later."""
         size = max(1, length) * (2 if half else 4)
@@ -126,10 +119,11 @@ class FeatureStorage:
     def make(
         cls, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, shared: bool
     ) -> FeatureStorage:
-        """Make room in memory, or in a folder if it is more than `memory` GB; features then have half precision."""
+        """Make room in memory, `shared` with worker processes; above `memory` GB in a folder, in half precision."""
         features, products = sum(sizes) * columns, sum(_products(n, columns) for n in sizes)
         if 4 * (features + products) <= memory * 2**30:
-            vectors = [StoredVector.in_memory(n, device=device, shared=shared) for n in (features, products)]
+            tensors = [torch.empty(n, device=device) for n in (features, products)]
+            vectors = [StoredVector(length=len(t), _tensor=t.share_memory_() if shared else t) for t in tensors]
         else:
             vectors = [
                 StoredVector.on_disk(features, folder / "features", half=True),
@@ -139,20 +133,16 @@ class FeatureStorage:
 
     def matrix(self, site: int) -> Matrix:
         """Return the features of one site."""
-        first, last = _range([n * self.columns for n in self.sizes], site)
-        return Matrix(self.features.tensor[first:last].view(-1, self.columns))
+        start, rows = sum(self.sizes[:site]) * self.columns, self.sizes[site]
+        return Matrix(self.features.tensor[start : start + rows * self.columns].view(rows, self.columns))
 
     def gram(self, site: int) -> Tensor | None:
         """Return the inner products of one site's rows, or None if it has too many rows for them to be of use."""
-        first, last = _range([_products(n, self.columns) for n in self.sizes], site)
-        return self.products.tensor[first:last].view(self.sizes[site], -1) if first < last else None
+        *before, count = (_products(n, self.columns) for n in self.sizes[: site + 1])
+        start, rows = sum(before), self.sizes[site]
+        return self.products.tensor[start : start + count].view(rows, rows) if count else None
 
 
 def _products(rows: int, columns: int) -> int:
     """Steps on inner products cost rows^2, steps on features twice rows times columns."""
     return rows * rows if rows < 2 * columns else 0
-
-
-def _range(lengths: list[int], k: int) -> tuple[int, int]:
-    last = list(accumulate(lengths))[k]
-    return last - lengths[k], last

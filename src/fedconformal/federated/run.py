@@ -17,7 +17,6 @@ import io
 import json
 import platform
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +30,7 @@ from fedconformal import data, models
 from fedconformal._base.files import naming, read_bytes, read_npz, write_bytes
 from fedconformal._version import __version__
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.data import Dataset, Sites
+from fedconformal.data import Dataset, Progress, Sites
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.config import Config, suited_model
@@ -39,8 +38,6 @@ from fedconformal.federated.logits import Answers, answer, halves, npz, write_lo
 from fedconformal.federated.metrics import Metrics
 from fedconformal.federated.preprocess import Preprocess, normalise
 from fedconformal.federated.trainer import RoundState, find_device
-
-Progress = Callable[[int, int, str], None]
 
 FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
@@ -83,12 +80,7 @@ class Result:
 
 
 def train(
-    config: Config,
-    output: Path,
-    *,
-    resume: bool = False,
-    tensorboard: bool = False,
-    progress: Progress | None = None,
+    config: Config, output: Path, *, resume: bool = False, tensorboard: bool = False, progress: Progress | None = None
 ) -> Result:
     """Train as the settings say, in a directory of its own, or continue a run that is there.
 
@@ -102,7 +94,7 @@ def train(
     _check_settings(config, output, resume=resume)
     dataset, sites = _parted(config, progress)
     clients, model = _clients(config, dataset, sites), _model(config, dataset)
-    find_device(config.trainer.device)
+    device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     _open(config, output)  # whatever is wrong with the settings has been said by now
     metrics = Metrics(
@@ -127,7 +119,7 @@ def train(
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
-    result, parts = _ask(config, trained, dataset, sites, clients[0].preprocess, progress)
+    result, parts = _ask(config, trained.to(device), dataset, sites, clients[0].preprocess, progress)
     result = replace(result, seconds=seconds)
     write_bytes(output / "model.pt", _weights(trained))
     write_bytes(output / "logits.npz", write_logits(parts, sites.names, result.temperature))
@@ -246,7 +238,6 @@ def _ask(
     apart, kept = halves(sites, config.trainer.seed)
     if method == "none":
         apart, kept = apart[:0], np.arange(len(sites.val))
-    trained = trained.to(find_device(config.trainer.device))
     val = answer(trained, dataset.val, sites.val, preprocess, progress)
     test = answer(trained, dataset.test, sites.test, preprocess, progress)
     parts = {"val": _rows(val, kept), "test": test, "temp": _rows(val, apart)}

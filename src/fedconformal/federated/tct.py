@@ -204,7 +204,7 @@ class TCT(Trainer):
 
     def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
         """Train both stages on this machine; return the linear model as a module that takes the same inputs."""
-        resume, monitor = monitor.resume, monitor.over(len(sites))
+        resume, monitor = monitor.resume, replace(monitor, sites=len(sites))
         if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
             network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
             return self._train_linear(network, sites, monitor)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from fedconformal.data import Progress
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData, as_clients
 
 if TYPE_CHECKING:
     from fedconformal.engines.local.pool import WorkerPool
     from fedconformal.engines.local.process import Task
-
-Progress = Callable[[int, int, str], object]
-"""Called with how much is done, of how much, and a text that says what."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,23 +42,12 @@ OnRound = Callable[[RoundState], object]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingMonitor:
-    """Who follows the training, and the state that it continues from.
-
-    Attributes:
-        progress: called with how far the training is.
-        on_round: gets the state after every round.
-        resume: such a state; None to start.
-        sites: how many take part, for the progress.
-    """
+    """Who follows the training, the state that it continues from, and how many sites take part, for the progress."""
 
     progress: Progress | None = None
     on_round: OnRound | None = None
     resume: RoundState | None = None
     sites: int = 0
-
-    def over(self, sites: int) -> TrainingMonitor:
-        """Return the same, for this number of sites."""
-        return replace(self, sites=sites)
 
     def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
         """Report that after some rounds, of how many in all, some sites have answered in the next."""

@@ -54,12 +54,7 @@ def convolution(
 
 
 class SqueezeExcitation(nn.Module):
-    """Weigh the channels by what the whole image holds.
-
-    Args:
-        channels: to be weighed.
-        squeezed: channels in between.
-    """
+    """Weigh the channels by what the whole image holds."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -107,12 +102,7 @@ class MBConv(nn.Module):
 
 
 class EfficientNetB1(ImageNetwork):
-    """Seven stages of 23 blocks in all; 7,794,184 weights at 1,000 classes.
-
-    Args:
-        shape: of one image, (channels, height, width); ImageNet weights need three channels.
-        classes: how many logits there are.
-    """
+    """Seven stages of 23 blocks in all; 7,794,184 weights at 1,000 classes. ImageNet weights need three channels."""
 
     name = "efficientnet-b1"
     head_name = "classifier.1"

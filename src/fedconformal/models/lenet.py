@@ -17,12 +17,7 @@ FULL_SIDE = 32
 
 
 class LeNet(ImageNetwork):
-    """Two convolutions and three linear layers; images of 28 and of 32 pixels give the same 400 features.
-
-    Args:
-        shape: of one image, (channels, height, width).
-        classes: how many logits there are.
-    """
+    """Two convolutions and three linear layers; images of 28 and of 32 pixels give the same 400 features."""
 
     name = "lenet"
     head_name = "fc3"

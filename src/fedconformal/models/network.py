@@ -45,12 +45,7 @@ class Network(nn.Module, ABC):
 
 
 class ImageNetwork(Network):
-    """A network that needs images of at least some size.
-
-    Args:
-        shape: of one image, (channels, height, width).
-        classes: how many logits there are.
-    """
+    """A network that needs images of at least some size."""
 
     least_side: ClassVar[int] = 1
     channels_last: ClassVar[bool] = True

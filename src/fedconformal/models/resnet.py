@@ -16,13 +16,7 @@ from fedconformal.models.network import ImageNetwork
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut without weights.
-
-    Args:
-        inputs: channels that come in.
-        outputs: channels that go out.
-        stride: of the first convolution.
-    """
+    """Two convolutions, the first with a stride, beside a shortcut without weights."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -42,12 +36,7 @@ class Block(nn.Module):
 
 
 class ResNet14(ImageNetwork):
-    """Thirteen convolutions, average pooling and one linear layer; images of any size.
-
-    Args:
-        shape: of one image, (channels, height, width).
-        classes: how many logits there are.
-    """
+    """Thirteen convolutions, average pooling and one linear layer; images of any size."""
 
     name = "resnet14"
     head_name = "linear"

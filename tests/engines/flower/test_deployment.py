@@ -17,9 +17,9 @@ import fedconformal as fc
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.certs import make_certs
 from fedconformal.engines.flower.engines import deploy
-from fedconformal.engines.flower.local_deployment import LocalDeployment
 from fedconformal.errors import InputError
 from fedconformal.flower import run_in_process
+from scripts.deployment import LocalDeployment
 from tests.engines.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
 
 pytestmark = pytest.mark.slow

@@ -67,10 +67,7 @@ class CIFAR10(_CIFAR):
     name = "cifar10"
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     groups = in_groups_of(2, 10)
-    files: ClassVar = {
-        "train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
-        "test": ("test_batch.bin",),
-    }
+    files: ClassVar = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
     label_bytes = 1
     release = _release(10, 170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
 

@@ -44,7 +44,11 @@ class FashionMNIST(ImageSource):
 
     def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
         """Read the four official files."""
-        found = [_locate(name, download=download, progress=progress) for name in FILES]
+        found = []
+        for name, (size, sha256) in FILES.items():
+            url, checksum = f"{ADDRESS}/{name}", f"sha256:{sha256}"
+            release = Release(file=f"fashionmnist/{name}", url=url, most=size, checksum=checksum)
+            found.append(locate(release, download=download, progress=progress, also=DEBIAN / name))
         return {"train": self.rows(*found[:2]), "test": self.rows(*found[2:])}
 
     def rows(self, images: Path, labels: Path) -> Rows:
@@ -53,12 +57,6 @@ class FashionMNIST(ImageSource):
             x = channels_first(read_idx(images), "images")
         with naming(labels):
             return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(self.classes)))
-
-
-def _locate(name: str, *, download: bool, progress: Progress | None) -> Path:
-    size, sha256 = FILES[name]
-    release = Release(file=f"fashionmnist/{name}", url=f"{ADDRESS}/{name}", most=size, checksum=f"sha256:{sha256}")
-    return locate(release, download=download, progress=progress, also=DEBIAN / name)
 
 
 def read_idx(path: Path) -> NDArray[Any]:

@@ -48,7 +48,8 @@ class ImageSource(Source):
     @staticmethod
     def calibration(test: Rows) -> tuple[Rows, Rows]:
         """Part the official test rows into rows that calibrate and rows that test; by default random halves."""
-        return halves(test)
+        order, middle = np.random.default_rng(0).permutation(len(test)), len(test) // 2
+        return test.take(np.sort(order[:middle])), test.take(np.sort(order[middle:]))
 
 
 def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
@@ -75,13 +76,6 @@ def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
         raise InputError(f"{what}: {array.dtype} {array.shape}, expected bytes (rows, height, width[, 3])")
     return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
-
-
-def halves(rows: Rows) -> tuple[Rows, Rows]:
-    """Cut rows at random into two halves, the same ones on every call."""
-    order = np.random.default_rng(0).permutation(len(rows))
-    middle = len(rows) // 2
-    return rows.take(np.sort(order[:middle])), rows.take(np.sort(order[middle:]))
 
 
 def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:

@@ -27,17 +27,16 @@ def make_app(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: an app's name begins with a letter; choose another directory")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already; choose another directory")
-    names = {"name": name, "package": name.replace("-", "_")}
-    package = names["package"]
+    package = name.replace("-", "_")
     if package in sys.stdlib_module_names or PathFinder.find_spec(package) is not None:
         raise InputError(f"{folder}: there is a module called {package} already; choose another directory")
     template = resources.files("fedconformal.engines.flower") / "template"
-    files = {folder / names["package"] / module: (template / module).read_bytes() for module in MODULES}
+    files = {folder / package / module: (template / module).read_bytes() for module in MODULES}
     for target, source in (("pyproject.toml", "pyproject.template"), ("README.md", "README.template")):
-        text = Template((template / source).read_text("utf-8")).substitute(names)
+        text = Template((template / source).read_text("utf-8")).substitute(name=name, package=package)
         files[folder / target] = text.encode()
     try:
-        (folder / names["package"]).mkdir(parents=True)
+        (folder / package).mkdir(parents=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); choose another directory") from None
     for path, content in files.items():
@@ -68,10 +67,8 @@ class App:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: is not TOML ({error})") from None
         except (KeyError, TypeError, AttributeError):
-            advice = "make one with make_app"
-            raise InputError(
-                f"{path}: has no [tool.flwr.app.components] with clientapp and serverapp; {advice}"
-            ) from None
+            missing = "has no [tool.flwr.app.components] with clientapp and serverapp"
+            raise InputError(f"{path}: {missing}; make one with make_app") from None
         for key in overrides or {}:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")

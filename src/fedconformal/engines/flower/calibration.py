@@ -1,23 +1,26 @@
-"""Calibration on Flower: one message asks every site for a summary of its scores, which stay there.
+"""What the server asks on Flower once a model is trained: summaries, sums for a temperature, and counts of coverage.
 
-The certificate names the known sites that are not in it: the promise does not cover them.
+One message asks every site for a summary of its scores, which stay there. The certificate names the known sites that
+are not in it: the promise does not cover them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.engines.flower.federation import Answer, Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
+    FULL,
     METRICS,
     SITE,
     SUMMARY,
@@ -28,7 +31,10 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary
+from fedconformal.federated.ask import Ask
+from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
+from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.temperature import Sums, check
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 
@@ -60,16 +66,11 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    content = ask_for(
-        arrays,
-        alpha=alpha,
-        score=score,
-        temperature=temperature,
-        kind=kind,
-        by_class=isinstance(guarantee, ByClass),
-    )
-    engine, question = CalibrationOnFlower(federation, content), Question.from_dict(content.config_records[ASK])
-    return exchange.calibrate_sites(engine, question, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    by_class = isinstance(guarantee, ByClass)
+    question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, by_class=by_class)
+    answers, left_out = gather(federation, question)
+    summaries = [answer.value.summary for answer in answers]
+    return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
 def ask_for(
@@ -98,37 +99,16 @@ def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answe
 
     An aggregator does the same among its own sites, and forwards them with `pooled_reply`.
     """
-    asked = Question.from_dict(question.config_records[ASK])
-    return exchange.gather(CalibrationOnFlower(federation, question), asked)
+    reader = Reader(Question.from_dict(question.config_records[ASK]))
 
+    def look_ahead(contents: list[RecordDict]) -> None:
+        """Decode together what comes together."""
+        records = [content.get(SUMMARY) for content in contents]
+        reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
 
-@dataclass(frozen=True, eq=False)
-class CalibrationOnFlower:
-    """Carries the question for summaries, in this message."""
-
-    federation: Federation
-    content: RecordDict
-
-    def ask(self, question: Question) -> list[Answer[SiteSummary]]:
-        """Ask every site for a summary; those that come together are decoded together."""
-        reader = Reader(question)
-
-        def look_ahead(contents: list[RecordDict]) -> None:
-            records = [content.get(SUMMARY) for content in contents]
-            reader.look_ahead(record.get("data") for record in records if isinstance(record, ConfigRecord))
-
-        def read(content: RecordDict) -> SiteSummary:
-            return _read_summary(reader, content)
-
-        return self.federation.ask(STAGE, self.content, "query.calibrate", read, look_ahead=look_ahead)
-
-    def refuse(self, answers: Sequence[Answer[SiteSummary]], reasons: Sequence[str | None]) -> Any:
-        """Refuse the answers that have a reason, and return the others."""
-        return self.federation.refuse(list(answers), reasons)
-
-    def left_out(self, answers: Iterable[Answer[SiteSummary]]) -> list[LeftOut]:
-        """Name the nodes that are known and not among these."""
-        return self.federation.left_out(answers)
+    read = partial(_read_summary, reader)
+    answers = federation.ask(STAGE, question, "query.calibrate", read, look_ahead=look_ahead)
+    return exchange.gather(federation, answers)
 
 
 def _read_summary(reader: Reader, content: RecordDict) -> SiteSummary:
@@ -153,3 +133,40 @@ def _read_left_out(found: Any) -> list[LeftOut]:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
     return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]
+
+
+def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:
+    """Ask for sums over the rows that the sites keep for the temperature, with this model."""
+
+    def ask(points: Sequence[float]) -> list[Answer[Sums]]:
+        def read(content: RecordDict) -> Sums:
+            check_keys(content, METRICS)
+            record: dict[str, Any] = dict(content.metric_records[METRICS])
+            read_examples(record)
+            return check({name: record[name] for name in record if name != EXAMPLES}, points)
+
+        content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"points": list(points)})})
+        return federation.ask("temperature", content, "query.temperature", read)
+
+    return ask
+
+
+def ask_evaluation(federation: Federation, arrays: ArrayRecord, predictor: Predictor) -> list[Answer[Counts]]:
+    """Ask for counts on the sites' test rows, with this model."""
+    content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
+    return federation.ask("evaluate", content, "evaluate", _counts)
+
+
+def _counts(content: RecordDict) -> Counts:
+    check_keys(content, METRICS)
+    sent: Any = content[METRICS]
+    full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
+    values: dict[str, Any] = read_metrics(sent, [EXAMPLES, "covered", "labels", "correct", *full])
+    rows = read_examples(values)
+    return Counts(rows, values["covered"], values["labels"], values["correct"], values.get(FULL)).check()
+
+
+def send_predictor(federation: Federation, predictor: Predictor) -> None:
+    """Send every site the predictor, to keep."""
+    content = RecordDict({ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
+    federation.ask("broadcast", content, "query.predictor", lambda reply: check_keys(reply, METRICS))

@@ -54,16 +54,12 @@ def make_certs(folder: Path, nodes: int, hosts: Sequence[str] = ("127.0.0.1", "l
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, content in files.items():
-            _write(folder / name, content)
+            # Nobody else may read a file, from its first byte on.
+            with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another directory") from None
     return [folder / name for name in files]
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that nobody else may read, from its first byte on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
 
 
 def _certificate(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord
 from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
@@ -22,12 +22,11 @@ from fedconformal.engines.flower.records import (
     ASK,
     EXAMPLES,
     METRICS,
-    SITE,
     SUMMARY,
     SUMS,
     fingerprint,
+    reply,
     site_of,
-    site_record,
 )
 from fedconformal.engines.flower.sums_site import later_step, sums_reply
 from fedconformal.errors import InputError
@@ -66,16 +65,17 @@ def pooled_reply(
     msg: Message, context: Context, summaries: Sequence[Summary], left_out: Sequence[LeftOut] = ()
 ) -> Message:
     """Answer `query.calibrate` for many sites at once: an aggregator pools their summaries and forwards one."""
-    reply = summary_reply(msg, context, pool(summaries))
-    record = reply.content.config_records[SUMMARY]
+    pooled = summary_reply(msg, context, pool(summaries))
+    record = pooled.content.config_records[SUMMARY]
     record["left-out"] = [f"{one.site}\n{one.reason}" for one in left_out]  # also if empty: it marks an aggregator
-    return reply
+    return pooled
 
 
 def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
     """Wrap a summary as the server reads it."""
-    record = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
-    return _reply(msg, context, {EXAMPLES: summary.n}, {SUMMARY: record})
+    made = _reply(msg, context, {EXAMPLES: summary.n})
+    made.content[SUMMARY] = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
+    return made
 
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
@@ -109,6 +109,5 @@ def _predictor(asked: Any) -> Predictor:
     return Predictor.from_bytes(asked["predictor"])
 
 
-def _reply(msg: Message, context: Context, metrics: dict[str, Any], more: dict[str, Any] | None = None) -> Message:
-    records = {METRICS: MetricRecord(metrics), SITE: site_record(site_of(context)), **(more or {})}
-    return Message(RecordDict(records), reply_to=msg)
+def _reply(msg: Message, context: Context, metrics: dict[str, Any]) -> Message:
+    return reply(msg, context, {METRICS: MetricRecord(metrics)})

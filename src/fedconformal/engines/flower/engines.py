@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedconformal.data import Progress
 from fedconformal.engines.flower.app import App
-from fedconformal.engines.flower.in_process import Progress
 from fedconformal.errors import InputError
 
 LOOPBACK = "127.0.0.1"
@@ -122,13 +122,8 @@ def write_connection(home: Path, name: str, settings: Mapping[str, Any]) -> None
 
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's programs: a home of their own, our scripts on the path, no telemetry."""
-    scripts = str(Path(sys.executable).parent)
-    return (
-        os.environ
-        | QUIET
-        | PROMPT
-        | {"FLWR_HOME": str(home), "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
-    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return os.environ | QUIET | PROMPT | {"FLWR_HOME": str(home), "PATH": path}
 
 
 def program(name: str) -> str:

@@ -179,7 +179,19 @@ class Federation:
         for some in replies:
             if look_ahead is not None:
                 look_ahead([reply.content for reply in some if reply.has_content()])
-            answers += self._read_all(record, some, asked, waiting, check)
+            for reply in some:
+                # A node that is gone is reported by the link, so what was asked says who it is.
+                node = asked.get(reply.metadata.reply_to_message_id)
+                if node is None:
+                    self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
+                elif node not in waiting:
+                    self._refuse(record, node, "answered twice; its first answer counts")
+                else:
+                    waiting.discard(node)
+                    try:
+                        answers.append(self._read(record, node, reply, check))
+                    except exchange.MALFORMED as error:
+                        self._refuse(record, node, exchange.reason(error))
         for node in sorted(waiting):
             self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
         for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
@@ -191,7 +203,7 @@ class Federation:
             self._check_enough(record, kept)
         return kept
 
-    def refuse(self, answers: list[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
         """Refuse those of the last answers that there is a reason against, and return the others."""
         stage, kept = self.stages[-1], []
         for answer, reason in zip(answers, reasons, strict=True):
@@ -220,29 +232,6 @@ class Federation:
                 f"{stage.name}: {len(answers)} sites answered properly, at least {self.min_sites} are needed "
                 f"({whys or 'none'})"
             )
-
-    def _read_all(
-        self,
-        stage: Stage,
-        replies: Iterable[Message],
-        asked: Mapping[str, int],
-        waiting: set[int],
-        check: Callable[[RecordDict], T],
-    ) -> Iterator[Answer[T]]:
-        """Read replies to what was asked, and strike their nodes off those that are waited for."""
-        for reply in replies:
-            # A node that is gone is reported by the link, so what was asked says who it is.
-            node = asked.get(reply.metadata.reply_to_message_id)
-            if node is None:
-                self._refuse(stage, reply.metadata.src_node_id, "answers what it was not asked")
-            elif node not in waiting:
-                self._refuse(stage, node, "answered twice; its first answer counts")
-            else:
-                waiting.discard(node)
-                try:
-                    yield self._read(stage, node, reply, check)
-                except exchange.MALFORMED as error:
-                    self._refuse(stage, node, exchange.reason(error))
 
     def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
         if reply.has_error():

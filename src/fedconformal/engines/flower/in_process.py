@@ -6,16 +6,15 @@ The grid hands each message to the client app itself.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from fedconformal.data import Progress
 from fedconformal.engines.flower.internals import RAISED, RUN, SERVER, empty_run, identify_run, number_message
-
-Progress = Callable[[int, int, str], None]
 
 
 class InProcessGrid(Grid):
@@ -99,9 +98,8 @@ class InProcessGrid(Grid):
     def deliver(self, message: Message) -> Message:
         """Run the client app on one message; if it raises, the reply says so, as Flower's does."""
         sent = message.content
-        message.content = _copied(
-            sent
-        )  # sites may share one content, and what one does to it must not reach the others
+        # Sites may share one content, and what one does to it must not reach the others.
+        message.content = RecordDict({key: record.copy() for key, record in sent.items()})
         try:
             reply: Any = self._client_app(message, self._contexts[message.metadata.dst_node_id])
         except (Exception, SystemExit):  # noqa: BLE001
@@ -111,13 +109,6 @@ class InProcessGrid(Grid):
         if isinstance(reply, Message):
             return reply
         return Message(Error(RAISED, f"the client app returned {type(reply).__name__}, no Message"), reply_to=message)
-
-
-def _copied(content: RecordDict) -> RecordDict:
-    copied = content.copy()
-    for key, record in content.items():
-        copied[key] = record.copy()
-    return copied
 
 
 def run_in_process(

@@ -6,26 +6,42 @@ gives the weights that `FedAvg.fit` and `TCT.fit` give.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord
+from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedconformal._base.arrays import Integers
-from fedconformal.engines.flower.records import ARRAYS, EXAMPLES, METRICS, SITE, read_arrays, site_of, site_record
+from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply
+from fedconformal.engines.flower.records import (
+    ARRAYS,
+    ASK,
+    EXAMPLES,
+    LINEAR,
+    METRIC_OF,
+    METRICS,
+    read_arrays,
+    reply,
+    site_of,
+)
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Step
+from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import ClientData, PackedClients, as_clients
 from fedconformal.federated.fedprox import FedProx
+from fedconformal.federated.linear_site import linear_task
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
-from fedconformal.federated.tct import LinearisedModel
+from fedconformal.federated.tct import TCT, LinearisedModel
 
 CPU = torch.device("cpu")
 BATCH = 256
+RESIDUALS = "residuals"
+STEPS = ("measure", "prepare", "round")
 
 
 def arrays_of(model: nn.Module) -> ArrayRecord:
@@ -62,7 +78,7 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     config: dict[str, Any] = dict(msg.content.config_records["config"])
     (rows,) = as_clients([rows])
     loaded = load_model(model, msg.content.array_records[ARRAYS])
-    place = place_of(context)
+    place = _place(context)
     starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
     packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
     settings = FedProx(
@@ -77,19 +93,76 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     step = Step("train", {"weights": weights_of(loaded)}, {"round": int(config["server-round"]) - 1})
     with one_thread():
         update = task(place, step)
-    metrics = {EXAMPLES: update.rows, "train-loss": update.numbers["loss"]}
-    return reply(msg, context, arrays_of(with_weights(loaded, update.tensors["weights"])), metrics)
+    return _update_reply(msg, context, arrays_of(with_weights(loaded, update.tensors["weights"])), update)
 
 
-def reply(msg: Message, context: Context, arrays: ArrayRecord, metrics: dict[str, Any]) -> Message:
-    """Answer with arrays and metrics."""
-    content = RecordDict({ARRAYS: arrays, METRICS: MetricRecord(metrics), SITE: site_record(site_of(context))})
-    return Message(content, reply_to=msg)
+def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
+    """Answer `train.linear`: moments of the features, the largest eigenvalue, or the mean gradient of a round.
+
+    Only a site's residuals, one number a row and class, are kept from message to message, in the context's state. A
+    deployment starts a new process for every message, so features are computed again for each.
+    """
+    asked: dict[str, Any] = dict(msg.content.config_records[ASK])
+    network = load_model(model, msg.content.array_records[ARRAYS])
+    (rows,) = as_clients([rows])
+    classes, coordinates, seed, steps = (int(asked[name]) for name in ("classes", "coordinates", "seed", "steps"))
+    settings = TCT(coordinates=coordinates, seed=seed, steps=steps, loss=asked["loss"], memory=float(asked["memory"]))
+    features = LinearisedModel.of(network, classes=classes, coordinates=coordinates, seed=seed).features
+    kept = context.state.array_records.get(RESIDUALS)
+    residuals = torch.zeros(classes, rows.n) if kept is None else _tensor(kept[RESIDUALS])
+    sent = msg.content.array_records.get(LINEAR, ArrayRecord())
+    tensors = {name: _tensor(array) for name, array in sent.items()}
+    with one_thread(), linear_task(settings, features, [rows], residuals, CPU) as task:
+        for needed in STEPS[: STEPS.index(asked["what"])]:
+            task(0, Step(needed, tensors))
+        update = task(0, Step(asked["what"], tensors, {"step": float(asked["step"])}))
+    if asked["what"] == "round":
+        context.state[RESIDUALS] = ArrayRecord({RESIDUALS: Array(task.residuals.numpy())})
+    arrays = ArrayRecord({name: Array(tensor.numpy()) for name, tensor in update.tensors.items()})
+    return _update_reply(msg, context, arrays, update)
 
 
-def place_of(context: Context) -> int:
+def add_handlers(
+    app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
+) -> None:
+    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`.
+
+    Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
+    four functions like those below.
+
+    Args:
+        app: Flower's.
+        build_model: makes the network.
+        load_rows: reads the site's rows to "train", to fit the "temperature" or to "test".
+    """
+
+    @app.train("linear")
+    def linear(msg: Message, context: Context) -> Message:
+        return linear_reply(msg, context, build_model(), load_rows(context, "train"))
+
+    @app.query("temperature")
+    def temperature(msg: Message, context: Context) -> Message:
+        return temperature_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "temperature")))
+
+    @app.evaluate()
+    def evaluate(msg: Message, context: Context) -> Message:
+        return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
+
+    app.query("predictor")(keep_predictor)
+
+
+def _place(context: Context) -> int:
     """Return the site's number among the clients, which its random numbers come from."""
     place, most = site_of(context).partition, int(context.node_config.get("num-partitions", 0))
     if not 0 <= place < most:
         raise InputError(f"partition-id is {place} and num-partitions {most} in the node config; give both")
     return place
+
+
+def _update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Update) -> Message:
+    numbers: dict[str, Any] = {METRIC_OF[name]: value for name, value in update.numbers.items()}
+    return reply(msg, context, {ARRAYS: arrays, METRICS: MetricRecord({EXAMPLES: update.rows, **numbers})})
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.array(array.numpy(), dtype=np.float32))

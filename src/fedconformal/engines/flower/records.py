@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -50,9 +50,11 @@ def site_of(context: Context) -> Site:
     return Site(partition, str(context.node_config.get("site", f"site-{partition}")))
 
 
-def site_record(site: Site) -> ConfigRecord:
-    """Say whose answer it is."""
-    return ConfigRecord({"partition-id": site.partition, "name": site.name})
+def reply(msg: Message, context: Context, records: Mapping[str, Any]) -> Message:
+    """Answer with these records, and say whose answer it is."""
+    site = site_of(context)
+    said = ConfigRecord({"partition-id": site.partition, "name": site.name})
+    return Message(RecordDict({**records, SITE: said}), reply_to=msg)
 
 
 def read_site(content: RecordDict, node: int) -> Site:

@@ -29,17 +29,16 @@ from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.names import shown
 from fedconformal._base.parameters import from_settings
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.engines.flower.calibration import calibrate
+from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
-from fedconformal.engines.flower.questions import ask_evaluation, ask_temperature, send_predictor
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.sums import calibrate_by_sums
 from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import temperature
-from fedconformal.federated.evaluation import evaluate, overall
+from fedconformal.federated.evaluation import overall, shares_by_site
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.logits import npz
 from fedconformal.federated.tct import TCT, LinearisedModel
@@ -229,7 +228,7 @@ class _Run:
         self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = evaluate(ask_evaluation(self.federation, self.arrays), self._found())
+        self.coverage = shares_by_site(ask_evaluation(self.federation, self.arrays, self._found()))
 
     def _broadcast(self) -> None:
         send_predictor(self.federation, self._found())
@@ -246,7 +245,11 @@ class _Run:
         certificate = self._found().certificate
         found = overall(self.coverage)
         rows = sum(one["rows"] for one in self.coverage.values())
-        why = self._why_full(found.get("full_sets", 0) / max(1, rows))
+        share = found.get("full_sets", 0) / max(1, rows)
+        classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half of them are full
+        why = why_full(certificate, score=self._found().score, classes=classes, share=share)
+        if why is not None:
+            logger.warning("evaluate: %s", why)
         return {
             "threshold": certificate.to_dict()["threshold"],
             "alpha": certificate.alpha,
@@ -258,15 +261,6 @@ class _Run:
             "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
-
-    def _why_full(self, share: float) -> str | None:
-        """Say and log why sets hold every label; the app's number of classes counts once half of the sets do."""
-        predictor = self._found()
-        classes = self.config.classes if share >= 0.5 else None
-        why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
-        if why is not None:
-            logger.warning("evaluate: %s", why)
-        return why
 
 
 def model_bytes(arrays: ArrayRecord, temperature: float) -> bytes:

@@ -42,11 +42,7 @@ class CheckedFedAvg(FedAvg):
         self._sent: list[Message] = []
 
     def configure_train(
-        self,
-        server_round: int,
-        arrays: ArrayRecord,
-        config: ConfigRecord,
-        grid: Grid,
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask every site that is there."""
         config["server-round"] = server_round
@@ -56,9 +52,7 @@ class CheckedFedAvg(FedAvg):
         return self._sent
 
     def aggregate_train(
-        self,
-        server_round: int,
-        replies: Iterable[Message],
+        self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the weighted mean of what can be used."""
         answers = self.federation.read_replies("train", self._sent, [list(replies)], self._read)

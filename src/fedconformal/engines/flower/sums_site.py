@@ -6,9 +6,9 @@ a deployment starts a new process for each. The model comes with the first messa
 
 from __future__ import annotations
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message
 
-from fedconformal.engines.flower.records import ARRAYS, ASK, SITE, SUMS, site_of, site_record
+from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
@@ -34,8 +34,7 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
         state = renewed(state)
     state, sent = step(state, message)
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
-    record = ConfigRecord({"data": sent, "format": FORMAT})
-    return Message(RecordDict({SUMS: record, SITE: site_record(site_of(context))}), reply_to=msg)
+    return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
 
 
 def _kept(context: Context) -> SiteState:

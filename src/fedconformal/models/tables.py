@@ -1,4 +1,4 @@
-"""A multilayer perceptron with two hidden layers, for tables and very small images."""
+"""Two networks for tables and very small images: logistic regression, and a perceptron with two hidden layers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,24 @@ from fedconformal.models.network import Network
 HIDDEN = 128
 
 
-class MLP(Network):
-    """Two hidden layers of 128 rectified units; images are flattened.
+class Logistic(Network):
+    """Multinomial logistic regression: one linear layer; images are flattened."""
 
-    Args:
-        shape: of one input.
-        classes: how many logits there are.
-    """
+    name = "logistic"
+    head_name = "linear"
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.linear = nn.Linear(math.prod(shape), classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Turn a batch of inputs into logits."""
+        logits: Tensor = self.linear(x.flatten(1))
+        return logits
+
+
+class MLP(Network):
+    """Two hidden layers of 128 rectified units; images are flattened."""
 
     name = "mlp"
     head_name = "fc3"
