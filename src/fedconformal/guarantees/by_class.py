@@ -75,6 +75,10 @@ class ByClass(Guarantee):
         """Return what is promised to a class that all rows are of."""
         return self.guarantee.in_class(sizes).promised(counts, sizes)
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return f"the cases of each right answer by itself: {self.guarantee.plainly(sites)}"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Say to whom coverage is promised."""
         return f"given the true label, whichever it is, {self.guarantee.promise_in_class(sites)}"
