@@ -133,3 +133,26 @@ def test_columns_are_of_about_the_same_height() -> None:
     assert columns(cards).index(cards[0]) == min(columns(cards).index(card) for card in cards)
     assert columns([]) == ""
     assert columns(cards * 4).count("<svg") == 24
+
+
+def test_classes_have_their_names_wherever_a_class_is_named() -> None:
+    rare = (TRUTH[:900] == 2) & (np.arange(900) > 20)
+    kept = np.flatnonzero(~rare)
+    scores = fc.LAC().evaluate(PROBS[kept], TRUTH[kept])
+    with pytest.warns(fc.ClassCountsWarning):
+        site = fc.summarize(scores, score=fc.LAC(), site="clinic-a", labels=TRUTH[kept], by_class=True, classes=NAMES)
+    with pytest.warns(fc.InfeasibleWarning, match="promised to class unclear, which is in every set; class unclear: "):
+        about = fc.Predictor.of(fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture())))
+    wrong = np.where(LABELS[900:] == "benign", "malignant", LABELS[900:])
+    evaluation = found(about, wrong, clients=np.full(600, "clinic-a"))
+    page = unescape(report_page(about, evaluation))
+    text = first_screen(page)
+    assert "Nothing is promised for the answers unclear: every list names them." in text
+    assert "Below the promise: class malignant (" in text
+    assert "Collect more calibration cases of the answers without a promise." in text
+    assert evaluation.verdict is not None
+    assert "Nothing is promised to class unclear, which is in every set." in evaluation.verdict.words
+    assert "rows of class malignant (p" in evaluation.verdict.words
+    assert not re.search(
+        r"\bclass(es)? \d", re.sub(r"<svg.*?</svg>|<style.*?</style>|<script.*", "", page, flags=re.DOTALL)
+    )
