@@ -100,6 +100,17 @@ def test_exact_words_are_in_the_fine_print() -> None:
         assert words not in page[: page.index('<details class="card fine">')]
 
 
+def test_every_certified_site_without_a_row_is_named() -> None:
+    sites = [f"clinic-{k}" for k in range(40)]
+    made = [fc.summarize(RNG.random(30), score=fc.LAC(), site=site, classes=NAMES) for site in sites]
+    about = fc.Predictor.of(fc.calibrate(made))
+    page = report_page(about, found(about, clients=np.full(600, "clinic-7")))
+    assert "No checked case is from clinic-0, clinic-1, " in first_screen(page)
+    assert "and 29 more" in first_screen(page)
+    (named,) = re.findall("Certified sites without a test row: (.*?)\\.<", page)
+    assert named.split(", ") == [site for site in sites if site != "clinic-7"]
+
+
 def test_every_guarantee_says_to_whom_in_common_words() -> None:
     examples = guarantee_examples() + guarantee_examples(by_class=True)
     assert {one.name for one in examples} == set(GUARANTEES)

@@ -102,10 +102,15 @@ def test_one_cluster_has_a_dot_and_no_line() -> None:
 
 def test_coverage_of_the_certified_mixture_is_on_the_first_screen() -> None:
     predictor = predictor_of(fc.LAC(), guarantee=fc.Mixture(weights=(0.9, 0.1)))
-    found = predictor.evaluate(PROBS[300:], LABELS[300:], clients=SITES[300:]).reweighted
+    flipped = np.where(SITES == "b", 1 - LABELS, LABELS)[300:]
+    evaluation = predictor.evaluate(PROBS[300:], flipped, clients=SITES[300:])
+    found = evaluation.reweighted
     assert found is not None
-    page = page_of(predictor)
+    assert found.coverage is not None
+    assert found.coverage > evaluation.coverage + 0.2
+    page = unescape(report_page(predictor, evaluation))
     assert f"With the sites counted as promised it is {found.coverage:.1%}." in page
+    assert "counted as promised" not in page_of(predictor)  # where both are nearly the same
     assert found.sentence in page
     lacking = report_page(predictor, predictor.evaluate(PROBS[300:], LABELS[300:]))
     assert "not reweighted to the certified mixture: it needs the site of each test row" in lacking

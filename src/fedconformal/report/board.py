@@ -11,6 +11,7 @@ from html import escape
 
 import numpy as np
 
+from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
@@ -19,6 +20,9 @@ from fedconformal.guarantees.by_class import described
 from fedconformal.report.badge import badge
 from fedconformal.report.html import name_of_label
 from fedconformal.summaries.origin import has_expired
+
+APART = 0.01
+"""Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
 
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
@@ -76,7 +80,7 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
         return "No test", [f"{empty} {FOUND['no verdict']}"]
     texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({_interval(evaluation)})."]
     mixed = evaluation.reweighted
-    if mixed is not None and mixed.coverage is not None and f"{mixed.coverage:.1%}" != f"{overall.coverage:.1%}":
+    if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the sites counted as promised it is {mixed.coverage:.1%}.")
     if verdict is not None:
         worst = sorted((part for part in verdict.parts if part.kind == verdict.kind), key=lambda part: part.p)
@@ -100,7 +104,7 @@ def _interval(evaluation: Evaluation) -> str:
 def sites_without_rows(about: Certificate, evaluation: Evaluation) -> list[str]:
     """Name every certified site that no row is from."""
     seen = {group.name for group in evaluation.by_client}
-    return [site for used in about.summaries for site in used.sites if site not in seen]
+    return [site for used in about.summaries for site in used.sites if name_key(site) not in seen]
 
 
 def _costs(evaluation: Evaluation | None) -> tuple[str, list[str]]:

@@ -6,27 +6,31 @@ import re
 from collections.abc import Mapping
 from html import escape
 
+from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.badge import verdict_words
+from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS
 from fedconformal.report.html import shortened, soft, table
 
 
 def fine_print(about: Certificate, evaluation: Evaluation | None, score: str, sent: Mapping[str, int]) -> str:
     """Write the part that can be folded out; on paper it always is."""
-    parts = [_tested(evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
+    parts = [_tested(about, evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
     summary = "<summary><h2>The fine print</h2></summary>"
     return f'<details class="card fine">{summary}{"".join(parts)}</details>'
 
 
-def _tested(evaluation: Evaluation | None) -> str:
+def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
     if evaluation is None or evaluation.verdict is None:
         return ""
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
-    return f"<h3>What the test rows show</h3>{verdict_words(evaluation)}{mixed}{assumes}"
+    names = sites_without_rows(about, evaluation) if evaluation.by_client else []
+    lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
+    return f"<h3>What the test rows show</h3>{verdict_words(evaluation)}{mixed}{assumes}{lacking}"
 
 
 def _promises(about: Certificate) -> str:
