@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -77,6 +78,12 @@ class Browser:
         """Take a picture of the whole page."""
         found = self.tool("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         return base64.b64decode(found["data"])
+
+    def pages_on_paper(self) -> int:
+        """Print on A4 and count the pages."""
+        self.tool("Emulation.setEmulatedMedia", media="")
+        found = self.tool("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, preferCSSPageSize=True)
+        return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(found["data"])))
 
     def complaints(self) -> list[str]:
         """What the console says."""

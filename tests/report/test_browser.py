@@ -40,7 +40,11 @@ def page(made: tuple[fc.Predictor, LabelledRows], tmp_path_factory: pytest.TempP
     predictor, rows = made
     clients = np.array([f"clinic-{k}" for k in rows.labels % 3])
     sent = {used.sha256: 1000 for used in predictor.certificate.summaries}
-    found = predictor.evaluate(rows.probs, rows.labels, clients=clients)
+    groups = {
+        "sex": np.resize(["female", "male"], len(clients)),
+        "age": np.resize(["-39", "40-64", "65-"], len(clients)),
+    }
+    found = predictor.evaluate(rows.probs, rows.labels, clients=clients, groups=groups)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report_page(predictor, found, rows=rows, sent=sent), "utf-8")
     return path
@@ -101,6 +105,37 @@ def test_keys_move_the_slider(browser: Browser) -> None:
     browser.run("document.getElementById('certified').click()")
     assert browser.text("alpha-now") == "0.1"
     assert browser.text("size-now") == before
+
+
+FOLD = """
+const bottom = (one) => one.getBoundingClientRect().bottom;
+return {
+  board: bottom(document.querySelector(".board")),
+  columns: [...document.querySelectorAll(".columns")].map(
+    (one) => [...one.children].map((side) => bottom(side.lastElementChild))),
+  rows: [...document.querySelectorAll(".board .card")].map(bottom),
+};
+"""
+
+
+def test_four_answers_are_above_the_fold_and_no_holes_are_left(browser: Browser) -> None:
+    browser.look(width=1280, dark=False)
+    seen = browser.run(FOLD)
+    assert seen["board"] <= 720
+    assert seen["rows"][0] == seen["rows"][1]
+    assert seen["rows"][2] == seen["rows"][3]
+    for left, right in seen["columns"]:
+        assert abs(left - right) < 1
+
+
+def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser) -> None:
+    assert browser.pages_on_paper() == 2
+    browser.tool("Emulation.setEmulatedMedia", media="print")
+    shown = "return document.querySelector(arguments[0]).getBoundingClientRect().height"
+    assert browser.run(shown, ".fine .facts") > 100
+    assert browser.run(shown, ".screen") == 0
+    browser.look(width=1280, dark=False)
+    assert browser.run("return document.querySelector('.fine .facts').checkVisibility()") is False
 
 
 @pytest.mark.parametrize("width", [390, 1200])

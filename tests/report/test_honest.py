@@ -53,8 +53,10 @@ def test_sets_that_hold_every_label_are_in_the_summary() -> None:
     assert said is not None
     assert said.startswith("300 of 300 sets hold every label: no label can score more than the threshold 1.001 (raps")
     assert "the score lac gives smaller sets" in said
-    assert page.index('class="warning"') < page.index('class="tiles"')
+    assert page.index('class="board"') < page.index('class="warning"') < page.index("Coverage by site")
     assert page.count("300 of 300 sets hold every label") == 2  # and beside the sizes
+    assert "300 of 300 name every answer and so say nothing" in page
+    assert "Each of the 300 lists names every answer, so none can miss the right one." in page
 
 
 def test_a_few_of_them_are_said_beside_the_sizes() -> None:
@@ -94,8 +96,8 @@ def test_too_few_scores_are_in_the_summary_without_any_rows() -> None:
 def test_intervals_say_what_they_assume() -> None:
     predictor = predictor_of(fc.LAC())
     plain, clustered = page_of(predictor), page_of(predictor, clusters=np.arange(300) // 10)
-    assert plain.count(", if rows are independent)") == 2  # over the rows, and of the mixture
-    assert clustered.count(", if clusters are independent)") == 2
+    assert plain.count(", if cases are independent)") == 1  # on the first screen
+    assert clustered.count(", if clusters are independent)") == 1
     assert "Lines: 95% interval, if rows are independent." in plain
     assert "Lines: 95% interval, if clusters are independent." in clustered
     assert '<th scope="col">clusters</th>' in clustered
@@ -104,17 +106,22 @@ def test_intervals_say_what_they_assume() -> None:
 
 def test_one_cluster_has_a_dot_and_no_line() -> None:
     page = page_of(predictor_of(fc.LAC()), clusters=np.zeros(300))
-    assert "(no interval: all rows are of one cluster)" in page
+    assert "(no interval: all cases are of one cluster)" in page
     assert 'class="interval s0"' not in page
     assert "none (one cluster)" in page
 
 
-def test_coverage_of_the_certified_mixture_is_a_tile() -> None:
+def test_coverage_of_the_certified_mixture_is_on_the_first_screen() -> None:
     predictor = predictor_of(fc.LAC(), guarantee=fc.Mixture(weights=(0.9, 0.1)))
-    found = predictor.evaluate(PROBS[300:], LABELS[300:], clients=SITES[300:]).reweighted
+    flipped = np.where(SITES == "b", 1 - LABELS, LABELS)[300:]
+    evaluation = predictor.evaluate(PROBS[300:], flipped, clients=SITES[300:])
+    found = evaluation.reweighted
     assert found is not None
-    page = page_of(predictor)
-    assert f"<b>{found.coverage:.1%}</b><span>coverage of the certified mixture, with the given weights (95%" in page
+    assert found.coverage is not None
+    assert found.coverage > evaluation.coverage + 0.2
+    page = unescape(report_page(predictor, evaluation))
+    assert f"With the sites counted as promised it is {found.coverage:.1%}." in page
+    assert "counted as promised" not in page_of(predictor)  # where both are nearly the same
     assert found.sentence in page
     lacking = report_page(predictor, predictor.evaluate(PROBS[300:], LABELS[300:]))
     assert "not reweighted to the certified mixture: it needs the site of each test row" in lacking

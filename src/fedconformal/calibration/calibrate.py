@@ -165,9 +165,10 @@ def _by_class(
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
         absent = absent if search else records[-1]
     if lacking := [record.label for record in records if record.threshold == "inf"]:
+        called = all_joined(site.origin for site in sites).classes
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking)} in every set; "
-            + shortfalls(bound, alpha, lacking, partial(_of_class, sites), names),
+            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, called)} in every set; "
+            + shortfalls(bound, alpha, lacking, partial(_of_class, sites), names, called),
             InfeasibleWarning,
             stacklevel=3,
         )

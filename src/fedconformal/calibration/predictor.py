@@ -108,7 +108,7 @@ class Predictor:
                 f"the scores that this predictor was made from promise {float(self.curve.most):.6g} at most"
             )
         lacking = np.flatnonzero(np.isinf(threshold)).tolist()
-        return f"{start} {to_classes(lacking)} in every set; too few scores of them were seen"
+        return f"{start} {to_classes(lacking, self.certificate.labels)} in every set; too few scores of them were seen"
 
     def predict_set(self, probs: ArrayLike, *, alpha: Any = None, allow_empty: bool = False) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.

@@ -12,7 +12,7 @@ from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key
 from fedconformal.evaluation.sample import Sample
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described
+from fedconformal.guarantees.by_class import class_called, described
 from fedconformal.guarantees.guarantee import MOST_SCORES
 from fedconformal.guarantees.luck import MissLimit
 
@@ -127,8 +127,11 @@ def _by_class(
             infeasible.append(label)
         elif label in present:
             sample = rows.sample(np.flatnonzero(rows.labels == label), alike=sites == 1)
-            claims.append(Claim(f"class {label}", max(limits[0].rate, float(alpha)), sample))
-    without = [f"class {label}" for label in held if label not in present and label not in infeasible]
+            claims.append(
+                Claim(f"class {class_called(label, certificate.labels)}", max(limits[0].rate, float(alpha)), sample)
+            )
+    lacking = [label for label in held if label not in present and label not in infeasible]
+    without = [f"class {class_called(label, certificate.labels)}" for label in lacking]
     return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), by_class=True)
 
 

@@ -12,7 +12,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described, to_classes
+from fedconformal.guarantees.by_class import class_called, described, to_classes
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.scores import APS, LAC, Score
 from fedconformal.scores.advice import smaller_sets
@@ -147,11 +147,12 @@ def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
     names, sizes, bound = _bound(certificate)
     bound = bound.in_class(sizes)
+    called = class_called(label, certificate.labels)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
-        return f"class {label} has {seen} calibration scores, and more are needed"
-    return f"class {label}: {shortfall(bound, alpha, of_class, names)}"
+        return f"class {called} has {seen} calibration scores, and more are needed"
+    return f"class {called}: {shortfall(bound, alpha, of_class, names)}"
 
 
 def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
@@ -178,13 +179,13 @@ def _by_class(
     parts = []
     if few := np.flatnonzero(np.isinf(limit)).tolist():
         parts.append(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(few)} in every set; "
+            f"alpha={float(alpha):g} cannot be promised {to_classes(few, certificate.labels)} in every set; "
             f"{_class_shortfall(certificate, alpha, few[0])}{_lost(certificate)}"
         )
     if score is not None and classes is not None:
         full = np.flatnonzero(np.isfinite(limit) & (limit >= _least_full(score, classes))).tolist()
         if full:
-            named = to_classes(full).removeprefix("to ").replace(", which", "")
+            named = to_classes(full, certificate.labels).removeprefix("to ").replace(", which", "")
             most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
             parts.append(f"{named} in every set, {most}; {_score_helps(score, classes)}")
     return "; ".join(parts) or None

@@ -94,7 +94,7 @@ def verdict_of(certificate: Certificate, alpha: Fraction, rows: Rows, *, all_ful
     if kind != "below the promise" and (why := _void(certificate)):
         kind, words = "no verdict", f"{why}; {words}"
     start = f"{kind[0].upper()}{kind[1:]}"
-    notes = _notes(found, rows, certificate if kind == "below the promise" else None)
+    notes = _notes(found, rows, certificate, below=kind == "below the promise")
     least = min(part.p for part in parts)
     return Verdict(
         kind=kind,
@@ -155,9 +155,9 @@ def _void(certificate: Certificate) -> str | None:
     return None
 
 
-def _notes(found: Claims, rows: Rows, below: Certificate | None) -> list[str]:
+def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) -> list[str]:
     notes = []
-    if below is not None and (why := _void(below)):
+    if below and (why := _void(certificate)):
         notes.append(f"Also, {why}.")
     if not found.sites_known:
         notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
@@ -168,7 +168,7 @@ def _notes(found: Claims, rows: Rows, below: Certificate | None) -> list[str]:
     if found.others:
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
     if found.in_every_set:
-        notes.append(f"Nothing is promised {to_classes(found.in_every_set)} in every set.")
+        notes.append(f"Nothing is promised {to_classes(found.in_every_set, certificate.labels)} in every set.")
     return notes
 
 

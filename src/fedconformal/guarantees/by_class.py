@@ -15,10 +15,14 @@ from fractions import Fraction
 from typing import Any, Self
 
 from fedconformal._base import registry
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.planning import shortfall
+
+Names = Sequence[str] | int | None
+"""The names of classes, their number, or neither."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,10 @@ class ByClass(Guarantee):
         """Return what is promised to a class that all rows are of."""
         return self.guarantee.in_class(sizes).promised(counts, sizes)
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return f"the cases of each right answer by itself: {self.guarantee.plainly(sites)}"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Say to whom coverage is promised."""
         return f"given the true label, whichever it is, {self.guarantee.promise_in_class(sites)}"
@@ -95,20 +103,35 @@ def name_of(parameters: Mapping[str, Any]) -> str:
     return f"{name_of(inner[0])} {name.replace('-', ' ')}" if inner else name
 
 
-def to_classes(labels: Sequence[int]) -> str:
+def class_called(label: int, names: Names = None) -> str:
+    """Return what a class is called, or its number; names may also be the number of classes, as certificates have it.
+
+    >>> class_called(1, ["benign", "malignant"]), class_called(1, 2)
+    ('malignant', '1')
+    """
+    known = names if isinstance(names, Sequence) and label < len(names) else None
+    return str(label) if known is None else shown(known[label])
+
+
+def to_classes(labels: Sequence[int], names: Names = None) -> str:
     """Say to which classes something cannot be promised, the first ten by label.
 
-    >>> to_classes([3, 5]), to_classes([4])
-    ('to the classes 3, 5, which are', 'to class 4, which is')
+    >>> to_classes([3, 5]), to_classes([1], ["benign", "malignant"])
+    ('to the classes 3, 5, which are', 'to class malignant, which is')
     """
     if len(labels) == 1:
-        return f"to class {labels[0]}, which is"
+        return f"to class {class_called(labels[0], names)}, which is"
     rest = f" and {len(labels) - 10} more" if len(labels) > 10 else ""
-    return f"to the classes {', '.join(map(str, labels[:10]))}{rest}, which are"
+    return f"to the classes {', '.join(class_called(label, names) for label in labels[:10])}{rest}, which are"
 
 
 def shortfalls(
-    bound: Guarantee, alpha: Fraction, labels: Sequence[int], sizes_of: Callable[[int], Counts], sites: Sequence[str]
+    bound: Guarantee,
+    alpha: Fraction,
+    labels: Sequence[int],
+    sizes_of: Callable[[int], Counts],
+    sites: Sequence[str],
+    names: Names = None,
 ) -> str:
     """Say what each of these classes is missing, from the sizes that it has at the sites; the first five by label.
 
@@ -122,7 +145,7 @@ def shortfalls(
     for label in labels[:5]:
         alike.setdefault(tuple(sizes_of(label)), []).append(label)
     parts = [
-        f"{'class' if len(some) == 1 else 'classes'} {', '.join(map(str, some))}: "
+        f"{'class' if len(some) == 1 else 'classes'} {', '.join(class_called(label, names) for label in some)}: "
         f"{shortfall(bound, alpha, held, sites)}"
         for held, some in alike.items()
     ]

@@ -53,6 +53,10 @@ class EveryClient(Guarantee):
         each = failure / len(sizes)
         return [MissLimit(rank_limit(ceil_rank(alpha, n + 1), n, each), site=k) for k, n in enumerate(sizes)]
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return "new cases of each single site"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the sites."""
         return "for a test row of any one of the sites, each site by itself, on average over calibration draws"

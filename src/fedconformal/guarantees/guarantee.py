@@ -72,6 +72,13 @@ class Guarantee(ABC):
     def promise(self, sites: Sequence[str]) -> str:
         """Say in words to whom coverage is promised, to follow "... with probability at least 0.9 "."""
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom in a board's words, to follow "... holds the right answer in at least 90% of ".
+
+        By default this points to the exact words, so that a new guarantee is never promised to more than it names.
+        """
+        return "the cases that the fine print names"
+
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Bound the coverage from above, for distinct scores and sets that may be empty; by default it may be one.
 

@@ -130,6 +130,16 @@ class Mixture(WeightedSum):
         """Bound the mixture's miss rate."""
         return [mixture_limit(alpha, sizes, self.parts(sizes), failure)]
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say what the sites count for."""
+        if not isinstance(self.weights, str):
+            counts = "each site counts as much as was agreed"
+        elif self.weights == "uniform":
+            counts = "each site counts the same"
+        else:
+            counts = "a site counts by how many calibration cases it has"
+        return f"new cases of all sites together, where {counts}; a single site can be below"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture."""
         words = {

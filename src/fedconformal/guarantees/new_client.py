@@ -60,6 +60,12 @@ class NewClient(WeightedSum):
         # is the end (docs/guarantees.md); certificates keep the wider one.
         return min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + self.slack(gaps, sizes))
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return (
+            "new cases of a further site of the same kind, on average over such sites; a single new site can be below"
+        )
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the site that is not there."""
         return (

@@ -81,6 +81,11 @@ class OneClient(WeightedSum):
         rank, total = self.rank(alpha, sizes)
         return [MissLimit(rank_limit(rank, total - 1, failure), site=self.position)]
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Name the site, for a board."""
+        name = self.client if isinstance(self.client, str) else sites[self.client]
+        return f"new cases of {name}; nothing is promised to the other sites"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the site."""
         name = self.client if isinstance(self.client, str) else sites[self.client]

@@ -153,6 +153,13 @@ class PAC(Guarantee):
             rate = rounded_up(1 - replace(self, failure=failure).promised([rank], [total]))
         return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, and how often it may fail, for a board."""
+        return (
+            "new cases of all sites together, where a site counts by how many calibration cases it has; "
+            f"at most {self.failure:.3g} of all calibrations fail to do so, and a single site can be below"
+        )
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the draws."""
         return (

@@ -194,6 +194,13 @@ class QuantileOfQuantiles(Guarantee):
         covered = min(float(betaincinv(rank, n - rank + 1, share)) for rank, n in ranks)
         return [MissLimit(rounded_up(1 - covered * (1 - MARGIN)))]
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return (
+            "new cases like those of the honest sites, if the cases of all honest sites are alike, "
+            f"whatever at most {self.liars} of the sites sent"
+        )
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the condition and the liars."""
         return (

@@ -137,6 +137,13 @@ class Robust(Guarantee):
         """If nobody lies the promise is that of the mixture, from counts that are rounded down."""
         return [] if self.liars else Mixture(most_scores=self.most_scores).miss_limits(alpha, sizes, failure)
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return (
+            "new cases of the honest sites together, where a site counts by how many calibration cases it has, "
+            f"whatever at most {self.liars} of the sites sent; a single site can be below"
+        )
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the mixture and the liars."""
         weights = capped_words(self.most_scores)

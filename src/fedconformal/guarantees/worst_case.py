@@ -151,6 +151,10 @@ class WorstCase(Guarantee):
             )
         return True
 
+    def plainly(self, sites: Sequence[str]) -> str:
+        """Say to whom, for a board."""
+        return "new cases of all sites together, whichever share of them each site has, within the agreed limits"
+
     def promise(self, sites: Sequence[str]) -> str:
         """Name the set."""
         if self.contamination is not None:

@@ -10,9 +10,9 @@ from fedconformal.evaluation.standing import standing
 
 
 def badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
-    """Return the badge; it is green only where `standing` finds nothing against it."""
+    """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
     found = standing(certificate, None if evaluation is None else evaluation.verdict)
-    return f'<span class="badge {found.level}">{escape(found.words)}</span>'
+    return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
 
 
 def verdict_words(evaluation: Evaluation | None) -> str:

@@ -62,8 +62,8 @@ def size_chart(evaluation: Evaluation) -> str:
     bars = [(str(size), count) for size, count in enumerate(evaluation.size_histogram[: last + 1])]
     if len(bars) > MAX_BARS:
         bars = [(group.name, group.rows) for group in evaluation.by_size]
-    elif not bars[0][1]:
-        bars = bars[1:]
+    else:
+        bars = bars[next(size for size, (_, count) in enumerate(bars) if count) :]
     total = sum(count for _, count in bars)
     drawn = [
         Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / total:.1%})")

@@ -1,4 +1,4 @@
-"""The page: what is promised and what is not, how the sets did, and what another alpha would give.
+"""The page: four answers for a board, coverage in groups, what another alpha would give, and the fine print.
 
 One file with everything in it: charts are SVG, the slider is some fifty lines of script, and a content policy keeps
 the page from asking anything of the network.
@@ -6,38 +6,26 @@ the page from asking anything of the network.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
-import msgspec
-
-from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.remarks import remarks
 from fedconformal.evaluation import (
     Evaluation,
-    Group,
-    Reweighted,
     full_words,
     reliability,
     selective_classification,
     why_full,
 )
-from fedconformal.guarantees.by_class import name_of
-from fedconformal.report.badge import badge, verdict_words
-from fedconformal.report.charts import (
-    MAX_GROUPS,
-    alpha_chart,
-    coverage_chart,
-    promise_chart,
-    reliability_plot,
-    selective_chart,
-    size_chart,
-)
-from fedconformal.report.html import card, name_of_label, shortened, soft, table
+from fedconformal.evaluation.mixture import listed
+from fedconformal.report.board import board
+from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot, selective_chart
+from fedconformal.report.coverage import coverage_cards
+from fedconformal.report.fine_print import fine_print
+from fedconformal.report.html import card, columns, name_of_label, soft, table
 from fedconformal.report.plot import CHART_STYLE
 from fedconformal.report.rows import LabelledRows
 from fedconformal.report.slider import slider, slider_card, slider_data
@@ -65,24 +53,24 @@ def report_page(
         names: what to call the labels.
     """
     about = predictor.certificate
+    if not names and isinstance(about.labels, list):
+        names = about.labels
     found = slider(predictor, rows)
-    chart, places = alpha_chart(found) if rows is not None else ("", [])
-    cards = [*_coverage(evaluation, about, names), *_model(predictor, rows), *_thresholds(predictor, names)]
+    chart, places = alpha_chart(found) if rows is not None else (_curve(predictor), [])
+    sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
     parts = [
-        f"<h1>Prediction sets across {about.clients} site{'s' if about.clients > 1 else ''}</h1>",
-        f'<p class="promise">{escape(about.sentence())} {badge(about, evaluation)}</p>',
-        verdict_words(evaluation),
+        f"<h1>Prediction sets across {sites}</h1>",
+        f'<p class="lede">{escape(_lede(names))}</p>',
+        board(about, evaluation, names),
         _warnings(predictor, evaluation),
-        _tiles(evaluation, about),
-        _promises(about),
-        slider_card(found, chart, names),
-        f'<div class="grid2">{"".join(cards)}</div>',
-        _contributions(about, sent or {}),
-        _certificate(about, str(predictor.score)),
+        columns(coverage_cards(evaluation, about, names)),
+        f'<div class="screen">{slider_card(found, chart, names)}',
+        f'<div class="grid3">{"".join(_model(predictor, rows))}{_thresholds(predictor, rows, names)}</div></div>',
+        fine_print(about, evaluation, str(predictor.score), sent or {}),
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    head += f"<title>fedconformal: {about.clients} sites</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
+    head += f"<title>fedconformal: {sites}</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
     script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
     script += f"<script>{_resource('slider.js')}</script>"
     body = f"<main>{''.join(parts)}</main>{script}"
@@ -91,6 +79,11 @@ def report_page(
 
 def _resource(name: str) -> str:
     return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+
+
+def _lede(names: Sequence[str]) -> str:
+    text = "For each case the model gives a list of possible answers, a prediction set, instead of a single guess."
+    return f"{text} The answers are {listed(names)}." if names else text
 
 
 def _warnings(predictor: Predictor, evaluation: Evaluation | None) -> str:
@@ -104,68 +97,6 @@ def _warnings(predictor: Predictor, evaluation: Evaluation | None) -> str:
     notes = [f"{counted}{escape(why)}"] if why is not None else []
     notes += [escape(str(remark)) for remark in remarks(predictor.certificate)]
     return "".join(f'<p class="warning" role="note">{note}.</p>' for note in notes)
-
-
-def _tiles(evaluation: Evaluation | None, about: Certificate) -> str:
-    tiles = [(f"{1 - about.alpha:.10g}", "coverage wanted"), (f"{about.scores:,}", "calibration scores")]
-    if evaluation is not None:
-        overall, mixed = evaluation.overall, evaluation.reweighted
-        of_rows = f"coverage on {overall.rows:,} test rows ({_interval(overall, evaluation)})"
-        tiles[1:1] = [(f"{overall.coverage:.1%}", of_rows), (f"{overall.mean_size:.2f}", "labels a set, on average")]
-        if mixed is not None and mixed.coverage is not None:
-            of_sites = f"coverage of the certified mixture, {mixed.mixture} ({_interval(mixed, evaluation)})"
-            tiles.insert(2, (f"{mixed.coverage:.1%}", of_sites))
-    inside = "".join(f'<div class="tile"><b>{big}</b><span>{escape(small)}</span></div>' for big, small in tiles)
-    return f'<div class="tiles">{inside}</div>'
-
-
-def _interval(of: Group | Reweighted, evaluation: Evaluation) -> str:
-    if of.low is None or of.high is None:
-        return "no interval: all rows are of one cluster"
-    return f"95% interval {of.low:.1%} to {of.high:.1%}, if {evaluation.interval_assumes}"
-
-
-def _promises(about: Certificate) -> str:
-    if about.status == "certified":
-        most = f"at most {about.coverage_at_most:.4f} if scores are distinct and sets may be empty"
-        band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
-    else:
-        band = "Nothing is promised: the summaries are estimates that can be off either way."
-    promised = [f"{about.sentence()} {band}", f"Provided that {about.assumption}."]
-    denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
-    columns = {"Promised": promised, "Not promised, and conditions": denied}
-    inside = "".join(
-        f"<div><h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in texts if text)}</ul></div>"
-        for title, texts in columns.items()
-    )
-    return card("The certificate in words", f'<div class="grid2">{inside}</div>')
-
-
-def _coverage(evaluation: Evaluation | None, about: Certificate, names: Sequence[str]) -> Iterable[str]:
-    if evaluation is None:
-        return
-    target = 1 - about.alpha
-    groups = evaluation.by_client or [evaluation.overall]
-    text = (
-        "Dots: share of sets that hold the truth; dashed: the target. Coverage given one calibration fluctuates, so a "
-        f"dot a little below the target is no violation. Lines: {evaluation.interval_words}"
-    )
-    if len(groups) > MAX_GROUPS:
-        text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
-    if evaluation.reweighted is not None:
-        text += f" {evaluation.reweighted.sentence}"
-    yield card(
-        "Coverage by site" if evaluation.by_client else "Coverage",
-        soft(text) + coverage_chart(groups, target),
-        _groups("site", evaluation, groups),
-    )
-    full = soft(f"{full_words(evaluation.full_sets, evaluation.overall.rows)}.")
-    yield card("Set sizes", full + size_chart(evaluation), _groups("set size", evaluation, evaluation.by_size))
-    if about.classes:
-        classes = evaluation.by_class
-        if not isinstance(about.labels, list):  # else they have their names
-            classes = [msgspec.structs.replace(group, name=name_of_label(int(group.name), names)) for group in classes]
-        yield card("Coverage by class", coverage_chart(classes, target), _groups("class", evaluation, classes))
 
 
 def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
@@ -198,64 +129,29 @@ def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
     yield card("Answer only the easy rows", text + selective_chart(found), table(columns, cells))
 
 
-def _thresholds(predictor: Predictor, names: Sequence[str]) -> Iterable[str]:
+def _curve(predictor: Predictor) -> str:
+    """Draw the promise curve, where there is one for all classes."""
     about = predictor.certificate
+    if not isinstance(predictor.curve, PromiseCurve):
+        return ""
+    return promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+
+
+def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence[str]) -> str:
+    """Write what each threshold promises; without rows, the curve is beside the slider already."""
     if isinstance(predictor.curve, PromiseCurve):
-        chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
         text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
-        yield card("What each threshold promises", text + chart)
-        return
-    rows = (
+        return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
+    cells = (
         (
             name_of_label(record.label, names),
             str(record.scores),
             f"{float(record.threshold):.6g}",
             f"{record.coverage_at_least:.4f}",
         )
-        for record in about.classes or ()
+        for record in predictor.certificate.classes or ()
     )
     text = soft("A class with too few calibration scores has no finite threshold: it is in every set.")
-    yield card(
-        "Every class by itself", text + table(("class", "calibration scores", "threshold", "coverage at least"), rows)
+    return card(
+        "Every class by itself", text + table(("class", "calibration scores", "threshold", "coverage at least"), cells)
     )
-
-
-def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
-    cells = [
-        (
-            shortened(", ".join(used.sites) or "unnamed", 60, "..."),
-            f"{sum(used.sizes):,}",
-            used.kind,
-            f"{sent[used.sha256]:,}" if used.sha256 in sent else "not known",
-            f"{used.sha256[:12]}...",
-        )
-        for used in about.summaries
-    ]
-    total = [sent[used.sha256] for used in about.summaries if used.sha256 in sent]
-    text = f"Together {sum(total):,} bytes left the sites. " if total else ""
-    text = soft(f"{text}Nothing else than these summaries was sent; verify checks them by their SHA-256.")
-    inside = table(("site", "scores", "summary", "bytes", "sha256"), cells)
-    if len(cells) > MAX_GROUPS:
-        inside = f"<details><summary>All {len(cells)}</summary>{inside}</details>"
-    return card("Who contributed what", text + inside)
-
-
-def _certificate(about: Certificate, score: str) -> str:
-    facts = {
-        "status": about.status,
-        "guarantee": name_of(about.guarantee),
-        "alpha": f"{about.alpha:g}",
-        "threshold": threshold_text(about.limit),
-        "score": score,
-        "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
-        "model": about.model or "not recorded",
-        "sites": f"{about.clients}, with {about.scores:,} calibration scores",
-        "coverage band": f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}",
-        "of which the summaries cost at most": f"{about.slack:.4f}",
-        "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
-    }
-    return card("Certificate", f'<div class="facts">{table(("fact", "value"), facts.items())}</div>')
-
-
-def _groups(what: str, evaluation: Evaluation, groups: Iterable[Group]) -> str:
-    return table((what, *evaluation.columns), (group.cells for group in groups))

@@ -1,0 +1,86 @@
+"""The fine print: the verdict and the certificate in their exact words, and what each site sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.evaluation import Evaluation
+from fedconformal.guarantees.by_class import name_of
+from fedconformal.report.badge import verdict_words
+from fedconformal.report.board import sites_without_rows
+from fedconformal.report.charts import MAX_GROUPS
+from fedconformal.report.html import shortened, soft, table
+
+
+def fine_print(about: Certificate, evaluation: Evaluation | None, score: str, sent: Mapping[str, int]) -> str:
+    """Write the part that can be folded out; on paper it always is."""
+    parts = [_tested(about, evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
+    summary = "<summary><h2>The fine print</h2></summary>"
+    return f'<details class="card fine">{summary}{"".join(parts)}</details>'
+
+
+def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
+    if evaluation is None or evaluation.verdict is None:
+        return ""
+    mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
+    assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
+    names = sites_without_rows(about, evaluation) if evaluation.by_client else []
+    lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
+    return f"<h3>What the test rows show</h3>{verdict_words(evaluation)}{mixed}{assumes}{lacking}"
+
+
+def _promises(about: Certificate) -> str:
+    if about.status == "certified":
+        most = f"at most {about.coverage_at_most:.4f} if scores are distinct and sets may be empty"
+        band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
+    else:
+        band = "Nothing is promised: the summaries are estimates that can be off either way."
+    promised = [f"{about.sentence()} {band}", f"Provided that {about.assumption}."]
+    denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
+    columns = {"Promised": promised, "Not promised, and conditions": denied}
+    inside = "".join(
+        f"<div><h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in texts if text)}</ul></div>"
+        for title, texts in columns.items()
+    )
+    return f'<div class="grid2">{inside}</div>'
+
+
+def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
+    cells = [
+        (
+            shortened(", ".join(used.sites) or "unnamed", 60, "..."),
+            f"{sum(used.sizes):,}",
+            used.kind,
+            f"{sent[used.sha256]:,}" if used.sha256 in sent else "not known",
+            f"{used.sha256[:12]}...",
+        )
+        for used in about.summaries
+    ]
+    total = [sent[used.sha256] for used in about.summaries if used.sha256 in sent]
+    text = f"Together {sum(total):,} bytes left the sites. " if total else ""
+    text = soft(f"{text}Nothing else than these summaries was sent; verify checks them by their SHA-256.")
+    inside = table(("site", "scores", "summary", "bytes", "sha256"), cells)
+    if len(cells) > MAX_GROUPS:
+        inside = f"<details><summary>All {len(cells)}</summary>{inside}</details>"
+    return f"<h3>Who contributed what</h3>{text}{inside}"
+
+
+def _facts(about: Certificate, score: str) -> str:
+    facts = {
+        "status": about.status,
+        "guarantee": name_of(about.guarantee),
+        "alpha": f"{about.alpha:g}",
+        "threshold": threshold_text(about.limit),
+        "score": score,
+        "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
+        "model": about.model or "not recorded",
+        "sites": f"{about.clients}, with {about.scores:,} calibration scores",
+        "coverage band": f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}",
+        "of which the summaries cost at most": f"{about.slack:.4f}",
+        "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+    }
+    return f'<h3>Certificate</h3><div class="facts">{table(("fact", "value"), facts.items())}</div>'
