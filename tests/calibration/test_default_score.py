@@ -98,16 +98,16 @@ def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
     pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
     from fedconformal.engines import nvflare
 
-    asked: list[Question] = []
+    asked: list[dict[str, Any]] = []
 
-    def ask(_engine: Any, question: Question) -> list[Any]:
+    def call(_sites: Any, question: dict[str, Any], *_sent: Any, **_read: Any) -> list[Any]:
         asked.append(question)
         return []
 
-    patch.setattr(nvflare.CalibrationOnNVFlare, "ask", ask)
+    patch.setattr(nvflare.SitesOnNVFlare, "call", call)
     with pytest.raises(fc.InputError, match="0 sites answered"):
         nvflare.calibrate({"w": np.zeros(2)})
-    return asked[0].score
+    return Question.from_dict(asked[0]).score
 
 
 def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
