@@ -146,12 +146,13 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
         (
             name_of_label(record.label, names),
             str(record.scores),
-            f"{float(record.threshold):.6g}",
+            "none" if record.threshold == "inf" else f"{float(record.threshold):.4g}",
             f"{record.coverage_at_least:.4f}",
         )
         for record in predictor.certificate.classes or ()
     )
-    text = soft("A class with too few calibration scores has no finite threshold: it is in every set.")
-    return card(
-        "Every class by itself", text + table(("class", "calibration scores", "threshold", "coverage at least"), cells)
+    text = soft(
+        "Calibration scores, threshold and promised coverage. A class with too few scores has no threshold: it is in "
+        "every set."
     )
+    return card("Every class by itself", text + table(("class", "scores", "threshold", "at least"), cells))
