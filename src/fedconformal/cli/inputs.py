@@ -12,16 +12,12 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import (
-    Integers,
     Probabilities,
-    as_clients,
-    as_labels,
-    as_probabilities,
     as_temperature,
     named_clients,
     softmax,
 )
-from fedconformal._base.files import in_lines, naming, read_array, read_bytes, read_npz
+from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
@@ -71,38 +67,9 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def read_rows(path: Path, source: Source, temperature: float | None) -> NDArray[Any]:
-    """Read (n, J) probabilities, made from logits if the file holds these; scoring them is what checks them."""
-    values = read_array(path, source.value)
-    logger.debug("%s: %s of shape %s", path, source.value, values.shape)
-    if source is Source.probs:
-        return values
-    with in_lines(path, len(values)):
-        return from_logits(values, str(path), temperature)
-
-
-def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
-    """Read and check (n, J) probabilities, made from logits if the file holds these."""
-    values = read_rows(path, source, temperature)
-    with in_lines(path, len(values)):
-        return as_probabilities(values, str(path))
-
-
 def from_logits(logits: Any, name: str, temperature: float | None) -> Probabilities:
     """Make probabilities from logits; at temperature 1 if none is known."""
     return softmax(logits, temperature=1.0 if temperature is None else temperature, name=name)
-
-
-def read_labels(path: Path, probs: Probabilities) -> Integers:
-    """Read and check one label a row."""
-    values = read_array(path, "labels", rows=len(probs))
-    with in_lines(path, len(values)):
-        return as_labels(values, rows=len(probs), classes=probs.shape[1], name=str(path))
-
-
-def read_clients(path: Path, rows: int) -> NDArray[Any]:
-    """Read and check which site each row is from."""
-    return as_clients(read_array(path, "clients", text=True, rows=rows), rows=rows, name=str(path))
 
 
 class Run(NamedTuple):
@@ -118,7 +85,9 @@ def read_run(path: Path, part: str) -> Run:
     """Read logits, labels and clients of one part ("val" or "test") of a training run's logits.npz."""
     wanted = [f"{part}_{name}" for name in ("logits", "labels", "clients")]
     if path.suffix != ".npz":
-        raise InputError(f"{path}: give LABELS as well, or the logits.npz of a training run")
+        raise InputError(
+            f"{path}: give LABELS as well, or their column with --labels, or the logits.npz of a training run"
+        )
     arrays = read_npz(path)
     absent = [name for name in wanted if name not in arrays]
     if absent:
