@@ -134,10 +134,10 @@ REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
     ("not a distribution", cells("plain.csv", lambda k, line: [line[0], "0.9", "0.9"] if k == 4 else line), PREDICT,
      "plain.csv: line 5 sums to 1.8, not 1"),
     ("umlauts from Excel", lambda: write("plain.csv", ["Kürzel", *NAMES], columns(rows(7), 0, 2, 3), encoding="cp1252"),
-     ["predict", "predictor.json", "plain.csv", "--id", "Kürzel", "-o", "sets.csv"], "give its --encoding, such as cp1252 (Excel on Windows)"),
+     ["predict", "predictor.json", "plain.csv", "--id", "Kürzel", "-o", "sets.csv"], "give its --encoding, such as"),
     ("a spreadsheet", lambda: Path("plain.xlsx").write_bytes(b"PK\3\4"),
      ["predict", "predictor.json", "plain.xlsx", "-o", "sets.csv"], "save the sheet as CSV UTF-8"),
-    ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "not a"),
+    ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "a site's"),
     ("two columns of one name", changed("plain.csv", "malignant", "benign"), PREDICT, "two columns are called benign"),
     ("a blank line", changed("plain.csv", "p7-9,", "\np7-9,"), PREDICT, "line 11 is blank"),
     ("a group that is no column", nothing, [*TABLE, "--groups", "age", "--drop", "sex,site"], "has no column age"),
@@ -258,3 +258,26 @@ def test_one_table_of_four_programs_is_one_summary(tables: Path, command: Comman
     more = ["--encoding", encoding] if encoding == "cp1252" else []
     command.ok("summarize", name, "--id", "patient", "--labels", "truth", "-o", "one.fcs", "--site", "clinic-1", *more)
     assert Path("one.fcs").read_bytes() == Path("clinic-1.fcs").read_bytes()
+
+
+def test_many_classes_that_differ_late_are_told_apart(tables: Path, command: Command) -> None:
+    names = [f"c{k}" for k in range(9)]
+    for site, header in {"a": names, "b": [*names[:7], "c8", "c7"]}.items():
+        write(f"{site}.csv", [*header, "truth"], [[*["0.1"] * 8, "0.2", "c0"]] * 3)
+        command.ok("summarize", f"{site}.csv", "--labels", "truth", "-o", f"{site}.fcs")
+    assert "classes c7, c8 against c8, c7" in command("calibrate", "a.fcs", "b.fcs", "-o", "x.json").err
+
+
+def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> None:
+    for count, shows in ((5, True), (500, False)):
+        np.save("p.npy", np.full((count, 2), 0.5))
+        np.save("y.npy", np.zeros(count, dtype=int))
+        done = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs")
+        assert ("shows all its scores" in done.out) is shows
+        assert ("fedconformal sums, or --privacy local" in done.out) is shows
+        facts = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs", "--json").json["summaries"]
+        assert [fact["all_scores"] for fact in facts] == [shows]
+
+
+def test_one_site_is_one(tables: Path, command: Command) -> None:
+    assert "80 scores of 1 site; " in command.ok("calibrate", "clinic-0.fcs", "-o", "one.json").out

@@ -24,8 +24,9 @@ from fedconformal.cli.differential import (
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, check_output, read_summaries
+from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.options import GUARANTEES, Given, taking
+from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.robust import robustness
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
@@ -69,11 +70,12 @@ def calibrate(
             "--new-id", callback=_show_new_id, is_eager=True, help="Print the id of a new calibration, for all sites."
         ),
     ] = False,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
-    check_output(output, *summaries, ledger, signed, ending=".json")
+    check_output(output, *summaries, ledger, signed, ending=".json", force=force)
     _guarantee(guarantee, {**given, **_placed(given)}, sites_alike=sites_alike)  # refused before files are read
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)

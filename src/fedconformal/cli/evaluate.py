@@ -9,13 +9,13 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
-from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import (
     AllowEmpty,
     From,
     Json,
     Source,
+    load_predictor,
     warn_of_use,
 )
 from fedconformal.cli.rows import (
@@ -66,7 +66,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
-    rule = load(predictor)
+    rule = load_predictor(predictor)
     about = rule.certificate
     columns = Columns(ids=ids, labels=label_column, classes=classes, drop=drop, positive=positive, encoding=encoding)
     by = [] if groups is None else split(groups)

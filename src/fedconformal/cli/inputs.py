@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -18,14 +18,21 @@ from fedconformal._base.arrays import (
     softmax,
 )
 from fedconformal._base.files import naming, read_bytes, read_npz
-from fedconformal.calibration.predictor import Predictor
+from fedconformal._base.npy import MAGIC as NPY
+from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
+from fedconformal.summaries.wire import MAGIC, NOISY
+from fedconformal.tables.files import TEXT
 
 FILES = 1000
 """Summaries that are read at a time."""
+
+
+OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
+"""What a file is that begins like this."""
 
 
 class Source(StrEnum):
@@ -39,32 +46,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 From = Annotated[Source, typer.Option("--from", help="What the file holds.")]
 AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top label out if it does not conform.")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
-
-
-def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
-    """Refuse to write onto a file that is read here, by whatever path: it would be lost.
-
-    Refuse a name that does not end as such files do: it would be missed where they are looked for.
-    """
-    if ending and output.suffix != ending:
-        raise InputError(f"{output}: expected a file that ends in {ending}")
-    for path in inputs:
-        if path is not None and _same(output, path):
-            problem = "is read by this command as well, and would be lost"
-            raise InputError(f"{output}: {problem}; choose another place with -o")
-
-
-def check_outputs(outputs: Iterable[Path], *inputs: Path | None) -> None:
-    """Refuse to write onto a file that is read here."""
-    for output in outputs:
-        check_output(output, *inputs)
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except OSError:  # one of them is not there
-        return False
 
 
 def from_logits(logits: Any, name: str, temperature: float | None) -> Probabilities:
@@ -120,6 +101,17 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
         summaries += Summary.from_many(map(read_bytes, some), [str(path) for path in some])
     check_together(summaries, [str(path) for path in paths])
     return summaries
+
+
+def load_predictor(path: Path) -> Predictor:
+    """Read a predictor; say what a file of another kind is."""
+    start = read_bytes(path)[:16]
+    for begins, what in OTHERS.items():
+        if start.startswith(begins):
+            raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
+    if path.suffix.lower() in TEXT:
+        raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
+    return load(path)
 
 
 def warn_of_use(predictor: Predictor, source: Source) -> None:

@@ -10,9 +10,8 @@ import typer
 from fedconformal._base import registry
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
-from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, From, Json, Source, read_summaries, warn_of_use
+from fedconformal.cli.inputs import Alpha, From, Json, Source, load_predictor, read_summaries, warn_of_use
 from fedconformal.cli.options import GUARANTEES, Given, taking
 from fedconformal.cli.rows import Columns, read_predictions
 from fedconformal.cli.sites import by_name, in_order
@@ -52,7 +51,7 @@ def plan(
     mixtures, pac = wanted.pop(WorstCase.name), wanted.pop(PAC.name)
     predictor = rows = None
     if pilot is not None and probs is not None:
-        predictor = load(pilot)
+        predictor = load_predictor(pilot)
         warn_of_use(predictor, source)
         about = predictor.certificate
         found_rows = read_predictions(probs, source, Columns(), wanted=about.labels, temperature=about.temperature)

@@ -11,16 +11,16 @@ import typer
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import write_bytes
 from fedconformal.calibration.certificate import threshold_json
-from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say
 from fedconformal.cli.inputs import (
     AllowEmpty,
     From,
     Json,
     Source,
-    check_output,
+    load_predictor,
     warn_of_use,
 )
+from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.rows import ClassNames, Columns, Drop, Encoding, Id, Positive, read_predictions
 from fedconformal.cli.sets import encode, make_sets
 from fedconformal.errors import InputError
@@ -39,13 +39,14 @@ def predict(
     positive: Positive = None,
     encoding: Encoding = None,
     allow_empty: AllowEmpty = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row."""
-    rule = load(predictor)
+    rule = load_predictor(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
-    check_output(output, predictor, probs)
+    check_output(output, predictor, probs, force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     warn_of_use(rule, source)
     columns = Columns(ids=ids, classes=classes, drop=drop, positive=positive, encoding=encoding)

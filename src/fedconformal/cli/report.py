@@ -14,16 +14,17 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Probabilities
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
-    check_output,
+    load_predictor,
     read_run,
     warn_of_use,
 )
 from fedconformal.cli.options import SCORES, taking
+from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.rows import (
     ClassNames,
     Columns,
@@ -77,10 +78,13 @@ def report(
     drop: Drop = None,
     positive: Positive = None,
     encoding: Encoding = None,
+    force: Force = False,
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
-    check_output(output, source, probs, labels, file_in(clients), images, *(summaries or ()), ending=".html")
+    check_output(
+        output, source, probs, labels, file_in(clients), images, *(summaries or ()), ending=".html", force=force
+    )
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
@@ -104,7 +108,7 @@ def report(
         names, images_of_run = _of_dataset(path)
         found, sites = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
-        predictor = load(source)
+        predictor = load_predictor(source)
         about = predictor.certificate
         names = tuple(about.labels) if isinstance(about.labels, list) else ()
         sent = dict(_sent(path, predictor) for path in summaries or ())

@@ -23,12 +23,11 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    check_output,
-    check_outputs,
     from_logits,
     read_run,
 )
 from fedconformal.cli.options import KINDS, SCORES, taking
+from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.rows import (
     ClassNames,
     Columns,
@@ -46,7 +45,9 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 
@@ -95,6 +96,7 @@ def summarize(
     epsilon: Epsilon = None,
     grid: Grid = None,
     ledger: BudgetFile = None,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -124,7 +126,7 @@ def summarize(
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     if chunks or len(files) == 2 or labels is not None:
-        check_output(output, *files, grid, ledger, ending=ending)
+        check_output(output, *files, grid, ledger, ending=ending, force=force)
         read = _of_chunks if chunks else _of_files
         written = {output: read(files, source, columns, about, output.stem if site is None else site)}
     else:
@@ -134,7 +136,7 @@ def summarize(
             raise InputError("--id, --classes and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
-        check_outputs(written, *files, grid, ledger)
+        check_outputs(written, *files, grid, ledger, force=force)
         output.mkdir(parents=True, exist_ok=True)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
@@ -149,8 +151,16 @@ def summarize(
         print_json({"score": str(function), "summaries": facts})
         return
     for fact in facts:
-        what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
-        say(f"{fact['file']}: {what}, site {fact['site']!r}")
+        say(*_lines(fact))
+
+
+def _lines(fact: dict[str, Any]) -> list[str]:
+    what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
+    lines = [f"{fact['file']}: {what}, site {fact['site']!r}"]
+    if fact["kind"].startswith("ranks") and fact["all_scores"]:
+        hide = "to hide them, use fedconformal sums, or --privacy local --epsilon E"
+        lines.append(f"a site as small as this shows all its scores to who reads the file; {hide}")
+    return lines
 
 
 def _of_files(files: list[Path], source: Source, columns: Columns, about: dict[str, Any], site: str) -> Summary:
@@ -211,9 +221,15 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     return written
 
 
+def _shows_all(summary: Summary) -> bool:
+    """Whether a summary has every score of its site in it."""
+    parts = summary.parts.values() if isinstance(summary, ClassSummary) else [summary]
+    return all(isinstance(one, ExactSummary) or (isinstance(one, RankSummary) and one.gap == 0) for one in parts)
+
+
 def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:
     if isinstance(made, NoisyHistogram):
         said = {"site": made.site, "kind": made.name, "scores": made.size}
     else:
-        said = {"site": made.sites[0], "kind": made.name, "scores": sum(made.sizes)}
+        said = {"site": made.sites[0], "kind": made.name, "scores": sum(made.sizes), "all_scores": _shows_all(made)}
     return {"file": str(path), **said, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

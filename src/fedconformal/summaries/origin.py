@@ -83,7 +83,7 @@ class Origin:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine == theirs or _same_name(mine, theirs) or _same_number(mine, theirs):
                 continue
-            return f"{name} {_text(mine)} against {_text(theirs)}"
+            return f"{name} {_apart(mine, theirs)} against {_apart(theirs, mine)}"
         return None
 
     def joined(self, other: Origin) -> Origin:
@@ -185,6 +185,13 @@ def _same_number(mine: Any, theirs: Any) -> bool:
 def _same_name(mine: Any, theirs: Any) -> bool:
     """Whether two names differ only in how they are spelled; version 1 kept them as they came."""
     return isinstance(mine, str) and isinstance(theirs, str) and name_key(mine) == name_key(theirs)
+
+
+def _apart(mine: Any, theirs: Any) -> str:
+    """Write a value; of names that begin alike, those that differ."""
+    if isinstance(mine, tuple) and isinstance(theirs, tuple) and _text(mine) == _text(theirs):
+        return _text(tuple(one for one, other in zip(mine, theirs, strict=True) if one != other))
+    return _text(mine)
 
 
 def _text(value: Any) -> str:
