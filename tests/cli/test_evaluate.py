@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.cli.sets import read_clusters
+from fedconformal.cli.rows import values_of
+from fedconformal.tables import probabilities_of, table_of
 from tests.cli.command import Command
 from tests.contracts.tools import refused
 
@@ -49,6 +50,11 @@ def test_clusters_from_a_file(calibrated: Path, command: Command) -> None:
     assert "clusters" in said.splitlines()[0]
 
 
+def read_clusters(given: str, rows: int) -> Any:
+    """Read clusters beside so many rows."""
+    return values_of(probabilities_of(table_of(np.full((rows, 2), 0.5), name="probs")), given, "clusters")
+
+
 def test_files_and_columns(tmp_path: Path) -> None:
     ids = ["p 1", "p 1", "q"]
     for name in ("clusters.csv", "odd:name.csv"):
@@ -75,22 +81,21 @@ def test_one_cluster_has_no_interval(calibrated: Path, command: Command) -> None
 @pytest.mark.parametrize(
     ("given", "content", "expected"),
     [
-        ("bad.csv", "a\nb\n", ["bad.csv", "expected 3 ids"]),
-        ("bad.csv", "patient\na\na\nb\n", ["expected 3 ids", "leave out the header line"]),
-        ("bad.csv", "a,b\n" * 3, ["bad.csv: has 2 columns", "bad.csv:COLUMN"]),
-        ("bad.csv:patient", "a\n" * 3, ["has the columns a, not one called patient"]),
-        ("bad.csv:a", "a,a\n" + "1,2\n" * 3, ["not one called a"]),
+        ("bad.csv", "a\nb\n", ["bad.csv: has 2 rows, and probs has 3"]),
+        ("bad.csv", "a,b\n" * 3, ["bad.csv: has 2 columns without names"]),
+        ("bad.csv:patient", "a\n" * 3, ["bad.csv: has no column patient; there are a"]),
+        ("bad.csv:a", "a,a\n" + "1,2\n" * 3, ["two columns are called a"]),
         ("bad.csv:a", "a,b\n1,2\n\n1,2\n1,2\n", ["bad.csv: line 3 is blank; delete it"]),
-        ("bad.csv:a", "a,b\n1,2\n3\n1,2\n", ["bad.csv: line 3 has 1 cells, the header 2"]),
-        ("bad.csv:a", "a,b\n1,2\n1,2\n", ["bad.csv, column a", "expected 3 ids"]),
-        ("bad.csv:a", "a,b\n ,2\n1,2\n1,2\n", ["bad.csv, column a: row 0 has no id"]),
-        ("bad.csv:a", "", ["bad.csv: has the columns"]),
-        ("bad.csv:a", b"a,b\n\xff\xfe,1\n", ["bad.csv: cannot be read"]),
-        ("bad.csv:", "a\n" * 3, ["not one called"]),
+        ("bad.csv:a", "a,b\n1,2\n3\n1,2\n", ["bad.csv: line 3 has 1 cell, and line 1 has 2"]),
+        ("bad.csv:a", "a,b\n1,2\n1,2\n", ["bad.csv: has 2 rows, and probs has 3"]),
+        ("bad.csv:a", "a,b\n ,2\n1,2\n1,2\n", ["bad.csv: line 2, column a is empty"]),
+        ("bad.csv:a", "", ["bad.csv: is empty"]),
+        ("bad.csv:a", b"a,b\n\xff\xfe,1\n", ["bad.csv: line 2 holds the byte ff, which is not UTF-8"]),
+        ("bad.csv:", "a\n" * 3, ["bad.csv: has no column"]),
         ("absent.csv:a", "", ["absent.csv", "No such file"]),
         ("absent.csv", "", ["absent.csv", "No such file"]),
-        ("bad.npy:a", "", ["only a file that ends in .csv has columns"]),
-        ("bad.txt", "", [".npy, .npz, .csv"]),
+        ("bad.npy:a", "", ["bad.npy: has no columns with names; leave out :a"]),
+        ("bad.txt", "", ["bad.txt: cannot be read"]),
     ],
 )
 def test_bad_clusters(

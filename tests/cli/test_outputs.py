@@ -95,6 +95,40 @@ def test_no_output_onto_an_input(files: Path, command: Command) -> None:
             path.unlink()
 
 
+@pytest.mark.parametrize(
+    ("output", "arguments", "what"),
+    [
+        ("notes.csv", ["predict", "predictor.json", "t.npy"], "prediction sets"),
+        ("x.npy", ["predict", "predictor.json", "t.npy"], "prediction sets"),
+        ("x.npz", ["predict", "predictor.json", "t.npy"], "prediction sets"),
+        ("notes.json", ["calibrate", *SUMMARIES], "a predictor"),
+        ("notes.fcs", ["summarize", "t.npy", "t-labels.npy"], "a summary"),
+        ("notes.fcn", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local", "--epsilon", "1"], "noisy counts"),
+        ("notes.html", ["report", "predictor.json"], "a report"),
+    ],
+)
+def test_a_file_of_another_kind_is_overwritten_only_by_force(
+    files: Path, command: Command, output: str, arguments: list[str], what: str
+) -> None:
+    if output == "x.npy":
+        np.save(output, np.zeros((2, 2)))
+    elif output == "x.npz":
+        np.savez(output, probs=np.zeros((2, 2)))
+    else:
+        Path(output).write_text('{"kind": "notes"}\na,b\n')
+    before = Path(output).read_bytes()
+    done = command(*arguments, "-o", output)
+    assert done.code == 2
+    assert f"{output}: exists, and is not {what}; " in done.err
+    assert done.err.endswith("or overwrite it: --force\n")
+    assert Path(output).read_bytes() == before
+    command.ok(*arguments, "-o", output, "--force")
+    assert Path(output).read_bytes() != before
+    command.ok(*arguments, "-o", output)  # of its own kind now
+    Path(output).write_bytes(b"")
+    command.ok(*arguments, "-o", output)  # nothing is lost
+
+
 def test_whatever_the_path(files: Path, command: Command) -> None:
     Path("folder").mkdir()
     os.link("t.csv", "hard.csv")

@@ -82,7 +82,7 @@ def test_a_pilot_with_full_sets_names_the_score(command: Command, folder: Path) 
         (["--pilot", "predictor.json"], ["--pilot and --probs go together"]),
         (["--probs", "probs-0.npy"], ["--pilot and --probs go together"]),
         (["--pilot", "absent.json", "--probs", "probs-0.npy"], ["absent.json", "No such file"]),
-        (["--pilot", "predictor.json", "--probs", "labels-0.npy"], ["labels-0.npy", "shape"]),
+        (["--pilot", "predictor.json", "--probs", "labels-0.npy"], ["labels-0.npy: has one column of probabilities"]),
         (["--contamination", "0.1", "--box", "0,1"], ["takes one set of mixtures, got contamination and box"]),
         (["--box", "0.5,0.6"], ["box: the lower bounds add up to 1.5"]),
         (["--failure", "2"], ["failure is 2"]),
@@ -131,3 +131,41 @@ def test_calibrate_with_it(calibrated: Path, command: Command, options: list[str
 )
 def test_wrong_combinations(calibrated: Path, command: Command, options: list[str], expected: list[str]) -> None:
     check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--guarantee", *options], expected)
+
+
+def test_sites_by_name(calibrated: Path, command: Command) -> None:
+    shares = "site-2=0.5,site-0=0.3,site-1=0.2"
+    named = command.ok("calibrate", *SUMMARIES, "-o", "named.json", "--weights", shares, "--json").json
+    listed = command.ok("calibrate", *SUMMARIES, "-o", "listed.json", "--weights", "0.3,0.2,0.5", "--json").json
+    assert named["certificate"] == listed["certificate"]
+    assert named["certificate"]["guarantee"]["weights"] == [0.3, 0.2, 0.5]
+    back = command.ok("calibrate", *reversed(SUMMARIES), "-o", "back.json", "--weights", "0.5,0.2,0.3", "--json")
+    assert back.json["certificate"] == listed["certificate"]
+    assert back.err == "the sites are taken in the order of their names: site-0, site-1, site-2\n"
+    command.ok("calibrate", *reversed(SUMMARIES), "-o", "back.json")
+    assert Path("back.json").read_bytes() == Path("predictor.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ("site-0=0.5,site-1=0.5", "--weights: the site 'site-2' has no value"),
+        ("site-0=0.5,site-1=0.5,site-9=0", "--weights: there is no site 'site-9'; the sites are site-0, site-1"),
+        ("site-0=0.5,site-0=0.5,site-1=0,site-2=0", "--weights: the site 'site-0' is there twice"),
+        ("site-0=0.5,0.5,0", "--weights: '0.5' is not SITE=NUMBER"),
+        ("site-0=a,site-1=0,site-2=1", "--weights is 'a,0,1'"),
+    ],
+)
+def test_weights_that_fit_no_site(calibrated: Path, command: Command, weights: str, expected: str) -> None:
+    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--weights", weights], [expected])
+
+
+def test_a_plan_for_named_sites(calibrated: Path, command: Command) -> None:
+    named = command.ok("plan", "--sizes", "a=60,b=60,c=5", "--json").json
+    assert [one["guarantee"] for one in named["options"]][-3:] == ["one-client a", "one-client b", "one-client c"]
+    assert "4 more at site 'c'" in command.ok("plan", "--sizes", "a=60,b=60,c=5").out
+    found = command.ok("plan", *reversed(SUMMARIES), "--json").json
+    assert found["sizes"] == [60, 60, 60]
+    assert found["options"][-1]["guarantee"] == "one-client site-2"
+    check(command, ["plan"], ["give --sizes"])
+    check(command, ["plan", "site-0.fcs", "--sizes", "3"], ["one of them"])

@@ -44,7 +44,7 @@ def refused(command: Command, arguments: list[str], *problems: str) -> None:
 def test_a_header_of_numbers_is_no_patient(patients: list[str], command: Command) -> None:
     done = command.ok("predict", "predictor.json", "t.csv", "-o", "sets.npz")
     assert f"{ROWS} sets of 2 labels" in done.out
-    assert done.err == "WARNING: t.csv: line 1, which is 0,1, is read as a header; write 0.0,1.0 if it is a row\n"
+    assert done.err == "t.csv: commas, column numbers 0,1 in line 1, header; 199 rows; 2 classes without names\n"
     command.ok("predict", "predictor.json", "probs.npy", "-o", "same.npz")
     assert np.array_equal(np.load("sets.npz")["sets"], np.load("same.npz")["sets"])
     write("indexed.csv", [f",{patients[0]}", *(f"{k},{line}" for k, line in enumerate(patients[1:]))])
@@ -65,7 +65,7 @@ def test_labels_and_clients_with_the_header_that_pandas_writes(patients: list[st
 
 def test_a_file_of_whole_numbers_is_refused(patients: list[str], command: Command) -> None:
     write("t.csv", ["0,1", "1,0", "0,1"])
-    refused(command, ["predict", "predictor.json", "t.csv", "-o", "s.npz"], "t.csv: line 1 is 0,1, which could be")
+    refused(command, ["predict", "predictor.json", "t.csv", "-o", "s.npz"], "t.csv: could be two columns of whole")
 
 
 def test_a_blank_line_is_refused(patients: list[str], command: Command) -> None:
@@ -80,7 +80,7 @@ def test_a_wrong_row_is_named_by_its_line(patients: list[str], command: Command)
     write("t.csv", [*patients[:40], "0.5,0.7", *patients[40:]])
     refused(command, predict, "t.csv: line 41 sums to 1.2, not 1")
     write("t.csv", [*patients[1:40], "0.5,nan"])
-    refused(command, predict, "t.csv: line 40 holds a value that is not finite")
+    refused(command, predict, "t.csv: line 40, column 2 holds nan, a missing value")
     write("t.csv", [*patients[:40], "0.5"])
     refused(command, predict, "t.csv: line 41 has 1 cell, and line 1 has 2")
     write("labels.csv", ["label", *["0"] * 100, "7", *["0"] * 98])

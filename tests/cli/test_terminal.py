@@ -93,7 +93,7 @@ def test_errors(calibrated: Path, command: Command) -> None:
 def test_warnings_and_bars(calibrated: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("\x1b[31m.csv").write_text("0,1\n0.5,0.5\n")
     done = command("predict", "predictor.json", "\x1b[31m.csv", "-o", "x.npz")
-    assert done.err.startswith("WARNING: \\x1b[31m.csv: line 1")
+    assert done.err.startswith("error: \\x1b[31m.csv: has 2 columns")
     assert harmless(done)
     seen = []
     monkeypatch.setattr(Progress, "update", lambda *_, description, **__: seen.append(description))

@@ -84,7 +84,7 @@ def test_every_format_gives_the_same_bytes(calibrated: Path, command: Command, s
             files = ["all.npz", "all.npz"]
         else:
             lines = [",".join(map(repr, row)) for row in probs.tolist()]
-            Path("probs.csv").write_text("a,b,c,d\n" + "\n".join(lines))
+            Path("probs.csv").write_text("0,1,2,3\n" + "\n".join(lines))
             Path("labels.csv").write_text("label\n" + "\n".join(map(str, labels)))
             files = ["probs.csv", "labels.csv"]
         command.ok("summarize", *files, "--site", f"site-{k}", "-o", "again.fcs")
@@ -211,9 +211,12 @@ def test_parquet(calibrated: Path, command: Command) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
     parquet = pytest.importorskip("pyarrow.parquet")
     probs, labels = site_rows(0)
-    parquet.write_table(pyarrow.table({f"class {j}": probs[:, j] for j in range(4)}), "probs.parquet")
+    parquet.write_table(pyarrow.table({str(j): probs[:, j] for j in range(4)}), "probs.parquet")
     parquet.write_table(pyarrow.table({"label": labels}), "labels.parquet")
     command.ok("summarize", "probs.parquet", "labels.parquet", "--site", "site-0", "-o", "again.fcs")
     assert Path("again.fcs").read_bytes() == Path("site-0.fcs").read_bytes()
     parquet.write_table(pyarrow.table({"label": [0, None]}), "labels.parquet")
-    assert "missing values" in command("summarize", "probs.parquet", "labels.parquet", "-o", "x.fcs").err
+    assert (
+        "labels.parquet: row 1, column label is missing"
+        in command("summarize", "probs.parquet", "labels.parquet", "-o", "x.fcs").err
+    )

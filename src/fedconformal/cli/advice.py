@@ -28,6 +28,22 @@ ADVICE = {
     r"read it with NoisyHistogram.from_bytes": r"say --privacy local",
     r"make one with noisy_histogram": r"make one with summarize --privacy local",
     r"make an id with new_id and summarise for it": r"make an id (calibrate --new-id) and summarise for it",
+    r"say which class is the positive one": r"say which class it is of with --positive",
+    r"give the encoding if it is UTF-16": r"say --encoding utf-16 if it is UTF-16",
+    r"if it is text in UTF-16, give the encoding (\S+)": r"if it is text in UTF-16, say --encoding \1",
+    r"give its encoding, such as (.+)": r"give its --encoding, such as \1",
+    r"leave out the encoding": r"leave out --encoding",
+    r"name the one with the (\w+)": r"name the one with the \1, with --labels or as FILE:COLUMN",
+    r"leave it out if it is no class": r"leave it out with --drop if it is no class",
+    r"leave the others out": r"leave the others out with --drop",
+    r"give the names of both classes": r"give the names of both with --classes",
+    r"if the column is no class, use it for ids or labels, or leave it out": (
+        r"if the column is no class, name it with --id or --labels, or leave it out with --drop"
+    ),
+    r"name the column if it is an id, or save both without row numbers if the rows are in one order": (
+        r"name the column with --id if it is an id, or save both without row numbers if the rows are in one order"
+    ),
+    r"give the columns their names": r"write the names of the classes above, or say --classes",
     r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
     r"make one with make_app": r"make one: fedconformal flower init DIR",

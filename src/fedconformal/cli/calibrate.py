@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,17 +20,21 @@ from fedconformal.cli.differential import (
     Privacy,
     PrivacyMode,
     describe_privacy,
+    read_noisy,
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, check_output, read_summaries
+from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.options import GUARANTEES, Given, taking
+from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.robust import robustness
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
+from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
+from fedconformal.tables.table import counted
 
 
 def _show_new_id(wanted: bool) -> None:
@@ -64,19 +69,30 @@ def calibrate(
             "--new-id", callback=_show_new_id, is_eager=True, help="Print the id of a new calibration, for all sites."
         ),
     ] = False,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
-    check_output(output, *summaries, ledger, signed, ending=".json")
-    promise = _guarantee(guarantee, given, sites_alike=sites_alike)
-    wanted = ByClass(promise) if by_class else promise
+    check_output(output, *summaries, ledger, signed, ending=".json", force=force)
+    _guarantee(guarantee, {**given, **_placed(given)}, sites_alike=sites_alike)  # refused before files are read
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
+    noisy = read_noisy(summaries) if privacy is PrivacyMode.local else []
+    names: list[Sequence[str]] = [summary.sites for summary in received]
+    names += [(one.site,) for one in noisy]
+    order = in_order(summaries, names)
+    summaries = [summaries[k] for k in order]
+    received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
+    given |= _placed(given, [name for k in order for name in names[k]], order)
+    promise = _guarantee(guarantee, given, sites_alike=sites_alike)
+    wanted = ByClass(promise) if by_class else promise
+    for line in unnamed_classes(received, summaries):
+        logger.warning("%s", line)
     if calibration is not None:
         check_calibration(received, summaries, as_name(calibration, "calibration id"))
     if privacy is PrivacyMode.local:
-        result = release_locally(summaries, alpha, wanted, epsilon, ledger)
+        result = release_locally(noisy, alpha, wanted, epsilon, ledger)
     elif privacy is PrivacyMode.dp:
         result = release(received, alpha, wanted, epsilon, ledger)
     elif epsilon is not None or ledger is not None:
@@ -102,7 +118,7 @@ def calibrate(
     )
     say(
         f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
-        f"{certificate.clients} sites; {band if certificate.status == 'certified' else NO_BAND}"
+        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
     )
     if certificate.privacy is not None:
         say(describe_privacy(certificate.privacy))
@@ -110,6 +126,21 @@ def calibrate(
         say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
     say(*robustness(promise, received, alpha))
     say(f"wrote {output}")
+
+
+def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[int] = ()) -> dict[str, Any]:
+    """Put weights, by the names of sites or in the order of the files, into that of the sites, once it is known."""
+    typed = GUARANTEES.typed(given)
+    if "weights" not in typed:
+        return {}
+    option, text = typed["weights"]
+    key = next(key for key in given if key.split()[1] == "weights" and given[key] is not None)
+    named = by_name(text, option)
+    if sites is None:
+        return {key: text if named is None else "uniform"}
+    if named is not None and not sites:
+        raise InputError(f"{option}: the summaries have no names of sites; give the weights in the order of the files")
+    return {key: placed(text, order) if named is None else for_sites(named, sites, option)}
 
 
 def _warn_of_full_sets(certificate: Certificate) -> None:

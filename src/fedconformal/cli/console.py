@@ -55,6 +55,12 @@ def say_error(message: str) -> None:
     stderr.print(f"error: {harmless(' '.join(message.split()))}")
 
 
+def note(line: str) -> None:
+    """Say on stderr what was recognised, unless nothing but results and errors is to be said."""
+    if logger.isEnabledFor(logging.WARNING):
+        stderr.print(harmless(line))
+
+
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a bar on stderr while going through the items; it vanishes at the end."""
     with _bar() as bar:

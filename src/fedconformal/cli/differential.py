@@ -8,10 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.files import naming, read_array, read_bytes
+from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
@@ -22,6 +23,7 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noi
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.summary import Summary
+from fedconformal.tables import read_table
 
 
 class PrivacyMode(StrEnum):
@@ -129,12 +131,12 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
 
 
 def release_locally(
-    paths: Sequence[Path], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
+    noisy: Sequence[NoisyHistogram], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
     """Calibrate from noisy counts, which the sites have paid for."""
     if epsilon is not None or ledger is not None:
         raise InputError("--privacy local takes no --epsilon or --ledger here: give them to summarize, at the sites")
-    return calibrate_locally(read_noisy(paths), alpha=alpha, guarantee=guarantee)
+    return calibrate_locally(list(noisy), alpha=alpha, guarantee=guarantee)
 
 
 def describe_privacy(claim: dict[str, Any]) -> str:
@@ -147,4 +149,11 @@ def read_grid(path: Path | None) -> Floats | None:
     if path is None:
         return None
     with naming(path):
-        return as_grid(read_array(path, "grid").ravel(), MOST_CANDIDATES)
+        table = read_table(path, arrays=("grid",))
+        if len(table.columns) != 1:
+            raise InputError(f"has {len(table.columns)} columns, expected one of thresholds")
+        try:
+            values = np.array([float(cell) for cell in table.texts(table.columns[0])])
+        except ValueError:
+            raise InputError("holds text, expected numbers that rise, inf the last") from None
+        return as_grid(values, MOST_CANDIDATES)

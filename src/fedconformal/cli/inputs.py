@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,24 +12,27 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import (
-    Integers,
     Probabilities,
-    as_clients,
-    as_labels,
-    as_probabilities,
     as_temperature,
     named_clients,
     softmax,
 )
-from fedconformal._base.files import in_lines, naming, read_array, read_bytes, read_npz
-from fedconformal.calibration.predictor import Predictor
+from fedconformal._base.files import naming, read_bytes, read_npz
+from fedconformal._base.npy import MAGIC as NPY
+from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
+from fedconformal.summaries.wire import MAGIC, NOISY
+from fedconformal.tables.files import TEXT
 
 FILES = 1000
 """Summaries that are read at a time."""
+
+
+OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
+"""What a file is that begins like this."""
 
 
 class Source(StrEnum):
@@ -45,64 +48,9 @@ AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top l
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 
 
-def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
-    """Refuse to write onto a file that is read here, by whatever path: it would be lost.
-
-    Refuse a name that does not end as such files do: it would be missed where they are looked for.
-    """
-    if ending and output.suffix != ending:
-        raise InputError(f"{output}: expected a file that ends in {ending}")
-    for path in inputs:
-        if path is not None and _same(output, path):
-            problem = "is read by this command as well, and would be lost"
-            raise InputError(f"{output}: {problem}; choose another place with -o")
-
-
-def check_outputs(outputs: Iterable[Path], *inputs: Path | None) -> None:
-    """Refuse to write onto a file that is read here."""
-    for output in outputs:
-        check_output(output, *inputs)
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except OSError:  # one of them is not there
-        return False
-
-
-def read_rows(path: Path, source: Source, temperature: float | None) -> NDArray[Any]:
-    """Read (n, J) probabilities, made from logits if the file holds these; scoring them is what checks them."""
-    values = read_array(path, source.value)
-    logger.debug("%s: %s of shape %s", path, source.value, values.shape)
-    if source is Source.probs:
-        return values
-    with in_lines(path, len(values)):
-        return from_logits(values, str(path), temperature)
-
-
-def read_probabilities(path: Path, source: Source, temperature: float | None) -> Probabilities:
-    """Read and check (n, J) probabilities, made from logits if the file holds these."""
-    values = read_rows(path, source, temperature)
-    with in_lines(path, len(values)):
-        return as_probabilities(values, str(path))
-
-
 def from_logits(logits: Any, name: str, temperature: float | None) -> Probabilities:
     """Make probabilities from logits; at temperature 1 if none is known."""
     return softmax(logits, temperature=1.0 if temperature is None else temperature, name=name)
-
-
-def read_labels(path: Path, probs: Probabilities) -> Integers:
-    """Read and check one label a row."""
-    values = read_array(path, "labels", rows=len(probs))
-    with in_lines(path, len(values)):
-        return as_labels(values, rows=len(probs), classes=probs.shape[1], name=str(path))
-
-
-def read_clients(path: Path, rows: int) -> NDArray[Any]:
-    """Read and check which site each row is from."""
-    return as_clients(read_array(path, "clients", text=True, rows=rows), rows=rows, name=str(path))
 
 
 class Run(NamedTuple):
@@ -118,7 +66,9 @@ def read_run(path: Path, part: str) -> Run:
     """Read logits, labels and clients of one part ("val" or "test") of a training run's logits.npz."""
     wanted = [f"{part}_{name}" for name in ("logits", "labels", "clients")]
     if path.suffix != ".npz":
-        raise InputError(f"{path}: give LABELS as well, or the logits.npz of a training run")
+        raise InputError(
+            f"{path}: give LABELS as well, or their column with --labels, or the logits.npz of a training run"
+        )
     arrays = read_npz(path)
     absent = [name for name in wanted if name not in arrays]
     if absent:
@@ -151,6 +101,17 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
         summaries += Summary.from_many(map(read_bytes, some), [str(path) for path in some])
     check_together(summaries, [str(path) for path in paths])
     return summaries
+
+
+def load_predictor(path: Path) -> Predictor:
+    """Read a predictor; say what a file of another kind is."""
+    start = read_bytes(path)[:16]
+    for begins, what in OTHERS.items():
+        if start.startswith(begins):
+            raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
+    if path.suffix.lower() in TEXT:
+        raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
+    return load(path)
 
 
 def warn_of_use(predictor: Predictor, source: Source) -> None:

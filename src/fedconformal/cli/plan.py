@@ -11,10 +11,11 @@ import typer
 from fedconformal._base import registry
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
-from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, From, Json, Source, read_probabilities, warn_of_use
+from fedconformal.cli.inputs import Alpha, From, Json, Source, load_predictor, read_summaries, warn_of_use
 from fedconformal.cli.options import GUARANTEES, SCORES, Given, taking
+from fedconformal.cli.rows import Columns, read_predictions
+from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
 from fedconformal.scores import DEFAULT
@@ -26,7 +27,12 @@ MOST_SITES = 6
 
 @taking(GUARANTEES, SCORES)
 def plan(
-    sizes: Annotated[str, typer.Option(help="Calibration rows of each site, such as 200,50,20.")],
+    summaries: Annotated[
+        list[Path] | None, typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20 or a=200,b=50.")
+    ] = None,
     alpha: Alpha = "0.1",
     guarantee: Annotated[str | None, typer.Option(help="One more to plan, with its own options:")] = None,
     pilot: Annotated[
@@ -40,10 +46,7 @@ def plan(
     **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
-    try:
-        counts = [int(part) for part in sizes.split(",")]
-    except ValueError:
-        raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
+    counts, sites = _sites(sizes, summaries or [])
     if (pilot is None) != (probs is None):
         raise InputError("--pilot and --probs go together; give both or neither")
     wanted = {
@@ -53,12 +56,15 @@ def plan(
     mixtures, pac = wanted.pop(WorstCase.name), wanted.pop(PAC.name)
     predictor = rows = None
     if pilot is not None and probs is not None:
-        predictor = load(pilot)
+        predictor = load_predictor(pilot)
         warn_of_use(predictor, source)
-        rows = read_probabilities(probs, source, predictor.certificate.temperature)
+        about = predictor.certificate
+        found_rows = read_predictions(probs, source, Columns(), wanted=about.labels, temperature=about.temperature)
+        rows = found_rows.values
     found = make_plan(
         alpha=alpha,
         sizes=counts,
+        sites=sites,
         worst_case=mixtures if mixtures != WorstCase() and isinstance(mixtures, WorstCase) else DEFAULT_SET,
         pac=pac if isinstance(pac, PAC) else PAC(),
         others=list(wanted.values()),
@@ -66,8 +72,8 @@ def plan(
         probs=rows,
     )
     if score is not None or classes is not None or SCORES.typed(given):
-        about = before(SCORES.chosen(score or DEFAULT.name, given), classes)
-        found = msgspec.structs.replace(found, notes=[*found.notes, about])
+        known = before(SCORES.chosen(score or DEFAULT.name, given), classes)
+        found = msgspec.structs.replace(found, notes=[*found.notes, known])
     if json:
         print_json(found.to_dict())
         return
@@ -84,6 +90,23 @@ def plan(
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     for line in (*found.notes, found.condition):
         say(line)
+
+
+def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None]:
+    """Return the sizes of the sites, and their names if there are any: from --sizes, or from summaries."""
+    if (sizes is None) != bool(summaries):
+        raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
+    if sizes is None:
+        received = read_summaries(summaries)
+        order = in_order(summaries, [summary.sites for summary in received])
+        names = [name for k in order for name in received[k].sites]
+        return [size for k in order for size in received[k].sizes], names or None
+    named = by_name(sizes, "--sizes")
+    parts = sizes.split(",") if named is None else list(named.values())
+    try:
+        return [int(part) for part in parts], None if named is None else list(named)
+    except ValueError:
+        raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
 
 
 def _named(guarantee: str | None, given: Given) -> list[str]:

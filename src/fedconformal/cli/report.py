@@ -11,24 +11,37 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Probabilities, as_labels
+from fedconformal._base.arrays import Probabilities
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import (
     From,
     Source,
-    check_output,
-    from_logits,
-    read_clients,
-    read_labels,
-    read_probabilities,
+    load_predictor,
     read_run,
     warn_of_use,
 )
 from fedconformal.cli.options import SCORES, taking
-from fedconformal.cli.sets import named_sites
+from fedconformal.cli.outputs import Force, check_output
+from fedconformal.cli.rows import (
+    ClassNames,
+    Columns,
+    Drop,
+    Encoding,
+    Id,
+    Labels,
+    Positive,
+    column_in,
+    file_in,
+    labels_of,
+    naming_rows,
+    read_predictions,
+    split,
+    values_of,
+)
+from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
@@ -36,6 +49,7 @@ from fedconformal.evaluation import evaluate_sets
 from fedconformal.report import Rows, report_page
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
+from fedconformal.tables import Predictions
 
 
 @taking(SCORES)
@@ -45,7 +59,12 @@ def report(
     labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Annotated[Path | None, typer.Option(help="Which site each row is from.")] = None,
+    clients: Annotated[
+        str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
+    ] = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
@@ -53,37 +72,72 @@ def report(
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
     score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
     kept: From = Source.probs,
+    ids: Id = None,
+    label_column: Labels = None,
+    classes: ClassNames = None,
+    drop: Drop = None,
+    positive: Positive = None,
+    encoding: Encoding = None,
+    force: Force = False,
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets do, and what another alpha would give."""
-    check_output(output, source, probs, labels, clients, images, *(summaries or ()), ending=".html")
+    check_output(
+        output, source, probs, labels, file_in(clients), images, *(summaries or ()), ending=".html", force=force
+    )
     is_run = source.is_dir() or source.suffix == ".npz"
     if is_run and (probs or labels or clients or summaries):
         raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
     if not is_run and (alpha or score or SCORES.typed(given)):
         raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None):
+    if (probs is None) != (labels is None and label_column is None):
         raise InputError("PROBS and LABELS go together; give both or neither")
+    by = [] if groups is None else split(groups)
+    columns = Columns(
+        ids=ids, labels=label_column, classes=classes, drop=drop, positive=positive, encoding=encoding
+    ).keeping(*by, column_in(clients))
+    if probs is None and columns != Columns():
+        raise InputError("options that name columns go with PROBS; give the table of test rows")
+    found: Predictions | None = None
+    sites: Any = None
+    images_of_run: NDArray[Any] | None = None
+    path = source / "logits.npz" if source.is_dir() else source
     if is_run:
-        path = source / "logits.npz" if source.is_dir() else source
         check_output(output, path)
         predictor, sent = _calibrated(path, alpha or "0.1", SCORES.chosen(score or DEFAULT.name, given))
-        names, kept_images = _of_dataset(path)
-        rows, ids = _test_rows(path, predictor, _given_images(images) if images else kept_images)
+        names, images_of_run = _of_dataset(path)
+        found, sites = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
-        predictor, rows, ids, names = load(source), None, None, ()
+        predictor = load_predictor(source)
+        about = predictor.certificate
+        names = tuple(about.labels) if isinstance(about.labels, list) else ()
         sent = dict(_sent(path, predictor) for path in summaries or ())
-        if probs is not None and labels is not None:
+        if probs is not None:
             warn_of_use(predictor, kept)
-            rows = _given_rows(probs, labels, kept, predictor, _given_images(images))
-            if clients is not None:
-                ids = read_clients(clients, len(rows.labels))
-    evaluation = None
-    if rows is not None:
-        if not len(rows.labels):
-            raise InputError(f"{probs or source}: is empty; there is nothing to report")
-        sets = predictor.predict_set(rows.probs)
-        evaluation = evaluate_sets(sets, rows.labels, clients=ids, certificate=predictor.certificate)
+            found = read_predictions(
+                probs, kept, columns, labels=labels, wanted=about.labels, temperature=about.temperature
+            )
+            sites = None if clients is None else values_of(found, clients, "clients", columns)
+    evaluation = rows = None
+    if found is not None and found.labels is not None:
+        with naming_rows(found.table):
+            sets = predictor.predict_set(found.values)
+        evaluation = evaluate_sets(
+            sets,
+            labels_of(found),
+            clients=sites,
+            groups={name: values_of(found, name, "groups") for name in by},
+            certificate=predictor.certificate,
+        )
+        shown_images = images_of_run if images is None else read_array(images, "images", "test_images")
+        plain: Probabilities | None = None
+        if is_run:
+            plain = rows_of_run(path, None, None)[0].values
+        elif probs is not None and kept is Source.logits and predictor.certificate.temperature not in (None, 1.0):
+            plain = read_predictions(
+                probs, kept, columns, labels=labels, wanted=predictor.certificate.labels, again=True
+            ).values
+        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images)
     page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
     write_bytes(output, page)
     say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
@@ -103,27 +157,6 @@ def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
         if digest not in {record.sha256 for record in predictor.certificate.summaries}:
             raise InputError("is not one of the summaries that this predictor was made from")
     return digest, len(data)
-
-
-def _test_rows(path: Path, predictor: Predictor, images: NDArray[Any] | None) -> tuple[Rows, NDArray[Any]]:
-    run = read_run(path, "test")
-    found = from_logits(run[0], str(path), predictor.certificate.temperature)
-    plain = from_logits(run[0], str(path), None)
-    truth = as_labels(run[1], rows=len(found), classes=found.shape[1], name=f"{path}: test_labels")
-    return Rows(probs=found, labels=truth, plain=plain, images=images), named_sites(run[2])
-
-
-def _given_rows(probs: Path, labels: Path, source: Source, predictor: Predictor, images: NDArray[Any] | None) -> Rows:
-    temperature = predictor.certificate.temperature
-    found = read_probabilities(probs, source, temperature)
-    plain: Probabilities | None = None
-    if source is Source.logits and temperature not in (None, 1.0):
-        plain = read_probabilities(probs, source, None)
-    return Rows(probs=found, labels=read_labels(labels, found), plain=plain, images=images)
-
-
-def _given_images(given: Path | None) -> NDArray[Any] | None:
-    return None if given is None else read_array(given, "images", "test_images")
 
 
 def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:

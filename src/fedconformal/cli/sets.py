@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,13 +14,15 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Floats, as_clients
-from fedconformal._base.files import UNREADABLE, in_lines, read_array, unreadable
+from fedconformal._base.arrays import Booleans, Floats, as_labels
 from fedconformal._base.names import shown
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
+from fedconformal.cli.inputs import from_logits, read_run
+from fedconformal.cli.rows import naming_rows
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import full_sets, full_words, why_full
+from fedconformal.tables import Predictions, table_of
 
 BLOCK = 2**22
 """Probabilities of which sets are made at a time."""
@@ -27,10 +31,14 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        metavar="FILE[:COLUMN]",
-        help="Which cluster, such as a patient, each row is from (.npy .npz .csv); its rows may depend on each other.",
+        metavar="COLUMN|FILE[:COLUMN]",
+        help="Which cluster, such as a patient, each row is from; its rows may depend on each other.",
     ),
 ]
+
+
+SETS = ("size", "labels")
+"""How the header of a table of sets ends."""
 
 
 class Made(NamedTuple):
@@ -42,14 +50,15 @@ class Made(NamedTuple):
     why: str | None
 
 
-def make_sets(predictor: Predictor, probs: NDArray[Any], alpha: Fraction, *, path: Path, allow_empty: bool) -> Made:
+def make_sets(predictor: Predictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool) -> Made:
     """Make sets of the rows of a file, a block at a time, and warn if every label, or some class, is in every set."""
+    probs = rows.values
     step = max(1, BLOCK // max(1, probs.size // max(1, len(probs))))
     starts, blocks = range(0, max(1, len(probs)), step), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
         for start in progress(starts, "predicting sets", len(starts)):
-            with in_lines(path, len(probs), "probabilities", start):
+            with naming_rows(rows.table, start):
                 blocks.append(predictor.predict_set(probs[start : start + step], alpha=alpha, allow_empty=allow_empty))
         threshold = predictor.threshold(alpha)
     sets = np.concatenate(blocks)
@@ -67,41 +76,47 @@ def make_sets(predictor: Predictor, probs: NDArray[Any], alpha: Fraction, *, pat
     return Made(sets, threshold, full, why)
 
 
+def rows_of_run(
+    path: Path, temperature: float | None, wanted: int | Sequence[str] | None
+) -> tuple[Predictions, NDArray[Any]]:
+    """Read the test rows of a training run, and the site of each; its columns have no names."""
+    run = read_run(path, "test")
+    probs = from_logits(run.logits, str(path), temperature)
+    truth = as_labels(run.labels, rows=len(probs), classes=probs.shape[1], name=f"{path}: test_labels")
+    if not len(probs):
+        raise InputError(f"{path}: is empty; there are no test rows")
+    table = table_of(probs, name=str(path))
+    found = Predictions(table=table, values=probs, classes=None, recognised=table.recognised, labels=truth)
+    return found if wanted is None else found.matched(wanted), named_sites(run.clients)
+
+
 def named_sites(clients: NDArray[Any]) -> NDArray[Any]:
     """Name the sites of a training run as `summarize` does, so that they are those of the certificate."""
     return clients if clients.dtype.kind == "U" else np.array([f"client-{client}" for client in clients.tolist()])
 
 
-def read_clusters(given: str, rows: int) -> NDArray[Any]:
-    """Read one id a row from a file, or from a column of a .csv file with a header: FILE:COLUMN."""
-    path, _, column = given.rpartition(":")
-    if not path or Path(given).exists():
-        found = read_array(Path(given), "clusters", text=True)
-        if found.ndim == 2 and found.shape[1] > 1:
-            raise InputError(f"{given}: has {found.shape[1]} columns; name one of its header, as {given}:COLUMN")
-        return as_clients(found, rows=rows, name=given)
-    return as_clients(np.array(_column(Path(path), column), dtype=np.str_), rows=rows, name=f"{path}, column {column}")
+def encode(sets: Booleans, ending: str, rows: Predictions, classes: int | Sequence[str] | None, **about: Any) -> bytes:
+    """Write sets as .npz, .npy or .csv: each row by its id and each label by its name, where they are known."""
+    names = None if classes is None or isinstance(classes, int) else list(classes)
+    buffer = io.BytesIO()
+    if ending == ".npz":
+        about |= {key: known for key, known in (("ids", rows.ids), ("classes", names)) if known is not None}
+        np.savez_compressed(buffer, sets=sets, **about)
+    elif ending == ".npy":
+        np.save(buffer, sets)
+    else:
+        buffer.write(_text(sets, rows, names).encode())
+    return buffer.getvalue()
 
 
-def _column(path: Path, name: str) -> list[str]:
-    if path.suffix != ".csv":
-        raise InputError(f"{path}: only a file that ends in .csv has columns; leave out :{name}")
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file)
-            header = [cell.strip() for cell in next(lines, [])]
-            if header.count(name) != 1:
-                raise InputError(f"{path}: has the columns {shown(', '.join(header))}, not one called {shown(name)}")
-            found, blank = [], 0
-            for cells in lines:
-                if not any(cell.strip() for cell in cells):
-                    blank = blank or lines.line_num  # at the very end, as in any other table, it does no harm
-                elif blank:
-                    raise InputError(f"{path}: line {blank} is blank; delete it, so that every row keeps its place")
-                elif len(cells) != len(header):
-                    raise InputError(f"{path}: line {lines.line_num} has {len(cells)} cells, the header {len(header)}")
-                else:
-                    found.append(cells[header.index(name)])
-    except (*UNREADABLE, csv.Error) as error:
-        raise unreadable(path, error) from None
-    return found
+def _text(sets: Booleans, rows: Predictions, names: list[str] | None) -> str:
+    odd = next((name for name in names or () if ";" in name), None)
+    if odd is not None:
+        raise InputError(f"the class {shown(repr(odd))} has a semicolon, which parts names; write the sets as .npz")
+    file = io.StringIO()
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow([rows.id_column or "id" if rows.ids is not None else "row", *SETS])
+    for row, members in enumerate(map(np.flatnonzero, sets)):
+        said = " ".join(map(str, members)) if names is None else ";".join(names[label] for label in members)
+        lines.writerow([row if rows.ids is None else rows.ids[row], members.size, said])
+    return file.getvalue()

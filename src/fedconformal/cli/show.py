@@ -32,8 +32,8 @@ SHOWS = {
     "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
-SETS_HEADER = b"row,size,labels\n"
-"""How a table of prediction sets begins."""
+SETS_HEADER = b",size,labels"
+"""How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
 
 SIGNED = len(b"FCM1.") + 64
 """A message of a sums session has this much before its body."""
@@ -82,7 +82,7 @@ def described(data: bytes) -> Shown:
         return _noisy(NoisyHistogram.from_bytes(data))
     if data.startswith(b"{"):
         return _json(data)
-    if data.startswith(SETS_HEADER):
+    if data.partition(b"\n")[0].endswith(SETS_HEADER):
         return _sets({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."

@@ -15,7 +15,8 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SignatureRecord
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import Json, check_output
+from fedconformal.cli.inputs import Json
+from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary

@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, as_labels
-from fedconformal._base.files import in_lines, read_array, write_bytes
+from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Epsilon, Grid, SitePrivacy, local_noise
@@ -23,21 +23,31 @@ from fedconformal.cli.inputs import (
     From,
     Json,
     Source,
-    check_output,
-    check_outputs,
     from_logits,
-    read_labels,
-    read_probabilities,
-    read_rows,
     read_run,
 )
 from fedconformal.cli.options import KINDS, SCORES, taking
+from fedconformal.cli.outputs import Force, check_output, check_outputs
+from fedconformal.cli.rows import (
+    ClassNames,
+    Columns,
+    Drop,
+    Encoding,
+    Id,
+    Labels,
+    Positive,
+    labels_of,
+    naming_rows,
+    read_predictions,
+)
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 
@@ -47,9 +57,9 @@ def summarize(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PROBS LABELS",
-            help="Probabilities and labels (.npy .npz .csv .parquet); or the logits.npz of a training run; "
-            "or, with --chunks, any number of .npz files with probs (or logits) and labels.",
+            metavar="PROBS [LABELS]",
+            help="Probabilities and labels (.csv .tsv .txt .parquet .npy .npz), or one table with --labels COLUMN; "
+            "or the logits.npz of a training run; or, with --chunks, any number of files with both.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
@@ -59,6 +69,12 @@ def summarize(
     ] = "ranks",
     alpha: Alpha = "0.1",
     source: From = Source.probs,
+    ids: Id = None,
+    labels: Labels = None,
+    classes: ClassNames = None,
+    drop: Drop = None,
+    positive: Positive = None,
+    encoding: Encoding = None,
     temperature: Annotated[
         float | None,
         typer.Option(
@@ -80,6 +96,7 @@ def summarize(
     epsilon: Epsilon = None,
     grid: Grid = None,
     ledger: BudgetFile = None,
+    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -96,6 +113,7 @@ def summarize(
     }
     about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
     about["by_class"] = by_class
+    columns = Columns(ids=ids, labels=labels, classes=classes, drop=drop, positive=positive, encoding=encoding)
     asked = any(option is not None for option in (privacy, epsilon, grid, ledger))
     noise = local_noise(privacy, epsilon, grid, ledger) if asked else None
     ending = ".fcs" if noise is None else ".fcn"
@@ -103,22 +121,22 @@ def summarize(
         if kind != "ranks" or by_class or chunks:
             raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
         about["kind"] = "exact"
-    if chunks:
-        if by_class:
-            raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
-        check_output(output, *files, ending=ending)
-        written = {output: _of_chunks(files, source, about, output.stem if site is None else site)}
-    elif len(files) == 2:
-        check_output(output, *files, grid, ledger, ending=ending)
-        written = {output: _of_files(files[0], files[1], source, about, output.stem if site is None else site)}
-    elif len(files) > 2:
+    if chunks and by_class:
+        raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
+    if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
+    if chunks or len(files) == 2 or labels is not None:
+        check_output(output, *files, grid, ledger, ending=ending, force=force)
+        read = _of_chunks if chunks else _of_files
+        written = {output: read(files, source, columns, about, output.stem if site is None else site)}
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
+        if columns != Columns() and files[0].suffix == ".npz":
+            raise InputError("--id, --classes and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
-        check_outputs(written, *files, grid, ledger)
+        check_outputs(written, *files, grid, ledger, force=force)
         output.mkdir(parents=True, exist_ok=True)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noise is not None:
@@ -133,16 +151,25 @@ def summarize(
         print_json({"score": str(function), "summaries": facts})
         return
     for fact in facts:
-        what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
-        say(f"{fact['file']}: {what}, site {fact['site']!r}")
+        say(*_lines(fact))
 
 
-def _of_files(probs: Path, labels: Path, source: Source, about: dict[str, Any], site: str) -> Summary:
+def _lines(fact: dict[str, Any]) -> list[str]:
+    what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
+    lines = [f"{fact['file']}: {what}, site {fact['site']!r}"]
+    if fact["kind"].startswith("ranks") and fact["all_scores"]:
+        hide = "to hide them, use fedconformal sums, or --privacy local --epsilon E"
+        lines.append(f"a site as small as this shows all its scores to who reads the file; {hide}")
+    return lines
+
+
+def _of_files(files: list[Path], source: Source, columns: Columns, about: dict[str, Any], site: str) -> Summary:
     """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
-    rows = read_rows(probs, source, about["temperature"])
-    truth = read_array(labels, "labels", rows=len(rows))
-    with in_lines(probs, len(rows), "probabilities"), in_lines(labels, len(truth), "labels"):
-        return _of_site(rows, truth, str(probs), about, site)
+    labels = files[1] if len(files) > 1 else None
+    found = read_predictions(files[0], source, columns, labels=labels, temperature=about["temperature"])
+    with naming_rows(found.table):
+        about = {**about, "classes": found.classes}
+        return _of_site(found.values, labels_of(found), str(files[0]), about, site)
 
 
 def _of_site(rows: NDArray[Any], labels: NDArray[Any], name: str, about: dict[str, Any], site: str) -> Summary:
@@ -151,7 +178,7 @@ def _of_site(rows: NDArray[Any], labels: NDArray[Any], name: str, about: dict[st
     return summarize_rows(rows, labels, site=site, **about)
 
 
-def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: str) -> Summary:
+def _of_chunks(files: list[Path], source: Source, columns: Columns, about: dict[str, Any], site: str) -> Summary:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
     passes = count(1)
@@ -159,13 +186,14 @@ def _of_chunks(files: list[Path], source: Source, about: dict[str, Any], site: s
 
     def read() -> Iterator[Floats]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
-            rows = read_probabilities(file, source, about["temperature"])
-            if len(rows):
-                scores, found = score_rows(rows, read_labels(file, rows), about["score"])
-                if said and said != found:
-                    raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
-                said.update(found)
-                yield scores
+            truth = None if columns.labels is not None else file
+            rows = read_predictions(file, source, columns, labels=truth, temperature=about["temperature"])
+            with naming_rows(rows.table):
+                scores, found = score_rows(rows.values, labels_of(rows), about["score"], rows.classes)
+            if said and said != found:
+                raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
+            said.update(found)
+            yield scores
 
     summary = summarize_stream(read, alpha=about["alpha"], sites=(as_name(site, "site"),))
     more = {name: about[name] for name in ("temperature", "calibration", "expires")}
@@ -193,9 +221,15 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     return written
 
 
+def _shows_all(summary: Summary) -> bool:
+    """Whether a summary has every score of its site in it."""
+    parts = summary.parts.values() if isinstance(summary, ClassSummary) else [summary]
+    return all(isinstance(one, ExactSummary) or (isinstance(one, RankSummary) and one.gap == 0) for one in parts)
+
+
 def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:
     if isinstance(made, NoisyHistogram):
         said = {"site": made.site, "kind": made.name, "scores": made.size}
     else:
-        said = {"site": made.sites[0], "kind": made.name, "scores": sum(made.sizes)}
+        said = {"site": made.sites[0], "kind": made.name, "scores": sum(made.sizes), "all_scores": _shows_all(made)}
     return {"file": str(path), **said, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

@@ -14,7 +14,8 @@ from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
-from fedconformal.cli.inputs import Alpha, Json, check_output, check_outputs
+from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
@@ -34,6 +35,7 @@ from fedconformal.privacy.sums.radix import SHORT
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries.summary import Summary
+from fedconformal.tables.table import counted
 
 STATE = "coordinator.state"
 
@@ -158,7 +160,7 @@ def advance(
     say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
-    say(f"{state.received:,} bytes came from {certificate.clients} sites. {bound_in_words(bound)}")
+    say(f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}")
     say("The session is over; every site wipes its state with fedconformal sums close STATE")
 
 

@@ -12,10 +12,12 @@ import typer
 
 from fedconformal._base.extras import needing
 from fedconformal.cli.console import logger, print_json, say, tracking
-from fedconformal.cli.inputs import Json, check_outputs
+from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import Family, taking
+from fedconformal.cli.outputs import check_outputs
 from fedconformal.data.partitions import Partition
 from fedconformal.errors import InputError
+from fedconformal.tables.table import counted
 
 
 class Preset(StrEnum):
@@ -89,7 +91,7 @@ def train(
     if json:
         print_json({"output": str(output), **result.to_dict(), "next": following})
         return
-    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {result.clients} sites")
+    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {counted(result.clients, 'site')}")
     say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
     say(f"The run is in {output}. Next:", f"$ {following}")
 

@@ -82,7 +82,7 @@ class Origin:
         for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
             if _compared(mine, theirs) != _compared(theirs, mine):
-                return f"{name} {_text(mine)} against {_text(theirs)}"
+                return f"{name} {_apart(mine, theirs)} against {_apart(theirs, mine)}"
         return None
 
     def joined(self, other: Origin) -> Origin:
@@ -176,6 +176,13 @@ def _compared(value: Any, other: Any) -> Any:
     if isinstance(value, tuple) and isinstance(other, int):
         return len(value)
     return name_key(value) if isinstance(value, str) else value
+
+
+def _apart(mine: Any, theirs: Any) -> str:
+    """Write a value; of names that begin alike, those that differ."""
+    if isinstance(mine, tuple) and isinstance(theirs, tuple) and _text(mine) == _text(theirs):
+        return _text(tuple(one for one, other in zip(mine, theirs, strict=True) if one != other))
+    return _text(mine)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,84 @@
+"""Sites by their names: summaries in the order of these, and weights and sizes such as clinic-a=0.7,clinic-b=0.3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from fedconformal._base.names import listed, name_key, shown
+from fedconformal.cli.console import note
+from fedconformal.errors import InputError
+from fedconformal.summaries.summary import Summary
+
+T = TypeVar("T")
+
+
+def by_name(text: str, option: str) -> dict[str, str] | None:
+    """Read NAME=VALUE,..., each name once; None if the values have no names.
+
+    >>> by_name("clinic-a=0.7,clinic-b=0.3", "--weights"), by_name("0.7,0.3", "--weights")
+    ({'clinic-a': '0.7', 'clinic-b': '0.3'}, None)
+    """
+    if "=" not in text:
+        return None
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        key = name_key(name)
+        if not equals or not key or not value.strip():
+            raise InputError(f"{option}: {shown(repr(part))} is not SITE=NUMBER; give every site its name")
+        if key in found:
+            raise InputError(f"{option}: the site {shown(repr(key))} is there twice")
+        found[key] = value.strip()
+    return found
+
+
+def for_sites(given: Mapping[str, str], sites: Sequence[str], option: str) -> str:
+    """Return values in the order of the sites; every site must have one, and no other.
+
+    >>> for_sites({"b": "0.3", "a": "0.7"}, ["a", "b"], "--weights")
+    '0.7,0.3'
+    """
+    known = list(map(name_key, sites))
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"{option}: there is no site {shown(repr(unknown))}; the sites are {listed(known)}")
+    lacking = next((name for name in known if name not in given), None)
+    if lacking is not None:
+        raise InputError(f"{option}: the site {shown(repr(lacking))} has no value; give every site one")
+    return ",".join(given[name] for name in known)
+
+
+def in_order(paths: Sequence[Path], sites: Sequence[Sequence[str]]) -> list[int]:
+    """Return where each file goes in the order of the site names, and say so if that is another one."""
+    if not all(sites):
+        return list(range(len(paths)))
+    order = sorted(range(len(paths)), key=lambda k: tuple(map(name_key, sites[k])))
+    if order != sorted(order):
+        note(f"the sites are taken in the order of their names: {listed([sites[k][0] for k in order])}")
+    return order
+
+
+def placed(weights: str, order: Sequence[int]) -> str:
+    """Put weights that were given in the order of the files into that of the sites; others stay as they are.
+
+    >>> placed("0.7,0.2,0.1", [2, 0, 1]), placed("uniform", [1, 0])
+    ('0.1,0.7,0.2', 'uniform')
+    """
+    parts = weights.split(",")
+    return ",".join(parts[k] for k in order) if len(parts) == len(order) and weights[:1] != "[" else weights
+
+
+def unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> list[str]:
+    """Say which sites only count the classes that others name: they were not compared."""
+    stated = [summary.origin.classes for summary in summaries]
+    named = next((classes for classes in stated if isinstance(classes, tuple)), None)
+    if named is None:
+        return []
+    silent = [str(path) for path, classes in zip(paths, stated, strict=True) if not isinstance(classes, tuple)]
+    if not silent:
+        return []
+    they = "gives its" if len(silent) == 1 else "give their"
+    taken = f"they are taken as {listed(named)}, in this order"
+    return [f"{listed(silent)}: {they} {len(named)} classes no names; {taken}"]

@@ -1,0 +1,283 @@
+"""Thirty mistakes with tables: each is refused or handled with one clear line, and none changes a number in silence."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedconformal.calibration.predictor import load
+from fedconformal.summaries import Summary
+from tests.cli.command import Command
+
+ROWS = 80
+NAMES = ("benign", "malignant")
+
+Lines = list[list[str]]
+
+
+def rows(seed: int) -> Lines:
+    """Draw patients: id, sex, two probabilities that differ much, the truth, the site."""
+    rng = np.random.default_rng(seed)
+    found: Lines = []
+    for row in range(ROWS):
+        p = round(float(rng.beta(0.4, 1.6)), 6)
+        truth = NAMES[int(rng.random() < p)]
+        found.append([f"p{seed}-{row}", "fm"[row % 2], f"{1 - p:.6f}", f"{p:.6f}", truth, f"clinic-{row % 2}"])
+    return found
+
+
+def write(name: str, header: list[str], lines: Lines, separator: str = ",", encoding: str = "utf-8") -> None:
+    text = "".join(separator.join(cells) + "\n" for cells in [header, *lines] if cells)
+    Path(name).write_bytes(text.encode(encoding))
+
+
+def columns(lines: Lines, *places: int) -> Lines:
+    return [[row[place] for place in places] for row in lines]
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+    """Two sites and test rows as tables, a predictor with names, and what evaluate says of the test rows."""
+    monkeypatch.chdir(tmp_path)
+    for k in range(2):
+        found = rows(k)
+        write(f"probs-{k}.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
+        write(f"labels-{k}.csv", ["patient", "truth"], columns(found, 0, 4))
+        command.ok("summarize", f"probs-{k}.csv", f"labels-{k}.csv", "--id", "patient", "-o", f"clinic-{k}.fcs")
+    command.ok("calibrate", "clinic-0.fcs", "clinic-1.fcs", "-o", "predictor.json")
+    found = rows(7)
+    write("test.csv", ["patient", "sex", *NAMES, "truth", "site"], found)
+    write("plain.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
+    write("truth.csv", ["patient", "truth"], columns(found, 0, 4))
+    np.save("labels.npy", [NAMES.index(row[4]) for row in found])
+    return tmp_path
+
+
+def in_another_order(name: str, *, header: bool = True) -> Callable[[], None]:
+    def change() -> None:
+        first, *rest = Path(name).read_text().splitlines()
+        lines = [first, *reversed(rest)] if header else [*reversed([first, *rest])]
+        Path(name).write_text("\n".join(lines) + "\n")
+
+    return change
+
+
+def changed(name: str, old: str, new: str, count: int = 1) -> Callable[[], None]:
+    """Replace text in a file, which must be there."""
+
+    def change() -> None:
+        text = Path(name).read_text()
+        assert old in text
+        Path(name).write_text(text.replace(old, new, count))
+
+    return change
+
+
+def cells(name: str, change: Callable[[int, list[str]], list[str]]) -> Callable[[], None]:
+    """Change each line of a table; line 0 is the header."""
+
+    def rewrite() -> None:
+        lines = [line.split(",") for line in Path(name).read_text().splitlines()]
+        Path(name).write_text("".join(",".join(change(k, line)) + "\n" for k, line in enumerate(lines)))
+
+    return rewrite
+
+
+def swapped(_: int, line: list[str]) -> list[str]:
+    return [line[0], line[2], line[1], *line[3:]]
+
+
+def coded(k: int, line: list[str]) -> list[str]:
+    return line if not k else [line[0], str(NAMES.index(line[1]))]
+
+
+def only_first(name: str, lines: int) -> Callable[[], object]:
+    return lambda: Path(name).write_text("".join(Path(name).read_text().splitlines(True)[:lines]))
+
+
+def nothing() -> None:
+    return None
+
+
+SUMMARIZE = ["summarize", "probs-1.csv", "labels-1.csv", "--id", "patient", "-o", "again.fcs", "--site", "clinic-1"]
+PREDICT = ["predict", "predictor.json", "plain.csv", "--id", "patient", "-o", "sets.csv"]
+EVALUATE = ["evaluate", "predictor.json", "plain.csv", "truth.csv", "--id", "patient"]
+TABLE = ["evaluate", "predictor.json", "test.csv", "--id", "patient", "--labels", "truth"]
+
+REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
+    ("a site codes its labels", cells("labels-1.csv", coded), SUMMARIZE, "and the classes have the names benign"),
+    ("a typing error", changed("labels-1.csv", ",malignant", ",malignent"), SUMMARIZE, "none of the classes"),
+    ("a label in capitals", changed("labels-1.csv", ",malignant", ",Malignant"), SUMMARIZE, "'Malignant', which is"),
+    ("an empty label", changed("labels-1.csv", ",malignant", ","), SUMMARIZE, "is empty; give every row a label"),
+    ("an id is not in the labels", changed("labels-1.csv", "p1-3,", "q1-3,"), SUMMARIZE, "line 5 has the id p1-3"),
+    ("an id is there twice", changed("labels-1.csv", "p1-3,", "p1-4,"), SUMMARIZE, "ids must differ"),
+    ("fewer labels", only_first("labels-1.csv", 40), SUMMARIZE, "labels-1.csv: has 39 rows, and probs-1.csv has 80"),
+    ("the ids are not named", nothing, ["summarize", *SUMMARIZE[1:3], "-o", "again.fcs"], "--id or --labels"),
+    ("labels are not named", nothing, ["summarize", "test.csv", "-o", "a.fcs"], "or their column with --labels"),
+    ("no such column", nothing, [*TABLE[:-1], "label"], "test.csv: has no column label; there are patient, sex"),
+    ("another class", changed("plain.csv", "malignant", "malign"), PREDICT, "no column for the class malignant"),
+    ("one more class", cells("plain.csv", lambda k, line: [*line, "0" if k else "unsure"]), PREDICT,
+     "has the column unsure, which is none of the classes benign, malignant; leave it out with --drop"),
+    ("columns of text left over", nothing, TABLE, "'f', which is not a number; if the column is no class, name it"),
+    ("one probability column", cells("plain.csv", lambda _, line: [line[0], line[2]]), PREDICT, "with --positive"),
+    ("three columns without names", lambda: np.save("three.npy", np.full((5, 3), 1 / 3)),
+     ["predict", "predictor.json", "three.npy", "-o", "sets.csv"], "has 3 columns of probabilities, and there are 2"),
+    ("numbers for names", nothing, ["evaluate", "predictor.json", "plain.csv", "labels.npy", "--id", "patient"],
+     "the classes have the names benign, malignant; write these names"),
+    ("percent", changed("plain.csv", ".", "%.", 1), PREDICT, "line 2, column benign holds"),
+    ("a missing probability", cells("plain.csv", lambda k, line: [line[0], "NA", line[2]] if k == 4 else line), PREDICT,
+     "plain.csv: line 5, column benign holds NA, a missing value"),
+    ("not a distribution", cells("plain.csv", lambda k, line: [line[0], "0.9", "0.9"] if k == 4 else line), PREDICT,
+     "plain.csv: line 5 sums to 1.8, not 1"),
+    ("umlauts from Excel", lambda: write("plain.csv", ["Kürzel", *NAMES], columns(rows(7), 0, 2, 3), encoding="cp1252"),
+     ["predict", "predictor.json", "plain.csv", "--id", "Kürzel", "-o", "sets.csv"], "give its --encoding, such as"),
+    ("a spreadsheet", lambda: Path("plain.xlsx").write_bytes(b"PK\3\4"),
+     ["predict", "predictor.json", "plain.xlsx", "-o", "sets.csv"], "save the sheet as CSV UTF-8"),
+    ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "a site's"),
+    ("two columns of one name", changed("plain.csv", "malignant", "benign"), PREDICT, "two columns are called benign"),
+    ("a blank line", changed("plain.csv", "p7-9,", "\np7-9,"), PREDICT, "line 11 is blank"),
+    ("a group that is no column", nothing, [*TABLE, "--groups", "age", "--drop", "sex,site"], "has no column age"),
+    ("both decimal marks", lambda: Path("plain.csv").write_text("patient;benign;malignant\na;0,5;0,5\nb;0.5;0.5\n"),
+     PREDICT, "with a decimal point, and other cells have decimal commas"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "arguments", "expected"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_refused(
+    tables: Path, command: Command, change: Callable[[], object], arguments: list[str], expected: str
+) -> None:
+    change()
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    done = command(*arguments)
+    assert (done.code, done.out) == (2, "")
+    *_, error = done.err.splitlines()  # what was recognised may stand before it
+    assert done.err.count("error: ") == 1
+    assert error.startswith("error: ")
+    assert expected in error
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+HANDLED: list[tuple[str, Callable[[], object], list[str], str]] = [
+    ("columns swapped", cells("plain.csv", swapped), EVALUATE, "columns reordered by name: benign, malignant"),
+    ("rows in another order", in_another_order("truth.csv"), EVALUATE, "joined by patient"),
+    ("columns with a prefix", changed("plain.csv", "benign,malignant", "prob_benign,prob_malignant"), EVALUATE,
+     "columns prob_* are the classes benign, malignant"),
+    ("columns that are no class", nothing, [*TABLE, "--drop", "sex,site"], "labels from truth"),
+    ("semicolons and commas", lambda: write("plain.csv", ["patient", *NAMES], [
+        [one.replace(".", ",") for one in row] for row in columns(rows(7), 0, 2, 3)], ";"), EVALUATE,
+     "semicolons, decimal commas"),
+    ("one column", cells("plain.csv", lambda _, line: [line[0], line[2]]), [*EVALUATE, "--positive", "malignant"],
+     "is the probability of malignant, and 1 - p that of benign"),
+    ("no names", lambda: np.save("plain.npy", np.array(columns(rows(7), 2, 3), dtype=float)),
+     ["evaluate", "predictor.json", "plain.npy", "truth.csv", "--labels", "truth"],
+     "columns without names are taken as benign, malignant"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "arguments", "expected"), [c[1:] for c in HANDLED], ids=[c[0] for c in HANDLED])
+def test_handled(
+    tables: Path, command: Command, change: Callable[[], object], arguments: list[str], expected: str
+) -> None:
+    right = command.ok(*EVALUATE, "--json").json
+    change()
+    done = command.ok(*arguments, "--json")
+    assert done.json == right
+    assert done.err.count("\n") == 1, done.err
+    assert expected in done.err
+
+
+def test_there_are_thirty() -> None:
+    assert len(REFUSED) + len(HANDLED) >= 30
+
+
+def test_sets_by_name_and_patient(tables: Path, command: Command) -> None:
+    command.ok(*PREDICT)
+    cells("plain.csv", swapped)()
+    command.ok(*PREDICT[:-1], "swapped.csv")
+    assert Path("sets.csv").read_text() == Path("swapped.csv").read_text()
+    with Path("sets.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert [row["patient"] for row in found] == [f"p7-{k}" for k in range(ROWS)]
+    assert {row["labels"] for row in found} <= {"benign", "malignant", "benign;malignant"}
+    sets = load("predictor.json").predict_set(np.array(columns(rows(7), 2, 3), dtype=float))
+    named = [";".join(NAMES[label] for label in np.flatnonzero(members)) for members in sets]
+    assert [row["labels"] for row in found] == named
+
+
+def test_groups_sites_and_clusters_from_columns(tables: Path, command: Command) -> None:
+    done = command.ok(*TABLE, "--groups", "sex", "--clients", "site", "--cluster", "patient", "--json").json
+    assert [(group["name"], group["rows"]) for group in done["by_group"]["sex"]] == [("f", 40), ("m", 40)]
+    assert [group["name"] for group in done["by_client"]] == ["clinic-0", "clinic-1"]
+    assert [group["name"] for group in done["by_class"]] == list(NAMES)
+    assert done["overall"]["clusters"] == ROWS
+    said = command.ok(*TABLE, "--groups", "sex", "--clients", "site").out
+    assert "\nsex " in said
+
+
+def test_classes_that_differ_are_refused_at_calibration(tables: Path, command: Command) -> None:
+    cells("probs-1.csv", swapped)()
+    command.ok(*SUMMARIZE)
+    assert Summary.from_bytes(Path("again.fcs").read_bytes()).origin.classes == ("malignant", "benign")
+    done = command("calibrate", "clinic-0.fcs", "again.fcs", "-o", "other.json")
+    assert done.code == 2
+    assert (
+        "clinic-0.fcs and again.fcs do not go together: classes benign, malignant against malignant, benign" in done.err
+    )
+
+
+def test_a_site_without_names_beside_one_with_names_is_said(tables: Path, command: Command) -> None:
+    np.save("probs.npy", np.array(columns(rows(1), 2, 3), dtype=float))
+    np.save("y.npy", [NAMES.index(row[4]) for row in rows(1)])
+    command.ok("summarize", "probs.npy", "y.npy", "-o", "clinic-2.fcs")
+    done = command.ok("calibrate", "clinic-0.fcs", "clinic-2.fcs", "-o", "other.json")
+    assert "clinic-2.fcs: gives its 2 classes no names; they are taken as benign, malignant" in done.err
+
+
+WRITTEN = {
+    "excel-us.csv": (",", ".", "utf-8-sig", False),
+    "excel-german.csv": (";", ",", "cp1252", False),
+    "excel-unicode.txt": ("\t", ",", "utf-16", False),
+    "r.csv": (",", ".", "utf-8", True),
+    "r-csv2.csv": (";", ",", "utf-8", True),
+    "pandas.csv": (",", ".", "utf-8", False),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_one_table_of_four_programs_is_one_summary(tables: Path, command: Command, name: str) -> None:
+    separator, mark, encoding, numbered = WRITTEN[name]
+    found = [[row[0], row[2].replace(".", mark), row[3].replace(".", mark), row[4]] for row in rows(1)]
+    header = ["patient", *NAMES, "truth"]
+    if numbered:
+        header, found = ['""', *(f'"{one}"' for one in header)], [[f'"{k + 1}"', *row] for k, row in enumerate(found)]
+    write(name, header, found, separator, encoding)
+    more = ["--encoding", encoding] if encoding == "cp1252" else []
+    command.ok("summarize", name, "--id", "patient", "--labels", "truth", "-o", "one.fcs", "--site", "clinic-1", *more)
+    assert Path("one.fcs").read_bytes() == Path("clinic-1.fcs").read_bytes()
+
+
+def test_many_classes_that_differ_late_are_told_apart(tables: Path, command: Command) -> None:
+    names = [f"c{k}" for k in range(9)]
+    for site, header in {"a": names, "b": [*names[:7], "c8", "c7"]}.items():
+        write(f"{site}.csv", [*header, "truth"], [[*["0.1"] * 8, "0.2", "c0"]] * 3)
+        command.ok("summarize", f"{site}.csv", "--labels", "truth", "-o", f"{site}.fcs")
+    assert "classes c7, c8 against c8, c7" in command("calibrate", "a.fcs", "b.fcs", "-o", "x.json").err
+
+
+def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> None:
+    for count, shows in ((5, True), (500, False)):
+        np.save("p.npy", np.full((count, 2), 0.5))
+        np.save("y.npy", np.zeros(count, dtype=int))
+        done = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs")
+        assert ("shows all its scores" in done.out) is shows
+        assert ("fedconformal sums, or --privacy local" in done.out) is shows
+        facts = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs", "--json").json["summaries"]
+        assert [fact["all_scores"] for fact in facts] == [shows]
+
+
+def test_one_site_is_one(tables: Path, command: Command) -> None:
+    assert "80 scores of 1 site; " in command.ok("calibrate", "clinic-0.fcs", "-o", "one.json").out
