@@ -281,3 +281,9 @@ def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> N
 
 def test_one_site_is_one(tables: Path, command: Command) -> None:
     assert "80 scores of 1 site; " in command.ok("calibrate", "clinic-0.fcs", "-o", "one.json").out
+
+
+def test_a_class_may_be_called_like_a_number(tables: Path, command: Command) -> None:
+    write("v.csv", ["v1.0", "v2.0", "truth"], [["0.5", "0.5", "v2.0"]] * 3)
+    command.ok("summarize", "v.csv", "--labels", "truth", "-o", "v.fcs")
+    assert Summary.from_bytes(Path("v.fcs").read_bytes()).origin.classes == ("v1.0", "v2.0")

@@ -65,4 +65,5 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
 
 def _text(values: NDArray[Any]) -> NDArray[np.str_]:
     """Return names as they are compared; a whole number has one name, however it is stored."""
-    return np.array([name_key(str(value).removesuffix(".0")) for value in values.tolist()], dtype=np.str_)
+    texts = (one if isinstance(one, str) else str(one).removesuffix(".0") for one in values.tolist())
+    return np.array([name_key(text) for text in texts], dtype=np.str_)

@@ -1,9 +1,8 @@
-"""Files in and out: arrays from .npy, .npz, .csv and .parquet; outputs written beside and renamed."""
+"""Files in and out: arrays from .npy and .npz; outputs written beside and renamed."""
 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import zipfile
 import zlib
@@ -16,31 +15,22 @@ from numpy.typing import NDArray
 
 from fedconformal._base import npy
 from fedconformal._base.names import shown
-from fedconformal._base.tables import count_lines, read_csv, read_parquet
 from fedconformal.errors import InputError
 
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
-READABLE = (".npy", ".npz", ".csv", ".parquet")
+READABLE = (".npy", ".npz")
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 
 
-def read_array(path: Path, *names: str, text: bool = False, rows: int | None = None) -> NDArray[Any]:
-    """Read an array; in an .npz with several, the one with one of these names.
-
-    `rows` is how many it should have, where that is known: a column of numbers does not tell a header 0 from a 0.
-    """
+def read_array(path: Path, *names: str) -> NDArray[Any]:
+    """Read an array; in an .npz with several, the one with one of these names."""
     if path.suffix.lower() not in READABLE:
         raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
     if path.suffix.lower() == ".npz":
         return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
-    with reading(path):
-        if path.suffix.lower() == ".csv":
-            return read_csv(path, text=text, rows=rows)
-        if path.suffix.lower() == ".parquet":
-            return read_parquet(path)
-        with path.open("rb") as file:
-            return npy.read_npy(file)
+    with reading(path), path.open("rb") as file:
+        return npy.read_npy(file)
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -112,27 +102,6 @@ def reading(path: Path) -> Iterator[None]:
             yield
     except UNREADABLE as error:
         raise unreadable(path, error) from None
-
-
-@contextmanager
-def in_lines(path: Path, rows: int, called: str = "", first: int = 0) -> Iterator[None]:
-    """Name the file of a bad row, and its line in a .csv file, which has `rows` of them and maybe a header.
-
-    Messages call the rows by the file's name, or as `called` says. The first row that is read is number `first`.
-    """
-    try:
-        yield
-    except InputError as error:
-        name = called or str(path)
-        if not str(error).startswith(f"{name}: "):
-            raise
-        problem = str(error)[len(name) + 2 :]
-        if row := re.match(r"row (\d+) ", problem):
-            number = int(row[1]) + first
-            lines = path.suffix.lower() == ".csv"
-            where = f"line {number + 1 + count_lines(path) - rows}" if lines else f"row {number}"
-            problem = f"{where} {problem[row.end() :]}"
-        raise type(error)(f"{path}: {problem}") from None
 
 
 @contextmanager

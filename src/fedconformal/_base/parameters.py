@@ -16,7 +16,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base.names import shown
-from fedconformal._base.tables import is_number
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
@@ -122,6 +121,15 @@ class Parameter:
             "a word": str in self.kinds,
         }
         return " or ".join(word for word, fits in words.items() if fits) or "JSON"
+
+
+def is_number(text: str) -> bool:
+    """Whether text can be read as a number, inf and nan included."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @cache
