@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,6 +193,30 @@ def test_handled(
 
 def test_there_are_thirty() -> None:
     assert len(REFUSED) + len(HANDLED) >= 30
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "said"),
+    [
+        ([[3.2], [4.5]], [0, 1], "it looks like regression"),
+        ([[0.9, 0.8, 0.1], [0.2, 0.9, 0.9]], [[1, 1, 0], [0, 1, 1]], "it looks like several labels a row"),
+        (np.full((2, 4, 4), 0.5).tolist(), [0, 1], "it looks like images or masks"),
+    ],
+)
+def test_other_tasks_are_named(probs: Any, labels: Any, said: str, tmp_path: Path, command: Command) -> None:
+    np.save(tmp_path / "p.npy", probs)
+    np.save(tmp_path / "y.npy", labels)
+    done = command("summarize", tmp_path / "p.npy", tmp_path / "y.npy", "-o", tmp_path / "a.fcs")
+    assert done.code == 2
+    assert said in done.err
+    assert "(docs/tables.md)" in done.err
+    assert not (tmp_path / "a.fcs").exists()
+
+
+def test_json_takes_no_value(command: Command) -> None:
+    done = command("plan", "--sizes", "20,30", "--json", "true")
+    assert done.code == 2
+    assert done.err == "error: --json takes no value; leave out 'true', or leave out both for text\n"
 
 
 def test_sets_by_name_and_patient(tables: Path, command: Command) -> None:

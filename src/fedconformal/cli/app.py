@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -95,6 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
         try:
+            _check_flags(arguments)
             code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except InputError as error:
             return _fail(advised(str(error)))
@@ -109,6 +111,13 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:  # typer may have seen it first
         stderr.print("stopped")
     return code if isinstance(code, int) else 0
+
+
+def _check_flags(arguments: Sequence[str]) -> None:
+    """Refuse a value after --json, which would be taken for a file."""
+    for one, following in pairwise(arguments):
+        if one == "--json" and following.lower() in ("true", "false", "1", "0", "yes", "no"):
+            raise InputError(f"--json takes no value; leave out {following!r}, or leave out both for text")
 
 
 def _warn_once(message: str, said: set[str]) -> None:

@@ -57,7 +57,9 @@ def _aligned(
     column_of_ids = table.column(name) if name is not None and has_ids else None
     rest = [j for j in table.columns if j != column_of_ids]
     if len(rest) > 1 and table.names is None:
-        raise table.error(f"has {len(rest)} columns without names; write their names above")
+        several = len(rest) == found.values.shape[1] > 2
+        looks = "; it looks like several labels a row, which is not covered (docs/tables.md)" if several else ""
+        raise table.error(f"has {len(rest)} columns without names{looks or '; write their names above'}")
     if found.id_column is not None and column_of_ids is None and len(rest) > 1:
         raise table.error(f"has no column {shown(found.id_column)}; name its column of ids, or leave only the {what}")
     if wanted is None and len(rest) != 1:

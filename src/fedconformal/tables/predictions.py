@@ -93,6 +93,12 @@ def probabilities_of(
         chosen, named = _class_columns(table, rest, wanted, said)
         values = _matrix(table, chosen, sure=wanted is not None)
         if len(chosen) == 1:
+            whole = (values == np.round(values)).all()  # then they may be labels
+            if not whole and not 0 <= values.min() <= values.max() <= 1:
+                raise table.error(
+                    "has one column of numbers that are no probabilities; it looks like regression, "
+                    "which is not covered (docs/tables.md)"
+                )
             raise table.error("has one column of probabilities; say which class is the positive one")
     else:
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
