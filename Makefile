@@ -18,9 +18,9 @@ EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard
 CLICK := "click<8.4"
 
 # What the quick loop checks: all that needs neither torch nor an engine.
-CORE := _base scores summaries guarantees calibration evaluation verification.py privacy
+CORE := _base tables scores summaries guarantees calibration evaluation verification.py privacy
 QUICK := $(CORE:%=src/fedconformal/%)
-QUICK_TESTS := base scores summaries guarantees calibration evaluation contracts privacy cli
+QUICK_TESTS := base tables scores summaries guarantees calibration evaluation contracts privacy cli
 
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 

@@ -10,6 +10,7 @@ from fedconformal.scores import DEFAULT
 from tests.cli.command import Command
 
 
+@pytest.mark.long
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     pytest.importorskip("torch", reason="the demo trains with torch")
     pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")

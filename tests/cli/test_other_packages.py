@@ -155,6 +155,7 @@ def run_json(installed: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_sites(tmp_path)
@@ -232,6 +233,7 @@ def test_refusals_and_help(installed: Path) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.long
 def test_the_contract_checks_run_over_them(installed: Path) -> None:
     checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees")]
     options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", "SAPS or Spoiled", "--rootdir", str(ROOT))
