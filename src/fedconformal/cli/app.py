@@ -18,6 +18,7 @@ from fedconformal.cli import (
     demo,
     evaluate,
     plan,
+    policy,
     predict,
     report,
     show,
@@ -50,6 +51,7 @@ for command in (summarize, sign, calibrate, predict, evaluate, verify, show, pla
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
+app.add_typer(policy.policy, name="policy")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
     app.add_typer(found.load(), name=found.name)  # of other packages, such as fedconformal-paper

@@ -28,6 +28,7 @@ from fedconformal.cli.inputs import (
 )
 from fedconformal.cli.options import KINDS, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
+from fedconformal.cli.policy import PolicyFile, Stays, check_files
 from fedconformal.cli.rows import (
     ClassNames,
     Columns,
@@ -96,6 +97,8 @@ def summarize(
     epsilon: Epsilon = None,
     grid: Grid = None,
     ledger: BudgetFile = None,
+    policy: PolicyFile = None,
+    stays: Stays = False,
     force: Force = False,
     json: Json = False,
     **given: Any,
@@ -126,7 +129,7 @@ def summarize(
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     if chunks or len(files) == 2 or labels is not None:
-        check_output(output, *files, grid, ledger, ending=ending, force=force)
+        check_output(output, *files, grid, ledger, policy, ending=ending, force=force)
         read = _of_chunks if chunks else _of_files
         written = {output: read(files, source, columns, about, output.stem if site is None else site)}
     else:
@@ -136,11 +139,13 @@ def summarize(
             raise InputError("--id, --classes and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
-        check_outputs(written, *files, grid, ledger, force=force)
+        check_outputs(written, *files, grid, ledger, policy, force=force)
         output.mkdir(parents=True, exist_ok=True)
-    sent: dict[Path, Summary | NoisyHistogram] = dict(written)
+    sent: dict[Path, Summary | NoisyHistogram] = {
+        path: summary if noise is None else noise.added_to(summary) for path, summary in written.items()
+    }
+    check_files(policy, sent.values(), ledger=ledger, stays=stays)
     if noise is not None:
-        sent = {path: noise.added_to(summary) for path, summary in written.items()}
         noise.pay(list(written.values()))
     facts = []
     for path, found in sent.items():

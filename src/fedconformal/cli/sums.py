@@ -16,9 +16,11 @@ from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
+from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
+from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
@@ -81,11 +83,12 @@ def answer(
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
     ledger: BudgetFile = None,
+    policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
-    check_output(output, message, summary, state, ledger)
-    check_output(state, message, summary, ledger)
+    check_output(output, message, summary, state, ledger, policy)
+    check_output(state, message, summary, ledger, policy)
     rows, spent = [], None
     if summary is not None:
         if state.exists():
@@ -99,6 +102,7 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
+    allowed(policy).check(Leaving.of_sums(known, ledger=ledger is not None or summary is None))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now

@@ -10,6 +10,8 @@ from flwr.app import ConfigRecord, Context, Message
 
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
+from fedconformal.privacy.policy import Leaving, Policy
+from fedconformal.privacy.policy_file import policy_of
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
@@ -33,8 +35,15 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
     if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
         state = renewed(state)
     state, sent = step(state, message)
+    site_policy(context).check(Leaving.of_sums(state, ledger=state.roster != b""))
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
     return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
+
+
+def site_policy(context: Context) -> Policy:
+    """Return the policy in the file that `policy` in the node config names, or FEDCONFORMAL_POLICY."""
+    named = context.node_config.get("policy")
+    return policy_of(None if named is None else str(named))
 
 
 def _kept(context: Context) -> SiteState:
