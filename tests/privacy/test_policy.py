@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ policies = strategies.fixed_dictionaries(
 
 def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
     """Say again, key by key, what a policy allows."""
-    allowed = {
+    allowed: dict[str, Callable[[Any], bool]] = {
         "sums_only": lambda only: asked.kind == "sums" or not only,
         "least_sites": lambda least: asked.sites is None or asked.sites >= least,
         "least_rows": lambda least: asked.rows >= least,
