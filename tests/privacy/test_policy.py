@@ -22,7 +22,7 @@ from tests.contracts.tools import refused
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class"]
 GUARANTEES = ["mixture", "pac", "by-class"]
-EPSILONS = [0.1, 0.3, 1.0, 2.5]
+EPSILONS = [0.1, 0.3, 0.4, 1.0, 2.5]
 
 requests = strategies.builds(
     Leaving,
@@ -202,6 +202,8 @@ def test_summaries_and_noisy_counts_say_what_they_are() -> None:
     noisy = noisy_histogram([0.1, 0.2], epsilon="0.3", site="a")
     assert Leaving.of(noisy, ledger=True) == Leaving(kind="noisy", rows=2, epsilon=0.3, ledger=True)
     Policy(largest_epsilon=0.3).check(Leaving.of(noisy))
+    with refused("largest_epsilon = 0.29, and this spends 0.3"):
+        Policy(largest_epsilon=0.29).check(Leaving.of(noisy))
 
 
 def test_who_is_left_counts_in_every_round() -> None:

@@ -10,13 +10,15 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
 pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
-from flwr.app import Message
+from flwr.app import ConfigRecord, Message
 
 import fedconformal as fc
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
+from fedconformal.privacy import Ledger, write_ledger
 from fedconformal.privacy.policy_file import VARIABLE
+from fedconformal.privacy.sums.coordinator import invite
 from tests.engines.flower.tools import MODEL, calibrating_app
 
 pytestmark = [
@@ -128,6 +130,26 @@ def test_the_node_config_names_the_policy_of_one_site() -> None:
     assert carried.said == ["InputError: strict.toml, line 1: sums_only = true, and this is of the kind ranks"]
     assert certificate.left_out is not None
     assert ["strict.toml, line 1" in one.reason for one in certificate.left_out] == [True]
+
+
+@pytest.mark.parametrize(
+    ("line", "epsilon", "config", "why"),
+    [
+        ("largest_epsilon = 0.5", 0.5, {}, None),
+        ("largest_epsilon = 0.5", 0.6, {}, "this spends 0.6"),
+        ('ledger = "mandatory"', 0.6, {}, "no ledger is given to spend from"),
+        ('ledger = "mandatory"', 0.6, {"ledger": "ledger.json"}, None),
+    ],
+)
+def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: dict[str, str], why: str | None) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    carried = Grid([config])
+    _, invitation = invite(fc.Mixture(), 0.1, epsilon=epsilon)
+    asked = ask_for(MODEL, alpha=0.1, kind="sums")
+    asked["sums"] = ConfigRecord({"data": invitation})
+    assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
+    assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
 
 
 def test_the_question_of_an_older_server_names_no_guarantee() -> None:

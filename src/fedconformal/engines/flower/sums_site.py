@@ -35,7 +35,8 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
     if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
         state = renewed(state)
     state, sent = step(state, message)
-    site_policy(context).check(Leaving.of_sums(state, ledger=state.roster != b""))
+    paying = "ledger" in context.node_config or state.roster != b""  # a site pays when it joins
+    site_policy(context).check(Leaving.of_sums(state, ledger=paying))
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
     return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
 
