@@ -73,7 +73,7 @@ class RunConfig:
         min_scores: with fewer scores in all there is no calibration.
         wait: seconds for the nodes to connect.
         timeout: seconds that sites have for an answer.
-        output: the directory for what comes out.
+        output: the directory for what comes out, where the server app runs.
         from_stage: where to begin.
         saved_model: the weights to begin with.
     """
@@ -158,7 +158,7 @@ class _Run:
         self.config = config
         self.model = model
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
-        self.output = Path(config.output)
+        self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
         self.coverage: dict[str, dict[str, float]] = {}
         self.predictor: Predictor | None = None
@@ -168,6 +168,7 @@ class _Run:
             (self.output / "sites").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.output}: cannot be made ({error.strerror}); choose another output") from None
+        flower_logger.info("the model, the predictor and result.json go to %s, on this machine", self.output)
         if self.config.saved_model:
             self.arrays, self.temperature = read_model(Path(self.config.saved_model))
             load_model(self.model, self.arrays)  # says so if they are not this model's
