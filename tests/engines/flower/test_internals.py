@@ -1,6 +1,7 @@
 """What is not public in Flower, part by part: these tests break when a new version changes it."""
 
 import ast
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -57,5 +58,13 @@ def test_messages_have_a_run_and_replies_name_their_message() -> None:
 
 def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TaskIdentity, "_run_id")
-    with pytest.raises(InputError, match=r"has changed inside .*; take flwr>=1.41,<1.43, or the simulation engine"):
+    with pytest.raises(InputError, match=f"has changed inside .*; take {internals.VERSIONS}, or the simulation"):
         InProcessGrid(calibrating_app(), 2)
+
+
+def test_the_versions_are_those_that_are_installed_with_the_package() -> None:
+    asked = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert asked["flower"] == [internals.VERSIONS]
+    assert asked["simulation"] == [internals.VERSIONS.replace("flwr", "flwr[simulation]")]
