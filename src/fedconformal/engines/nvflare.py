@@ -213,7 +213,7 @@ class SitesOnNVFlare:
         """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
         if failure is None or isinstance(failure.cause, TimeoutError):
             return f"gave no answer within {self._timeout:g} s"
-        return f"failed: {exchange.last_line(str(failure.cause))}"
+        return f"failed: {exchange.failure(str(failure.cause))}"
 
 
 def _read_counts(_site: str, reply: Any) -> Counts:

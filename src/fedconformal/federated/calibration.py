@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -35,6 +36,8 @@ from fedconformal.summaries.rows import summarize_rows
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
+MAX_REASON = 1000
+"""Characters; whole errors of torch fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
@@ -202,10 +205,17 @@ def reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
 
 
-def last_line(text: str | None) -> str:
-    """Return the last line of what a site said when it failed: a traceback ends with the error."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return shown(lines[-1]) if lines else "no reason given"
+def failure(text: str | None) -> str:
+    r"""Return what a site said when it failed, in one line: the whole message of the error, without the traceback.
+
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
+    'ValueError: Missing: w'
+    """
+    lines = (text or "").splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return shown(" ".join(said), MAX_REASON) or "no reason given"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -134,7 +134,10 @@ def _read_left_out(found: Any) -> list[LeftOut]:
     if len(found) > MAX_LEFT_OUT:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
-    return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]
+    return [
+        LeftOut(site=as_name(site, "a site left out"), reason=shown(reason, exchange.MAX_REASON))
+        for site, _, reason in parts
+    ]
 
 
 def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:
