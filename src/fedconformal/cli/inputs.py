@@ -11,18 +11,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import (
-    Probabilities,
-    as_temperature,
-    named_clients,
-    softmax,
-)
+from fedconformal._base.arrays import Probabilities, as_temperature, named_clients, softmax
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.npy import MAGIC as NPY
-from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.cli.console import logger, progress
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
-from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 from fedconformal.summaries.wire import MAGIC, NOISY
 from fedconformal.tables.files import TEXT
@@ -43,7 +37,6 @@ class Source(StrEnum):
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-From = Annotated[Source, typer.Option("--from", help="What the file holds.")]
 AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top label out if it does not conform.")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 
@@ -105,19 +98,11 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
 
 def load_predictor(path: Path) -> Predictor:
     """Read a predictor; say what a file of another kind is."""
-    start = read_bytes(path)[:16]
+    data = read_bytes(path)
     for begins, what in OTHERS.items():
-        if start.startswith(begins):
+        if data.startswith(begins):
             raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
     if path.suffix.lower() in TEXT:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
-    return load(path)
-
-
-def warn_of_use(predictor: Predictor, source: Source) -> None:
-    """Warn of a certificate that has expired, and remind of the temperature that was used at calibration."""
-    expires, temperature = predictor.certificate.expires, predictor.certificate.temperature
-    if has_expired(expires):
-        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)
-    if source is Source.probs and temperature not in (None, 1.0):
-        logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", temperature)
+    with naming(path):
+        return Predictor.from_bytes(data)

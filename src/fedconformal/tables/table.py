@@ -127,16 +127,18 @@ class Table:
         return replace(self, cells=self.below, names=self.head, head=None, below=None, first_line=self.first_line + 1)
 
     @contextmanager
-    def in_lines(self) -> Iterator[None]:
-        """Name the line where a check of an array names a row, as in "labels.csv: row 3 is 7"."""
+    def in_lines(self, first: int = 0) -> Iterator[None]:
+        """Name the line where a check names a row of "probabilities" or of this table, of which this is the first."""
         try:
             yield
         except InputError as error:
-            start, row, rest = str(error).partition(f"{self.source}: row ")
-            number, space, problem = rest.partition(" ")
-            if start or not row or not number.isdecimal():
+            problem = str(error).removeprefix("probabilities: ").removeprefix(f"{self.source}: ")
+            if problem == str(error):
                 raise
-            raise type(error)(f"{self.source}: {self.place(int(number))}{space}{problem}") from None
+            number, space, rest = problem.removeprefix("row ").partition(" ")
+            if problem.startswith("row ") and number.isdecimal():
+                problem = f"{self.place(int(number) + first)}{space}{rest}"
+            raise type(error)(f"{self.source}: {problem}") from None
 
     @contextmanager
     def _naming_cells(self) -> Iterator[None]:
