@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.tables.classes import as_class_names, found_columns, match_columns
-from fedconformal.tables.labels import positions_of, spellings
+from fedconformal.tables.classes import as_class_names, found_columns, match_columns, positions_of, spellings
 from fedconformal.tables.table import Table, absent, listed, twice
 
 
