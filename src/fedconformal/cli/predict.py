@@ -14,7 +14,7 @@ from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
-from fedconformal.cli.console import print_json, say
+from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
@@ -48,14 +48,11 @@ def predict(
     data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
-    if json:
-        facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
-        made = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
-        print_json({**facts, **made})
-        return
-    say(f"wrote {output}: {len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}")
-    if full:
-        say(full_words(full, len(sets)))
+    facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
+    made = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
+    wrote = f"{len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}"
+    more = [full_words(full, len(sets))] if full else []
+    print_result({**facts, **made}, f"wrote {output}: {wrote}", *more, json=json)
 
 
 def _encoded(sets: Booleans, ending: str, rows: Predictions, classes: Any, **about: Any) -> bytes:

@@ -15,7 +15,7 @@ import typer
 from fedconformal._base.arrays import Floats, as_labels
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
-from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
 from fedconformal.cli.inputs import Alpha, Json, Source, from_logits, read_run
 from fedconformal.cli.options import KINDS, SCORES, taking
@@ -116,11 +116,8 @@ def summarize(
         data = found.to_bytes()
         write_bytes(path, data, private=found.name.startswith(ExactSummary.name))
         facts.append(_facts(path, found, data))
-    if json:
-        print_json({"score": str(function), "summaries": facts})
-        return
-    for fact in facts:
-        say(*_lines(fact))
+    lines = [line for fact in facts for line in _lines(fact)]
+    print_result({"score": str(function), "summaries": facts}, *lines, json=json)
 
 
 def _lines(fact: dict[str, Any]) -> list[str]:
