@@ -145,7 +145,6 @@ def advance(
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     privacy = certificate.privacy or {}
-    dropped = privacy.get("dropped", [])
     print_result(
         {
             "predictor": str(folder / "predictor.json"),
