@@ -58,11 +58,6 @@ def say(*lines: str) -> None:
         stdout.print(harmless(line))
 
 
-def say_error(message: str) -> None:
-    """Print what went wrong, in one line."""
-    stderr.print(f"error: {harmless(' '.join(message.split()))}")
-
-
 def note(line: str) -> None:
     """Say on stderr what was recognised, unless nothing but results and errors is to be said."""
     if logger.isEnabledFor(logging.WARNING):

@@ -11,12 +11,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_clients
+from fedconformal._base.arrays import as_clients, softmax
 from fedconformal._base.files import read_array
 from fedconformal._base.names import name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
-from fedconformal.cli.inputs import Source, from_logits
+from fedconformal.cli.inputs import Source
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
@@ -94,8 +94,9 @@ class Columns:
             note(found.recognised)
         if self.content is Source.probs:
             return found
+        at = 1.0 if temperature is None else temperature
         with found.table.in_lines():
-            return replace(found, values=from_logits(found.values, str(path), temperature))
+            return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
 
     def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
         """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""

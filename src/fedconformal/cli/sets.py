@@ -12,10 +12,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Floats, as_labels
+from fedconformal._base.arrays import Booleans, Floats
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
-from fedconformal.cli.inputs import from_logits, read_run
+from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import full_sets, full_words, why_full
 from fedconformal.tables import Predictions, table_of
@@ -72,13 +72,11 @@ def rows_of_run(
     path: Path, temperature: float | None, wanted: int | Sequence[str] | None
 ) -> tuple[Predictions, NDArray[Any]]:
     """Read the test rows of a training run, and the site of each; its columns have no names."""
-    run = read_run(path, "test")
-    probs = from_logits(run.logits, str(path), temperature)
-    truth = as_labels(run.labels, rows=len(probs), classes=probs.shape[1], name=f"{path}: test_labels")
-    if not len(probs):
+    run = read_run(path, "test", 1.0 if temperature is None else temperature)
+    if not len(run.probs):
         raise InputError(f"{path}: is empty; there are no test rows")
-    table = table_of(probs, name=str(path))
-    found = Predictions(table=table, values=probs, classes=None, recognised=table.recognised, labels=truth)
+    table = table_of(run.probs, name=str(path))
+    found = Predictions(table=table, values=run.probs, classes=None, recognised=table.recognised, labels=run.labels)
     sites = run.clients  # by their names in the certificate, which `summarize` gives them
     named = sites if sites.dtype.kind == "U" else np.array([f"client-{site}" for site in sites.tolist()])
     return found if wanted is None else found.matched(wanted), named

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedconformal._base.arrays import Floats, as_labels
+from fedconformal._base.arrays import Floats
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
-from fedconformal.cli.inputs import Alpha, Json, Source, from_logits, read_run
+from fedconformal.cli.inputs import Alpha, Json, Source, read_run
 from fedconformal.cli.options import KINDS, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.rows import NONE, Columns
@@ -162,10 +162,8 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
     """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
-    run = read_run(path, "val")
-    about = {**about, "temperature": next(t for t in (temperature, run.temperature, 1.0) if t is not None)}
-    rows = from_logits(run.logits, str(path), about["temperature"])
-    truth = as_labels(run.labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
+    run = read_run(path, "val", temperature)
+    about = {**about, "temperature": run.temperature}
     ids = np.unique(run.clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
@@ -175,7 +173,7 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
             raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the site {name!r} cannot be a file name")
-        written[name] = summarize_rows(rows[mine], truth[mine], site=name, **about)
+        written[name] = summarize_rows(run.probs[mine], run.labels[mine], site=name, **about)
     return written
 
 
