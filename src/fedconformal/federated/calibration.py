@@ -59,6 +59,7 @@ class Question:
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
+        guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
     """
 
     model: str
@@ -67,10 +68,13 @@ class Question:
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
+    guarantee: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
+        named = {} if self.guarantee is None else {"guarantee": self.guarantee}
         return {
+            **named,
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -90,6 +94,7 @@ class Question:
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
+            guarantee=found.get("guarantee"),
         )
 
     @property

@@ -30,11 +30,12 @@ from fedconformal.engines.flower.records import (
     reply,
     site_of,
 )
-from fedconformal.engines.flower.sums_site import later_step, sums_reply
+from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
 from fedconformal.errors import InputError
 from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
 from fedconformal.federated.evaluation import Counts
+from fedconformal.privacy.policy import Leaving
 from fedconformal.summaries import Summary, pool
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,9 @@ def pooled_reply(
 
 
 def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
-    """Wrap a summary as the server reads it."""
+    """Wrap a summary as the server reads it, unless the site's policy is against it."""
+    named: Any = msg.content.config_records[ASK].get("guarantee")
+    site_policy(context).check(Leaving.of(summary, guarantee=named))
     made = _reply(msg, context, {EXAMPLES: summary.n})
     made.content[SUMMARY] = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
     return made
