@@ -35,8 +35,8 @@ from fedconformal.federated.ask import Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.guarantees import Guarantee
+from fedconformal.scores import Score
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
@@ -66,32 +66,15 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    by_class = isinstance(guarantee, ByClass)
-    question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, by_class=by_class)
+    question = ask_for(arrays, alpha=alpha, score=score, guarantee=guarantee, temperature=temperature, kind=kind)
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
-def ask_for(
-    arrays: ArrayRecord,
-    *,
-    alpha: Any,
-    score: Score | None = None,
-    temperature: float = 1.0,
-    kind: str = "ranks",
-    by_class: bool = False,
-) -> RecordDict:
-    """Write the question that `calibrate_reply` answers."""
-    question = Question(
-        model=fingerprint(arrays),
-        alpha=alpha,
-        score=DEFAULT if score is None else score,
-        temperature=temperature,
-        kind=kind,
-        by_class=by_class,
-    )
-    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
+def ask_for(arrays: ArrayRecord, **settings: Any) -> RecordDict:
+    """Write the question that `calibrate_reply` answers; the settings are those of `Question.about`."""
+    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(Question.about(fingerprint(arrays), **settings).to_dict())})
 
 
 def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answer[SiteSummary]], list[LeftOut]]:
