@@ -81,7 +81,9 @@ class Trainer(ABC):
 
     name: ClassVar[str]
     counts: ClassVar[tuple[str, ...]] = ("rounds", "epochs", "batch")
+    """Settings that are at least 1."""
     positive: ClassVar[tuple[str, ...]] = ("rate",)
+    """Settings that are positive numbers."""
 
     rounds: int = 20
     epochs: int = 1
