@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,13 +12,15 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import print_json, progress, say
+from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
+from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
+from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
@@ -60,16 +62,14 @@ def start(
         raise InputError(f"{folder}: holds a session already; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
-    check_output(folder / "invite.fcm", grid)
+    invited = folder / "invite.fcm"
+    check_output(invited, grid)
     wanted = registry.find(guarantee, Guarantee)()
     state, invitation = invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
-    write_bytes(folder / "invite.fcm", bundle(invitation))
-    if json:
-        print_json({"invite": str(folder / "invite.fcm")})
-        return
-    say(f"wrote {folder / 'invite.fcm'}: send it to every site")
+    write_bytes(invited, bundle(invitation))
+    print_result({"invite": str(invited)}, f"wrote {invited}: send it to every site", json=json)
 
 
 @sums.command()
@@ -81,11 +81,12 @@ def answer(
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
     ledger: BudgetFile = None,
+    policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
-    check_output(output, message, summary, state, ledger)
-    check_output(state, message, summary, ledger)
+    check_output(output, message, summary, state, ledger, policy)
+    check_output(state, message, summary, ledger, policy)
     rows, spent = [], None
     if summary is not None:
         if state.exists():
@@ -99,6 +100,7 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
+    allowed(policy).check(Leaving.of_sums(known, ledger=ledger is not None or summary is None))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now
@@ -109,12 +111,12 @@ def answer(
     write_bytes(output, reply)
     if known.is_over:
         wipe(state)
-    if json:
-        print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
-        return
+    facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
+    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
     if spent is not None:
-        say(f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
-    say(f"wrote {output}: {len(reply)} bytes for the coordinator")
+        facts["epsilon"] = spent
+        lines.insert(0, f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
+    print_result(facts, *lines, json=json)
 
 
 @sums.command()
@@ -136,11 +138,8 @@ def advance(
         prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)
         publish(folder, state)
-        if json:
-            print_json({"send": {name: str(path) for name, path in files.items()}})
-            return
-        for name, path in files.items():
-            say(f"send {path} to {name}")
+        to = {name: str(path) for name, path in files.items()}
+        print_result({"send": to}, *(f"send {path} to {name}" for name, path in to.items()), json=json)
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
@@ -149,19 +148,25 @@ def advance(
     wipe(folder / STATE)
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
-    if json:
-        found = {"certificate": certificate.to_dict(), "bytes_received": state.received, "bound": bound}
-        print_json({"predictor": str(folder / "predictor.json"), **found})
-        return
-    say(certificate.sentence())
     privacy = certificate.privacy or {}
-    if "epsilon" in privacy:
-        say(describe_privacy(privacy))
-    say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
-    for one in privacy.get("dropped", []):
-        say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
-    say(f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}")
-    say("The session is over; every site wipes its state with fedconformal sums close STATE")
+    print_result(
+        {
+            "predictor": str(folder / "predictor.json"),
+            "certificate": certificate.to_dict(),
+            "bytes_received": state.received,
+            "bound": bound,
+        },
+        certificate.sentence(),
+        *([describe_privacy(privacy)] if "epsilon" in privacy else []),
+        f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
+        *(
+            f"{one['site']} dropped out {one['when']}; the promise still covers it"
+            for one in privacy.get("dropped", [])
+        ),
+        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}",
+        "The session is over; every site wipes its state with fedconformal sums close STATE",
+        json=json,
+    )
 
 
 @sums.command()
@@ -172,10 +177,7 @@ def close(
     path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
     read_state(path, kind)
     wipe(path)
-    if json:
-        print_json({"wiped": str(path)})
-        return
-    say(f"wiped {path}: its keys and scores are gone")
+    print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
 
 
 def _safe(name: str) -> str:

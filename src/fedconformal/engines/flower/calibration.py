@@ -35,7 +35,7 @@ from fedconformal.federated.ask import Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.scores import Score
 
 STAGE = "calibrate"
@@ -66,7 +66,9 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    question = ask_for(arrays, alpha=alpha, score=score, guarantee=guarantee, temperature=temperature, kind=kind)
+    question = ask_for(
+        arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, guarantee=guarantee or Mixture()
+    )
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
@@ -115,7 +117,10 @@ def _read_left_out(found: Any) -> list[LeftOut]:
     if len(found) > MAX_LEFT_OUT:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
-    return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]
+    return [
+        LeftOut(site=as_name(site, "a site left out"), reason=shown(reason, exchange.MAX_REASON))
+        for site, _, reason in parts
+    ]
 
 
 def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:
