@@ -31,7 +31,7 @@ from fedconformal.privacy.sums.files import (
     read_state,
     write_secret,
 )
-from fedconformal.privacy.sums.radix import SHORT
+from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries.summary import Summary
@@ -53,6 +53,9 @@ def start(
         str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
     ] = None,
     grid: Grid = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Go on to the last bit of a score; the sums then show rows one by one.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """At the coordinator: open a session, and write the invitation for all sites."""
@@ -60,9 +63,12 @@ def start(
         raise InputError(f"{folder}: holds a session already; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
+    if exact and epsilon is not None:
+        raise InputError("--exact does not go with --epsilon, which adds noise")
     check_output(folder / "invite.fcm", grid)
     wanted = registry.find(guarantee, Guarantee)()
-    state, invitation = invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
+    steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
+    state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid))
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
     write_bytes(folder / "invite.fcm", bundle(invitation))
@@ -70,6 +76,10 @@ def start(
         print_json({"invite": str(folder / "invite.fcm")})
         return
     say(f"wrote {folder / 'invite.fcm'}: send it to every site")
+    if exact:
+        say("to the last bit: who knows a row can often tell from these sums that it is in there")
+    if epsilon is None:
+        say("with --epsilon the sum itself is differentially private, which is recommended where rows are many")
 
 
 @sums.command()
@@ -158,6 +168,9 @@ def advance(
     if "epsilon" in privacy:
         say(describe_privacy(privacy))
     say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
+    if precision := privacy.get("precision"):
+        rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
+        say(f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}")
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
     say(f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}")

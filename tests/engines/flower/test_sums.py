@@ -1,6 +1,7 @@
 """Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ import fedconformal as fc
 from fedconformal.engines.flower.records import site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, later_step, sums_reply
+from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
+from fedconformal.flower import calibrate_by_sums as in_steps
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid
@@ -25,6 +27,9 @@ from tests.engines.flower.tools import MODEL, calibrating_app, grid
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 6
 BAD, WORSE = 2, 4
+
+calibrate_by_sums = partial(in_steps, widths=BYTES)
+"""To the last bit, so that the threshold can be compared with the plain one."""
 
 Fault = Callable[[Message], Any]
 
@@ -47,6 +52,21 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     assert stage["exchanges"] == 2 + 2 * len(BYTES)
     assert set(stage["took_part"].values()) == {stage["exchanges"]}
     assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+
+
+@pytest.mark.parametrize("sites", [4, SITES])
+def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
+    federation = Federation(grid(sites))
+    found = in_steps(federation, MODEL).certificate
+    plain = calibrate(Federation(grid(sites)), MODEL, kind="exact").certificate
+    assert found.limit >= plain.limit
+    assert found.coverage_at_least == plain.coverage_at_least
+    assert found.privacy is not None
+    precision = found.privacy["precision"]
+    assert precision["above"] < plain.limit
+    assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] <= 20
 
 
 def app_with(scores: list[Any]) -> ClientApp:
