@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +119,30 @@ def test_a_site_may_drop_out(scores: list[np.ndarray], command: Command) -> None
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert plain.threshold <= certificate.limit < np.inf
     assert certificate.coverage_at_most == 1.0
+
+
+def test_a_lost_site_is_told_at_once(scores: list[np.ndarray], command: Command) -> None:
+    """One of five is lost before the first sum: every set will hold every label, unless one starts again without it."""
+    said = command.ok("sums", "advance", "session", *joined(command)).out
+    assert "shares of the rows, by their own claim: clinic-a 20.0%, clinic-b 20.0%" in said
+    step(command, [0, 1, 2, 3, 4])
+    done = command.ok("sums", "advance", "session", *answered(command, range(4)), "--json")
+    assert "site 'clinic/e' is lost and held 20.0% of the rows" in done.err
+    found = json.loads(done.out)
+    assert found["shares"] == dict.fromkeys(NAMES, 0.2)
+    assert len(found["lost"]) == 3
+    assert "every label will be in every set" in found["lost"][1]
+    assert "start another session with the others" in found["lost"][2]
+    done = command.ok("sums", "advance", "session", *answered(command, range(4)))
+    assert "clinic/e (0.2 of the rows) dropped out, and its rows count as too large" in done.err
+    assert "threshold inf" in done.out
+
+
+def answered(command: Command, present: Iterable[int]) -> list[str]:
+    """Let these sites answer what the coordinator wrote."""
+    for k in present:
+        command.ok("sums", "answer", f"session/to-{NAMES[k]}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm")
+    return [f"{k}.fcm" for k in present]
 
 
 def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np.ndarray], command: Command) -> None:

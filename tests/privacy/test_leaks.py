@@ -161,6 +161,7 @@ def test_many_rows_are_narrowed_to_a_cell_of_the_scale() -> None:
     wanted = weighted_sum(fc.Mixture(), as_alpha(0.1), [len(s) for s in scores])
     found, exact = searched(scores, wanted), plain_quantile(scores, wanted.target)
     assert (found.number, found.stopped) == (4, "it was the last round")
+    assert found.answer is not None
     assert found.answer == edges()[np.searchsorted(edges(), exact)]
     assert found.answer - exact < 0.001
 

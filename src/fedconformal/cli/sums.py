@@ -16,6 +16,7 @@ from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
+from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
@@ -31,6 +32,7 @@ from fedconformal.privacy.sums.files import (
     read_state,
     write_secret,
 )
+from fedconformal.privacy.sums.lost import remarks, share
 from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
@@ -137,7 +139,10 @@ def advance(
     state = read_state(folder / STATE, CoordinatorState)
     if sent := publish(folder, state):
         raise InputError(f"{folder}: this step was taken before and broke off; send {sent[0]} and the like, then go on")
+    before = state
     state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
+    shares = {name: share(state.session, k) for k, name in enumerate(state.session.names)}
+    about = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
@@ -147,8 +152,10 @@ def advance(
         write_secret(folder / STATE, state)
         publish(folder, state)
         if json:
-            print_json({"send": {name: str(path) for name, path in files.items()}})
+            print_json({"send": {name: str(path) for name, path in files.items()}, **about})
             return
+        if not before.roster:
+            say(shares_in_words(shares))
         for name, path in files.items():
             say(f"send {path} to {name}")
         return
@@ -161,19 +168,20 @@ def advance(
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     if json:
         found = {"certificate": certificate.to_dict(), "bytes_received": state.received, "bound": bound}
-        print_json({"predictor": str(folder / "predictor.json"), **found})
+        print_json({"predictor": str(folder / "predictor.json"), **found, **about})
         return
     say(certificate.sentence())
     privacy = certificate.privacy or {}
     if "epsilon" in privacy:
         say(describe_privacy(privacy))
     say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
-    if precision := privacy.get("precision"):
+    if (precision := privacy.get("precision")) and certificate.threshold != "inf":
         rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
         say(f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}")
     for one in privacy.get("dropped", []):
         say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
     say(f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}")
+    say(shares_in_words(shares))
     say("The session is over; every site wipes its state with fedconformal sums close STATE")
 
 

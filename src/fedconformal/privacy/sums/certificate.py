@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from fractions import Fraction
 
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.lost import share
@@ -75,14 +74,6 @@ def certified(state: CoordinatorState) -> Calibration:
         "least": rounds.least,
         "stopped": state.search.stopped,
     }
-    if not finite:
-        warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised from the {sum(sizes[k] for k in state.counted)} rows of the "
-            f"{len(state.counted)} sites that were counted, of {sum(sizes)} rows in the promise, so every label is in "
-            "every set",
-            InfeasibleWarning,
-            stacklevel=2,
-        )
     return certify(
         threshold,
         lowest,

@@ -39,10 +39,10 @@ def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
         return []
     session = after.session
     counted = before.search.number > 0 or bool(before.answers)
-    where = "the cell that its rows were counted in" if counted else "every threshold"
+    where = "the cell that is searched" if counted else "every threshold"
     found = [
-        f"site {session.names[k]!r} is lost and held {share(session, k):.3g} of the rows; those still to be counted "
-        f"count as above {where} from now on"
+        f"site {session.names[k]!r} is lost and held {share(session, k):.1%} of the rows; those that are not "
+        f"counted yet count as above {where} from now on"
         for k in lost
     ]
     if not counted and not enough_left(session, frozenset(range(len(session.names))) - gone(after)):
