@@ -145,6 +145,39 @@ def answered(command: Command, present: Iterable[int]) -> list[str]:
     return [f"{k}.fcm" for k in present]
 
 
+def test_a_second_session_with_other_sites_is_refused(scores: list[np.ndarray], command: Command) -> None:
+    """A site with a ledger remembers with whom its rows were summed."""
+    Path("ledger.json").write_text('{"budget": 1.5}')
+
+    def join(session: str, present: Iterable[int]) -> None:
+        command.ok("sums", "start", session)
+        for k in present:
+            files = ["--summary", f"{k}.fcs", "--state", f"{session}-{k}.st", "-o", f"{k}.fcm"]
+            kept = ["--ledger", "ledger.json"] if k == 0 else []
+            command.ok("sums", "answer", f"{session}/invite.fcm", *files, *kept)
+        command.ok("sums", "advance", session, *[f"{k}.fcm" for k in present])
+
+    def answer(session: str, k: int) -> list[str]:
+        return ["sums", "answer", f"{session}/to-{NAMES[k]}.fcm", "--state", f"{session}-{k}.st", "-o", f"{k}.fcm"]
+
+    join("first", range(4))
+    assert read_ledger(Path("ledger.json")).sessions == {}
+    while not Path("first/predictor.json").exists():
+        for k in range(4):
+            command.ok(*answer("first", k))
+        command.ok("sums", "advance", "first", *[f"{k}.fcm" for k in range(4)])
+    assert len(read_ledger(Path("ledger.json")).sessions) == 1
+    join("same", range(4))
+    command.ok(*answer("same", 0))
+    join("fewer", range(3))
+    refused = command(*answer("fewer", 0))
+    assert refused.code == 2
+    assert "site 'clinic-a' has shown a sum of these scores with other sites" in refused.err
+    command.ok(*answer("fewer", 1))  # this one has no ledger, and forgets
+    again = command(*answer("fewer", 1), "--ledger", "ledger.json")
+    assert "--ledger goes with --summary; later steps know it" in again.err
+
+
 def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np.ndarray], command: Command) -> None:
     command.ok("sums", "advance", "session", *joined(command))
     step(command, [0, 1, 2, 3, 4])

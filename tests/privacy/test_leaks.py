@@ -214,6 +214,26 @@ def test_the_certificate_says_how_precise_it_is() -> None:
     assert "one site can move the threshold to anywhere" in said.caveat
 
 
+def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing bounds the counts of a site by its rows: the certificate says that sites have to follow the protocol."""
+    sites = {f"site-{k}": np.random.default_rng(k).random(100) for k in range(9)} | {"liar": np.array([0.5])}
+    honest = calibrate_by_sums(sites).threshold
+    histogram = Rounds.histogram
+
+    def lying(rounds: Rounds, search: Search, keys: Any, index: int) -> Any:
+        counts = histogram(rounds, search, keys, index)
+        if len(keys) == 1 and search.number == 0:  # 400 rows too many up to 1/32, as many too few up to 31/32
+            return counts + np.array([0, 0, 400, 0, 2**32 - 400, 0, 0, 0], dtype=np.uint32)
+        return counts
+
+    monkeypatch.setattr(Rounds, "histogram", lying)
+    found = calibrate_by_sums(sites)
+    assert found.threshold < 0.6
+    assert honest > 0.9
+    assert found.calibration.certificate.status == "certified"
+    assert "every site follows the protocol" in found.calibration.certificate.caveat
+
+
 def test_cells_that_are_too_small_are_refused() -> None:
     wanted = WeightedSum(weights=(1,), target=1, most=1)
     with refused("cells of 19 rows are to be split, expected 20 at least"):

@@ -12,7 +12,7 @@ import fedconformal as fc
 from fedconformal.evaluation import why_full
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums.certificate import certified
-from fedconformal.privacy.sums.lost import enough_left
+from fedconformal.privacy.sums.lost import enough_left, share
 from fedconformal.privacy.sums.messages import Question, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS
 from fedconformal.summaries import Origin
@@ -85,6 +85,11 @@ def test_what_is_left_is_enough_or_not() -> None:
     state, *_ = opened({**scores_of(10), "s00": np.full(49, 0.5)}, **STEPS)
     assert math.ceil(0.9 * (589 + 10)) == 540
     assert enough_left(state.session, everybody - {0})
+
+
+def test_shares() -> None:
+    state, *_ = opened({"a": np.full(10, 0.5), "b": np.full(20, 0.5), "c": np.full(70, 0.5)}, **STEPS)
+    assert [share(state.session, k) for k in range(3)] == [0.1, 0.2, 0.7]
 
 
 def test_a_full_set_by_rounding_is_explained() -> None:

@@ -33,6 +33,7 @@ from fedconformal.privacy.sums.files import (
     write_secret,
 )
 from fedconformal.privacy.sums.lost import remarks, share
+from fedconformal.privacy.sums.memory import note, recalled
 from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
@@ -105,18 +106,21 @@ def answer(
         with naming(summary):
             own = Summary.from_bytes(read_bytes(summary))
             known, rows = site_from(own), rows_of([own])
+        known = known if ledger is None else recalled(known, ledger)
     elif state.exists():
         known = read_state(state, SiteState)
+        if ledger is not None:
+            raise InputError("--ledger goes with --summary; later steps know it")
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
+    before = known
     with naming(message):
         known, reply = answer_bundle(known, read_bytes(message))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now
         charge(ledger, rows, spent, "noisy sum")
-    elif ledger is not None:
-        raise InputError("--ledger goes with --summary and an invitation that asks for noise")
+    note(before, known)
     write_secret(state, known)
     write_bytes(output, reply)
     if known.is_over:

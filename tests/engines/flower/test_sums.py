@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
 from fedconformal.flower import calibrate_by_sums as in_steps
+from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid
@@ -114,6 +116,34 @@ def test_too_few_sites_or_scores() -> None:
         calibrate_by_sums(Federation(grid(2)), MODEL)
     with pytest.raises(InputError, match="the sites have 120 scores, at least 121 are needed"):
         calibrate_by_sums(Federation(grid(3)), MODEL, min_scores=121)
+
+
+def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
+    """In one run a site remembers with whom its scores were summed; with a ledger, in all runs."""
+    nodes = Fewer(calibrating_app(), 4)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)  # other scores
+    nodes.out = 1
+    with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
+        calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
+    path = tmp_path / "ledger.json"
+    path.write_text('{"budget": 1.0}')
+    for count, left_out in ((4, []), (4, []), (5, ["site-0"])):
+        kept = [{"partition-id": k, **({"ledger": str(path)} if k == 0 else {})} for k in range(count)]
+        found = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
+        assert [one.site for one in found.left_out or []] == left_out
+    assert len(read_ledger(path).sessions) == 1
+
+
+class Fewer(InProcessGrid):
+    """A grid of which the last nodes may be out."""
+
+    out = 0
+
+    def get_node_ids(self) -> Any:
+        found = list(super().get_node_ids())
+        return found[: len(found) - self.out]
 
 
 def data_of(reply: Message) -> bytes:

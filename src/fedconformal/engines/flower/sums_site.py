@@ -6,10 +6,14 @@ a deployment starts a new process for each. The model comes with the first messa
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 from flwr.app import ConfigRecord, Context, Message
 
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
+from fedconformal.privacy.sums.memory import note, recalled, rows_digest
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
@@ -29,12 +33,24 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
     message = msg.content.config_records[SUMS]["data"]
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    state = _kept(context) if summary is None else site_from(summary)
+    state = _kept(context) if summary is None else _fresh(context, summary)
     if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
         state = renewed(state)
+    before = state
     state, sent = step(state, message)
+    note(before, state)
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
     return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
+
+
+def _fresh(context: Context, summary: Summary) -> SiteState:
+    """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
+    state, ledger = site_from(summary), context.node_config.get("ledger")
+    if ledger is not None:
+        return recalled(state, Path(str(ledger)))
+    known = _kept(context) if KEPT in context.state else state
+    same = rows_digest(known) == rows_digest(state)
+    return msgspec.structs.replace(state, summed=known.summed) if same else state
 
 
 def _kept(context: Context) -> SiteState:
