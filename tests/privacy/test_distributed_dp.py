@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
@@ -33,6 +34,47 @@ REPETITIONS = 2000
 
 def made(sizes: tuple[int, ...], epsilon: str, grid: Floats = GRID) -> NoisyRound:
     return NoisyRound(guarantee=fc.Mixture(), alpha=TENTH, sizes=sizes, epsilon=Fraction(epsilon), grid=grid)
+
+
+def left_of(shares_there: int, shares_made_for: int, epsilon: float) -> Floats:
+    """Return the law of the noise that these shares add up to, from -400 to 400: two negative binomial draws apart."""
+    p = math.exp(-epsilon / 2)
+    one = stats.nbinom.pmf(np.arange(400), shares_there / shares_made_for, 1 - p)
+    law: Floats = np.convolve(one, one[::-1])
+    return law
+
+
+def exact_epsilon(law: Floats) -> float:
+    """Return the loss of privacy when a row moves from one cell to another: twice the largest log-ratio of neighbours.
+
+    From 40 on the ratios only come nearer to that of the tails, which is no larger; floats would end before them.
+    """
+    zero = len(law) // 2
+    near = np.log(law[zero - 40 : zero + 41])
+    return float(2 * np.abs(np.diff(near)).max())
+
+
+@pytest.mark.parametrize(("sites", "faced"), [(3, 2.27), (4, 1.71), (6, 1.49), (10, 1.30)])
+def test_shares_for_a_majority_leave_too_little_to_a_participant(sites: int, faced: float) -> None:
+    """So it was made before: where a bare majority answers and one of them subtracts its share, epsilon is not 1."""
+    majority = sites // 2 + 1
+    assert exact_epsilon(left_of(majority, majority, 1)) == pytest.approx(1, abs=1e-9)
+    assert exact_epsilon(left_of(majority - 1, majority, 1)) == pytest.approx(faced, abs=0.01)
+
+
+@pytest.mark.parametrize("sites", [*range(3, 41), 100, 1000])
+@pytest.mark.parametrize("epsilon", ["0.25", "1", "4"])
+def test_epsilon_holds_against_a_third_of_the_sites(sites: int, epsilon: str) -> None:
+    """Exactly: of the fewest that may answer a third of all subtract their shares, and epsilon is what is left."""
+    noisy = made((1,) * sites, epsilon)
+    assert noisy.colluding == max(1, math.ceil(sites / 3))
+    assert noisy.least <= sites
+    kept = noisy.least - noisy.colluding
+    assert exact_epsilon(left_of(kept, noisy.honest, float(epsilon))) <= float(epsilon) + 1e-9
+    assert exact_epsilon(left_of(kept - 1, noisy.honest, float(epsilon))) > float(epsilon) + 1e-3 if kept > 1 else True
+    for more in range(kept, sites + 1, max(1, sites // 7)):
+        assert exact_epsilon(left_of(more, noisy.honest, float(epsilon))) <= float(epsilon) + 1e-9
+    assert noisy.strength <= 2  # what all sites add is at most the noise of two draws
 
 
 def released(scores: list[float], draws: int) -> Integers:
@@ -75,7 +117,7 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
         sent = [noisy.histogram(Search(), keys, index).astype(np.int32) for index in range(noisy.honest)]
         drawn.append(np.sum(sent, axis=0) - exact)
     p = math.exp(-1 / 2)
-    # Almost seven standard errors; with shares made for all sites it would be two thirds, or six tenths, of this.
+    # Almost seven standard errors; with shares made for all sites it would be two thirds, or half, of this.
     assert np.var(drawn) == pytest.approx(2 * p / (1 - p) ** 2, rel=0.17)
 
 
@@ -83,7 +125,7 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
 def test_the_margins_allow_for_the_noise_of_all_sites(sizes: tuple[int, ...]) -> None:
     plan = made(sizes, "1").plan
     assert plan is not None
-    draws = Fraction(len(sizes), len(sizes) // 2 + 1)
+    draws = Fraction(len(sizes), math.ceil(len(sizes) / 2))
     assert plan.margins.tolist() == margins(Fraction(1), len(GRID), draws, plan.failure).tolist()
     assert (plan.margins > margins(Fraction(1), len(GRID), Fraction(1), plan.failure)).all()
 
@@ -160,11 +202,16 @@ def test_a_whole_session() -> None:
     predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
     certificate, privacy = predictor.certificate, predictor.certificate.privacy
     assert privacy is not None
-    assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 3, len(noisy_grid()))
+    assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 2, len(noisy_grid()))
     assert (privacy["mode"], privacy["answered_sites"], privacy["dropped"]) == ("sums", 4, [])
     assert "the sum over the sites that answered" in privacy["definition"]
+    assert "up to 2 of them that know and subtract their own shares" in privacy["definition"]
+    assert privacy["colluding_sites"] == 2
     assert "replacing one calibration row" in privacy["unit"]
-    assert "fewer than 3 sites that answer" in privacy["outside"]
+    assert (
+        "fewer than 2 sites that answer and keep to the protocol, as the other 2 of at least 4 need not"
+        in privacy["outside"]
+    )
     assert 0 < privacy["failure"] < 0.05
     assert privacy["coverage"] == certificate.coverage_at_least >= 0.9
     assert certificate.status == "certified"
@@ -204,7 +251,7 @@ def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     assert state.search.answer == math.inf
     certificate = certified(state).certificate
     assert certificate.privacy is not None
-    assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (6, 9)
+    assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (5, 9)
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["site-3"]
     assert "the promise still includes that site" in certificate.caveat
 
@@ -242,11 +289,17 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     request = pack(Unmask(session.id, 0, session.as_bits(range(5))), state.signing)
     with refused("only 5 of 10 sites answered; their sum stays hidden"):
         at_site.reveal(left["site-0"], request)
+    few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that know their own"
+    with refused(few):
+        took(state, answers[:8])
+    request = pack(Unmask(session.id, 0, session.as_bits(range(8))), state.signing)
+    with refused(few):
+        at_site.reveal(left["site-0"], request)
     noisy = made((3000,) * 10, "5")
-    with refused("only 5 of 10 sites added noise, expected 6"):
-        noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(5)))
-    with refused("only 5 of 10 sites added noise, expected 6"):
-        noisy.claim(frozenset(range(5)), {})
+    with refused(few):
+        noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(8)))
+    with refused(few):
+        noisy.claim(frozenset(range(8)), {})
 
 
 @pytest.mark.long

@@ -177,7 +177,7 @@ def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
         if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
-            plain = ["" if _is_missing(value) else value for value in array.ravel().tolist()]
+            plain = ["" if is_missing(value) else value for value in array.ravel().tolist()]
             array = np.array(plain).reshape(array.shape)
     except ValueError as error:
         raise InputError(f"{name}: cannot be read as one value a row ({error})") from None
@@ -186,8 +186,9 @@ def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
     return array.astype(np.str_) if array.dtype.kind == "T" else array
 
 
-def _is_missing(value: Any) -> bool:
-    nan = isinstance(value, float) and math.isnan(value)
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column says that there is none, as Python, numpy or pandas write it."""
+    nan = isinstance(value, float | np.floating) and math.isnan(value)
     return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,9 @@ from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import SiteAnswer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts, shares_by_site
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.policy_file import policy_of
 from fedconformal.scores import DEFAULT, Score
 
 try:
@@ -42,7 +45,12 @@ KEYS = {"data", "format", "num-examples"}
 
 
 def calibrate_reply(
-    question: Mapping[str, Any], weights: Mapping[str, ArrayLike], logits: ArrayLike, labels: ArrayLike
+    question: Mapping[str, Any],
+    weights: Mapping[str, ArrayLike],
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    policy: str | Path | None = None,
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
 
@@ -51,11 +59,13 @@ def calibrate_reply(
         weights: the model that came with it.
         logits: of that model, (n, J).
         labels: (n,) class indices.
+        policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
     asked = Question.from_dict(question)
     if fingerprint(weights) != asked.model:
         raise InputError("the model in the call is not the one that is asked about")
     summary = asked.answer(logits, labels, site=collab.site_name)
+    policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee))
     return {"data": summary.to_bytes(), "format": exchange.FORMAT, "num-examples": summary.n}
 
 
@@ -91,6 +101,7 @@ def calibrate(  # noqa: PLR0913
         temperature=temperature,
         kind=kind,
         by_class=isinstance(guarantee, ByClass),
+        guarantee=(guarantee or Mixture()).name,
     )
     sites, reader = SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), Reader(question)
 
@@ -202,7 +213,7 @@ class SitesOnNVFlare:
         """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
         if failure is None or isinstance(failure.cause, TimeoutError):
             return f"gave no answer within {self._timeout:g} s"
-        return f"failed: {exchange.last_line(str(failure.cause))}"
+        return f"failed: {exchange.failure(str(failure.cause))}"
 
 
 def _read_counts(_site: str, reply: Any) -> Counts:

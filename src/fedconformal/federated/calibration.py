@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -35,6 +36,8 @@ from fedconformal.summaries.rows import summarize_rows
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
+MAX_REASON = 1000
+"""Characters; whole errors of torch fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
@@ -56,6 +59,7 @@ class Question:
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
+        guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
     """
 
     model: str
@@ -64,10 +68,13 @@ class Question:
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
+    guarantee: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
+        named = {} if self.guarantee is None else {"guarantee": self.guarantee}
         return {
+            **named,
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -87,6 +94,7 @@ class Question:
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
+            guarantee=found.get("guarantee"),
         )
 
     @property
@@ -197,10 +205,17 @@ def reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
 
 
-def last_line(text: str | None) -> str:
-    """Return the last line of what a site said when it failed: a traceback ends with the error."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return shown(lines[-1]) if lines else "no reason given"
+def failure(text: str | None) -> str:
+    r"""Return what a site said when it failed, in one line: the whole message of the error, without the traceback.
+
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
+    'ValueError: Missing: w'
+    """
+    lines = (text or "").splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return shown(" ".join(said), MAX_REASON) or "no reason given"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

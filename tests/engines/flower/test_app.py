@@ -1,6 +1,7 @@
 """The app that `flower init` writes: trained, calibrated and evaluated in this process."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -278,6 +279,8 @@ def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
         "server_app.py",
         "task.py",
     }
+    project = tomllib.loads((tmp_path / "My App" / "pyproject.toml").read_text())["project"]
+    assert project["dependencies"] == []  # what it needs is installed already; an index may not have it
     app = App.read(tmp_path / "My App", {"rounds": 1})
     assert (app.client, app.server) == ("my_app.client_app:app", "my_app.server_app:app")
     assert app.config["rounds"] == 1

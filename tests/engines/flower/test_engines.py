@@ -93,6 +93,19 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     assert left_running(str(tmp_path)) == []
 
 
+@pytest.mark.slow
+def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    home, log = tmp_path / "home", tmp_path / "log"
+    config = "rounds=1 epochs=1 temperature=false"
+    with running([program("flwr"), "run", str(app), "--stream", "--run-config", config], home, log) as process:
+        assert process.wait(PATIENCE) == 0, log.read_text()
+    result = json.loads((home / "fedconformal-run" / "result.json").read_text())  # where the SuperLink was started
+    assert result["certificate"]["clients"] == 2
+    assert str(home / "fedconformal-run") in log.read_text()
+    assert left_running(str(tmp_path)) == []
+
+
 def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None:
     done = command.ok("flower", "init", tmp_path / "my-app")
     assert done.out.endswith("$ fedconformal flower run\n")

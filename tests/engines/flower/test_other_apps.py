@@ -18,7 +18,7 @@ from fedconformal.engines.flower.calibration import MAX_LEFT_OUT
 from fedconformal.engines.flower.certs import make_certs
 from fedconformal.engines.flower.records import SUMMARY, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import last_line
+from fedconformal.federated.calibration import failure
 from fedconformal.flower import (
     CheckedFedAvg,
     Federation,
@@ -164,7 +164,7 @@ def test_nobody_is_covered_and_left_out() -> None:
 
 
 def test_a_site_cannot_speak_to_the_terminal() -> None:
-    assert last_line("Traceback\nRuntimeError: \x1b[31mred\x07") == "RuntimeError: \\x1b[31mred\\x07"
+    assert failure('  File "a.py"\n    go()\nRuntimeError: \x1b[31mred\x07') == "RuntimeError: \\x1b[31mred\\x07"
 
 
 @pytest.mark.parametrize(

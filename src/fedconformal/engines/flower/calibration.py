@@ -35,7 +35,7 @@ from fedconformal.federated.ask import Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.scores import DEFAULT, Score
 
 STAGE = "calibrate"
@@ -66,8 +66,9 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    by_class = isinstance(guarantee, ByClass)
-    question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, by_class=by_class)
+    question = ask_for(
+        arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, guarantee=guarantee or Mixture()
+    )
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
@@ -80,7 +81,7 @@ def ask_for(
     score: Score | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
-    by_class: bool = False,
+    guarantee: Guarantee | None = None,
 ) -> RecordDict:
     """Write the question that `calibrate_reply` answers."""
     question = Question(
@@ -89,7 +90,8 @@ def ask_for(
         score=DEFAULT if score is None else score,
         temperature=temperature,
         kind=kind,
-        by_class=by_class,
+        by_class=isinstance(guarantee, ByClass),
+        guarantee=None if guarantee is None else guarantee.name,
     )
     return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
 
@@ -132,7 +134,10 @@ def _read_left_out(found: Any) -> list[LeftOut]:
     if len(found) > MAX_LEFT_OUT:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
-    return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]
+    return [
+        LeftOut(site=as_name(site, "a site left out"), reason=shown(reason, exchange.MAX_REASON))
+        for site, _, reason in parts
+    ]
 
 
 def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:

@@ -68,12 +68,13 @@ class RunConfig:
         score: its name, such as raps; its parameters stand beside it, such as score-penalty.
         guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
+        epsilon: with sums, sites add noise for differential privacy; 0 for none.
         temperature: whether to fit one.
         min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
         wait: seconds for the nodes to connect.
         timeout: seconds that sites have for an answer.
-        output: the directory for what comes out.
+        output: the directory for what comes out, where the server app runs.
         from_stage: where to begin.
         saved_model: the weights to begin with.
     """
@@ -85,6 +86,7 @@ class RunConfig:
     guarantee: str = "mixture"
     kind: str = "ranks"
     privacy: str = "none"
+    epsilon: float = 0.0
     temperature: bool = True
     min_sites: int = 2
     min_scores: int = 1
@@ -140,6 +142,8 @@ class RunConfig:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
             summable(self.promised)
+        elif self.epsilon:
+            raise InputError(f"epsilon is {self.epsilon:g}, which goes with privacy sums; set both or neither")
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
@@ -158,7 +162,7 @@ class _Run:
         self.config = config
         self.model = model
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
-        self.output = Path(config.output)
+        self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
         self.coverage: dict[str, dict[str, float]] = {}
         self.predictor: Predictor | None = None
@@ -168,6 +172,7 @@ class _Run:
             (self.output / "sites").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.output}: cannot be made ({error.strerror}); choose another output") from None
+        flower_logger.info("the model, the predictor and result.json go to %s, on this machine", self.output)
         if self.config.saved_model:
             self.arrays, self.temperature = read_model(Path(self.config.saved_model))
             load_model(self.model, self.arrays)  # says so if they are not this model's
@@ -215,7 +220,7 @@ class _Run:
             "min_scores": config.min_scores,
         }
         if config.privacy == "sums":
-            result = calibrate_by_sums(self.federation, self.arrays, **asked)
+            result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):

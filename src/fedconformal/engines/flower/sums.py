@@ -47,9 +47,9 @@ def calibrate_by_sums(
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
-    widths: tuple[int, ...] | None = None,
+    epsilon: float | None = None,
 ) -> Calibrated:
-    """Find the threshold that all scores together give, from sums over the sites alone.
+    """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
     Args:
         federation: the sites to ask; three at least.
@@ -59,14 +59,12 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
-        widths: for the exact threshold, how many bits of a score each round settles (`radix.BYTES`); such sums show
-            rows one by one. By default it is rounded up to the edge of a public cell.
+        epsilon: with it, one round in which the sites add noise to their counts, for differential privacy.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    steps = IN_STEPS if widths is None else (widths, None)
-    state = play(partial(invite, promised, alpha, *steps), channel)
+    state = play(partial(invite, promised, alpha, *IN_STEPS, epsilon=epsilon), channel)
     return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
 
 

@@ -66,6 +66,8 @@ class Session:
         """Refuse a sum over a few of the sites."""
         if len(answered) < FEWEST or not is_majority(len(answered), len(self.names)):
             raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
+        if isinstance(self.rounds, NoisyRound):
+            self.rounds.check_noise(answered)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
