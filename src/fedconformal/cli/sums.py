@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from fedconformal.cli.console import print_json, progress, say
 from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
+from fedconformal.cli.sign import read_trusted
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
@@ -80,25 +81,35 @@ def answer(
     summary: Annotated[
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="With the invitation: the private key by which the other sites know this one.")
+    ] = None,
+    signed: Annotated[
+        Path | None,
+        typer.Option(metavar="KEYS", help='With the invitation: all sites\' public keys, {"site": "hex"} (.json).'),
+    ] = None,
     ledger: BudgetFile = None,
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
-    check_output(output, message, summary, state, ledger)
-    check_output(state, message, summary, ledger)
+    check_output(output, message, summary, state, ledger, key, signed)
+    check_output(state, message, summary, ledger, key, signed)
+    if summary is None and (key is not None or signed is not None):
+        raise InputError("--key and --signed go with --summary, at the first step")
     rows, spent = [], None
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
         with naming(summary):
             own = Summary.from_bytes(read_bytes(summary))
-            known, rows = site_from(own), rows_of([own])
+            known, rows = site_from(own, None if signed is None else read_trusted(signed)), rows_of([own])
     elif state.exists():
         known = read_state(state, SiteState)
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     with naming(message):
-        known, reply = answer_bundle(known, read_bytes(message))
+        entered = bool(known.roster)
+        known, reply = answer_bundle(known, read_bytes(message), None if key is None else read_bytes(key))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now
@@ -109,9 +120,12 @@ def answer(
     write_bytes(output, reply)
     if known.is_over:
         wipe(state)
+    shown = {} if entered or not known.roster else known.session.shown()
     if json:
-        print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
+        more = shown if spent is None else {"epsilon": spent}
+        print_json({"answer": str(output), "bytes": len(reply), **more})
         return
+    _say_roster(shown)
     if spent is not None:
         say(f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
     say(f"wrote {output}: {len(reply)} bytes for the coordinator")
@@ -150,7 +164,8 @@ def advance(
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
     if json:
-        found = {"certificate": certificate.to_dict(), "bytes_received": state.received, "bound": bound}
+        played = {"bytes_received": state.received, "exchanges": state.exchanges}
+        found = {"certificate": certificate.to_dict(), **played, "bound": bound}
         print_json({"predictor": str(folder / "predictor.json"), **found})
         return
     say(certificate.sentence())
@@ -176,6 +191,15 @@ def close(
         print_json({"wiped": str(path)})
         return
     say(f"wiped {path}: its keys and scores are gone")
+
+
+def _say_roster(shown: dict[str, Any]) -> None:
+    """Say who takes part, so that people can compare it."""
+    for one in shown.get("roster", ()):
+        kept = "key" if one["kept_key"] else "key of this session only"
+        say(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
+    if shown:
+        say(f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same")
 
 
 def _safe(name: str) -> str:
