@@ -126,7 +126,7 @@ def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
 
 
 def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
-    """Hand the signatures of the list round, so that each site can see that all were told the same."""
+    """Hand the signatures of the list round, so that each site can see that all have the same one."""
     session = state.session
     found = _each_once(session, signed, f"signed the list of round {state.search.number}")
     signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]

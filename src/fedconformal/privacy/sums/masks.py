@@ -3,7 +3,7 @@
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017. Two neighbours agree on a
 key (X25519, HKDF-SHA-256). In each round they derive another from it (keyed BLAKE2b) and from what the round is about:
 invitation, roster, question, and who is present. They expand it (AES-256 in counter mode) to a mask that one of them
-adds and the other subtracts. Sites that were told different things add different masks, and the sum is noise. Each
+adds and the other subtracts. Sites that were asked different things add different masks, and the sum is noise. Each
 site adds a mask of its own as well, and reveals its seed only after enough sites signed the list of those who answered.
 Bell et al., "Secure single-server aggregation with (poly)logarithmic overhead", 2020: a hundred neighbours are enough
 for any number of sites, if chosen at random. Who may collude, and what holds then, is in `quorum`.
