@@ -20,11 +20,11 @@ from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import Unmask, pack
+from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import EXACT, Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
-from tests.privacy.sums_play import Sites, each, opened, took
+from tests.privacy.sums_play import Sites, carried, each, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
@@ -246,10 +246,7 @@ def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple
 def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     state, question, sites = with_noise(sites_of((3000,) * 10), 5, late)
     left, answers = answered(question, sites, silent=["site-3"])
-    state, requests = took(state, answers)
-    _, reveals = each(left, requests)
-    state, outgoing = took(state, reveals)
-    assert not outgoing
+    state, _, _ = carried(*took(state, answers), left)
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
     assert state.search.answer == math.inf
     certificate = certified(state).certificate
@@ -264,10 +261,8 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     parts = sites_of((3000,) * 10)
     state, question, sites = with_noise(parts | {"site-9": np.array([0.5])}, 100)
     left, answers = answered(question, sites, silent=["site-9"])
-    state, requests = took(state, answers)
-    shown, reveals = each({name: site for name, site in left.items() if name != "site-4"}, requests)
-    state, lost = took(state, reveals)
-    state, _ = took(state, each(shown, lost)[1])
+    state, shown, requests = carried(*took(state, answers), left, until=Reveal)
+    state, _, _ = carried(state, requests, {name: site for name, site in shown.items() if name != "site-4"})
     scores = np.sort(np.concatenate([part for name, part in parts.items() if name != "site-9"]))
     rank = state.session.guarantee.rank(TENTH, state.session.sizes)
     assert rank is not None
@@ -286,18 +281,16 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     left, answers = answered(question, sites)
     with refused("round 0 has been answered"):
         at_site.answer(left["site-0"], question)  # nobody gets two noisy answers
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
+    with refused("only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"):
         took(state, answers[:5])
     session = state.session
-    request = pack(Unmask(session.id, 0, session.as_bits(range(5))), state.signing)
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
-        at_site.reveal(left["site-0"], request)
     few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that know their own"
     with refused(few):
         took(state, answers[:8])
-    request = pack(Unmask(session.id, 0, session.as_bits(range(8))), state.signing)
-    with refused(few):
-        at_site.reveal(left["site-0"], request)
+    for left_over, problem in ((5, "only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"), (8, few)):
+        question = pack(Question(session.id, 0, 0, session.as_bits(range(left_over))), state.signing)
+        with refused(problem):
+            at_site.answer(left["site-0"], question)
     noisy = made((3000,) * 10, "5")
     with refused(few):
         noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(8)))

@@ -1,8 +1,8 @@
 """Calibration from sums only, over Flower: the server's part of a session, in which it sees no site's own counts.
 
 The protocol and its driver are those of `fedconformal.privacy.sums`; Flower carries the messages. First the sites join
-and say how many scores they have, then they leave shares of their secrets with some neighbours, then each round is two
-exchanges, and three if a site is lost in it after its answer. A site whose message cannot be used is out, with the
+and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
+three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
 out stays in the promise, and its scores count as if they were too large.
 """
