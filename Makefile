@@ -87,6 +87,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
+	$(PEERS)/bin/python benchmarks/noise_shares.py
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
