@@ -181,6 +181,20 @@ def test_a_file_that_cannot_be_understood(text: str | bytes, why: str, tmp_path:
         read_policy(path)
 
 
+@given(start=strategies.integers(0, 60), end=strategies.integers(0, 60), data=strategies.binary(max_size=20))
+def test_any_bytes_are_a_policy_or_refused_in_one_line(
+    start: int, end: int, data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = b"sums_only = true\nleast_sites = 5\nkinds = ['sums']\n"
+    path = written(tmp_path_factory.getbasetemp() / "bytes.toml", text[:start] + data + text[end:])
+    why = ""
+    try:
+        assert read_policy(path).in_words()
+    except InputError as error:
+        why = str(error)
+    assert len(why.splitlines()) <= 1
+
+
 def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "policy.toml"))
     with pytest.raises(InputError, match=r"^policy\.toml: cannot be read") as caught:
