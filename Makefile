@@ -34,7 +34,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
 
-deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on this machine (about four minutes)
+deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: four sites on this machine, with sums and noise too (about ten minutes)
 	$(BIN)/python scripts/deployment.py
 
 quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once the caches are warm

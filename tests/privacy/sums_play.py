@@ -11,11 +11,14 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, step
-from fedconformal.privacy.sums.radix import EXACT, SHORT
+from fedconformal.privacy.sums.radix import EXACT
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
+
+SHORT = (16, 16)
+"""The first 32 bits of a score."""
 
 Stage = Callable[[int, str], bool]
 Sites = dict[str, SiteState]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
-from fedconformal._base.frames import in_order, rows_at
+from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.names import shown
 from fedconformal.calibration.by_site import Site, held_out, index_of, naming_site, scored_by
 from fedconformal.calibration.calibrate import calibrate

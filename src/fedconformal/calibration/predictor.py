@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
+from fedconformal._base.classes import in_order
 from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.frames import in_order
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text

@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Sequence
 
 from fedconformal.calibration.certificate import Certificate, HeavySite, heavy_sites, site_names
-from fedconformal.errors import HeavySiteWarning, VersionWarning
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, VersionWarning
+from fedconformal.evaluation.full import why_full
 from fedconformal.summaries.summary import Summary
 
 __all__ = ["heavy_sites", "heavy_warning", "remarks", "silent_sites", "site_names", "warn_of_sites"]
@@ -21,6 +22,9 @@ def warn_of_sites(certificate: Certificate) -> None:
 def remarks(certificate: Certificate) -> list[UserWarning]:
     """Say what is to be known of the sites in a certificate."""
     found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
+    claim = certificate.privacy or {}
+    if claim.get("mode") == "sums" and "epsilon" not in claim and (why := why_full(certificate)):
+        found.append(InfeasibleWarning(why))
     if quiet := certificate.version_1_sites:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
         found.append(

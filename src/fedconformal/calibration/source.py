@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.classes import class_names
-from fedconformal._base.frames import table_of
+from fedconformal._base.classes import class_names, table_of
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import Classes, Origin, as_classes

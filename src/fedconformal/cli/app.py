@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base.names import harmless
 from fedconformal._version import __version__
 from fedconformal.cli import (
     calibrate,
@@ -29,7 +30,7 @@ from fedconformal.cli import (
     verify,
 )
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import LOGGED, logger, say_error, stderr
+from fedconformal.cli.console import LOGGED, logger, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -129,5 +130,5 @@ def _warn_once(message: str, said: set[str]) -> None:
 
 
 def _fail(message: str) -> int:
-    say_error(message)
+    stderr.print(f"error: {harmless(' '.join(message.split()))}")
     return 2

@@ -12,9 +12,9 @@ from fedconformal._base import registry
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, From, Json, Source, load_predictor, read_summaries, warn_of_use
+from fedconformal.cli.inputs import Alpha, Json, Source, load_predictor, read_summaries
 from fedconformal.cli.options import GUARANTEES, SCORES, Given, taking
-from fedconformal.cli.rows import Columns, read_predictions
+from fedconformal.cli.rows import Columns
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
@@ -39,7 +39,7 @@ def plan(
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
-    source: From = Source.probs,
+    source: Annotated[Source, typer.Option("--from", help="What the file holds.")] = Source.probs,
     score: Annotated[str | None, typer.Option(help="A score, to say which one has smaller sets:")] = None,
     classes: Annotated[int | None, typer.Option(min=2, help="How many labels there are, for the same.")] = None,
     json: Json = False,
@@ -57,10 +57,7 @@ def plan(
     predictor = rows = None
     if pilot is not None and probs is not None:
         predictor = load_predictor(pilot)
-        warn_of_use(predictor, source)
-        about = predictor.certificate
-        found_rows = read_predictions(probs, source, Columns(), wanted=about.labels, temperature=about.temperature)
-        rows = found_rows.values
+        rows = Columns(content=source).read_for(predictor, probs).values
     found = make_plan(
         alpha=alpha,
         sizes=counts,

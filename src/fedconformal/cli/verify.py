@@ -11,7 +11,7 @@ from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.remarks import heavy_sites, heavy_warning, site_names
-from fedconformal.cli.console import logger, print_json, say
+from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
@@ -38,13 +38,9 @@ def verify(
     problems = _problems(predictor, data, summaries, None if signed is None else read_trusted(signed), sealed=sealed)
     if coordinator is not None and not sealed:
         problems.append(f"{beside(predictor)} is not the signature of this coordinator for this predictor")
-    if json:
-        print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
-    elif problems:
-        for problem in problems:
-            say(f"{predictor}: {problem}")
-    else:
-        say(f"{predictor}: confirmed from {len(summaries)} summaries")
+    facts = {"predictor": str(predictor), "confirmed": not problems, "problems": problems}
+    words = problems or [f"confirmed from {len(summaries)} summaries"]
+    print_result(facts, *(f"{predictor}: {one}" for one in words), json=json)
     if problems:
         raise typer.Exit(1)
 

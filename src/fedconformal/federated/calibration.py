@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -27,7 +28,7 @@ from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
@@ -35,6 +36,8 @@ from fedconformal.summaries.rows import summarize_rows
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
+MAX_REASON = 1000
+"""Characters; whole errors of torch fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
@@ -66,6 +69,15 @@ class Question:
     kind: str = "ranks"
     by_class: bool = False
     guarantee: str | None = None
+
+    @classmethod
+    def about(
+        cls, model: str, *, score: Score | None = None, guarantee: Guarantee | None = None, **others: Any
+    ) -> Question:
+        """Ask for what a guarantee needs, with the default score if none is given."""
+        name = None if guarantee is None else guarantee.name
+        by_class = isinstance(guarantee, ByClass)
+        return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
@@ -202,10 +214,17 @@ def reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
 
 
-def last_line(text: str | None) -> str:
-    """Return the last line of what a site said when it failed: a traceback ends with the error."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return shown(lines[-1]) if lines else "no reason given"
+def failure(text: str | None) -> str:
+    r"""Return what a site said when it failed, in one line: the whole message of the error, without the traceback.
+
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
+    'ValueError: Missing: w'
+    """
+    lines = (text or "").splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return shown(" ".join(said), MAX_REASON) or "no reason given"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -17,7 +17,6 @@ from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.standing import standing
 from fedconformal.guarantees.by_class import described
-from fedconformal.report.badge import badge
 from fedconformal.report.html import name_of_label
 from fedconformal.summaries.origin import has_expired
 
@@ -39,11 +38,17 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
         _answer("What is promised", *_promised(about, names)),
-        _answer("Does it hold?", big, holds, mark=badge(about, evaluation), kind=level),
+        _answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
         _answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
+
+
+def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
+    """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
+    found = standing(certificate, None if evaluation is None else evaluation.verdict)
+    return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
 
 
 def _answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:

@@ -1,6 +1,7 @@
 """Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ import fedconformal as fc
 from fedconformal.engines.flower.records import site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, later_step, sums_reply
+from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
+from fedconformal.flower import calibrate_by_sums as in_steps
+from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid
@@ -25,6 +28,14 @@ from tests.engines.flower.tools import MODEL, calibrating_app, grid
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 6
 BAD, WORSE = 2, 4
+
+
+def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
+    """Go on to the last bit, so that the threshold can be compared with the plain one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedconformal.engines.flower.sums.IN_STEPS", (BYTES, None))
+        return in_steps(*asked, **more)
+
 
 Fault = Callable[[Message], Any]
 
@@ -47,6 +58,21 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     assert stage["exchanges"] == 2 + 2 * len(BYTES)
     assert set(stage["took_part"].values()) == {stage["exchanges"]}
     assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+
+
+@pytest.mark.parametrize("sites", [4, SITES])
+def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
+    federation = Federation(grid(sites))
+    found = in_steps(federation, MODEL).certificate
+    plain = calibrate(Federation(grid(sites)), MODEL, kind="exact").certificate
+    assert found.limit >= plain.limit
+    assert found.coverage_at_least == plain.coverage_at_least
+    assert found.privacy is not None
+    precision = found.privacy["precision"]
+    assert precision["above"] < plain.limit
+    assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] <= 20
 
 
 def app_with(scores: list[Any]) -> ClientApp:
@@ -94,6 +120,34 @@ def test_too_few_sites_or_scores() -> None:
         calibrate_by_sums(Federation(grid(2)), MODEL)
     with pytest.raises(InputError, match="the sites have 120 scores, at least 121 are needed"):
         calibrate_by_sums(Federation(grid(3)), MODEL, min_scores=121)
+
+
+def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
+    """In one run a site remembers with whom its scores were summed; with a ledger, in all runs."""
+    nodes = Fewer(calibrating_app(), 4)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)  # other scores
+    nodes.out = 1
+    with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
+        calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
+    path = tmp_path / "ledger.json"
+    path.write_text('{"budget": 1.0}')
+    for count, left_out in ((4, []), (4, []), (5, ["site-0"])):
+        kept = [{"partition-id": k, **({"ledger": str(path)} if k == 0 else {})} for k in range(count)]
+        found = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
+        assert [one.site for one in found.left_out or []] == left_out
+    assert len(read_ledger(path).sessions) == 1
+
+
+class Fewer(InProcessGrid):
+    """A grid of which the last nodes may be out."""
+
+    out = 0
+
+    def get_node_ids(self) -> Any:
+        found = list(super().get_node_ids())
+        return found[: len(found) - self.out]
 
 
 def data_of(reply: Message) -> bytes:

@@ -30,7 +30,7 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import BYTES, summable
+from fedconformal.privacy.sums.radix import IN_STEPS, summable
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import Score
 from fedconformal.summaries.summary import origin_of
@@ -47,8 +47,9 @@ def calibrate_by_sums(
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
+    epsilon: float | None = None,
 ) -> Calibrated:
-    """Find the threshold that all scores together give, from sums over the sites alone.
+    """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
     Args:
         federation: the sites to ask; three at least.
@@ -58,11 +59,12 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
+        epsilon: with it, one round in which the sites add noise to their counts, for differential privacy.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    state = play(partial(invite, promised, alpha, BYTES), channel)
+    state = play(partial(invite, promised, alpha, *IN_STEPS, epsilon=epsilon), channel)
     return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
 
 

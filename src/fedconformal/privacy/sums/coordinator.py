@@ -10,6 +10,7 @@ scores then count for nothing, so that the threshold may come out too high and n
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.lost import remarks
 from fedconformal.privacy.sums.messages import (
     Answer,
     Deposit,
@@ -44,6 +46,8 @@ from fedconformal.privacy.sums.session import Session, guarantee_of
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries.summary import origin_of
 
+logger = logging.getLogger(__name__)
+
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state, and what to send to which site; nothing to send if the threshold is found."""
 
@@ -54,6 +58,7 @@ def invite(
     guarantee: Guarantee,
     alpha: Any,
     widths: Sequence[int] = EXACT,
+    least: int | None = None,
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
@@ -61,10 +66,10 @@ def invite(
     """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
-    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths))
+    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths), least)
     if epsilon is not None:
         edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
-        message = changed(message, widths=[], epsilon=float(as_epsilon(epsilon)), grid=edges)
+        message = changed(message, widths=[], least=None, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
         raise InputError("a grid goes with epsilon; sums without noise find the score itself")
     guarantee_of(message)
@@ -73,7 +78,10 @@ def invite(
 
 def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
     """Take what the sites sent, as `read` has read it; a site that sent nothing is out."""
-    return STEPS[state.expects](state, list(messages))
+    after, outgoing = STEPS[state.expects](state, list(messages))
+    for remark in remarks(state, after):
+        logger.warning(remark)
+    return after, outgoing
 
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:

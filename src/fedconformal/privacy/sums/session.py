@@ -21,7 +21,7 @@ from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
 from fedconformal.privacy.sums.messages import Invite, Roster, unpack
-from fedconformal.privacy.sums.radix import Rounds, summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds, WeightedSum, summable, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
     if invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
+        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -126,4 +126,6 @@ def guarantee_of(invite: Invite) -> Guarantee:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)
+    else:
+        Rounds(tuple(invite.widths), WeightedSum(weights=(1,), target=1, most=1), invite.least)
     return summable(found)

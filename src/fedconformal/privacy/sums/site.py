@@ -22,6 +22,7 @@ from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.memory import remembering
 from fedconformal.privacy.sums.messages import (
     Answer,
     Deposit,
@@ -71,8 +72,8 @@ def site_from(summary: Summary) -> SiteState:
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = {name: getattr(site, name) for name in ("name", "scores", "score", "model", "temperature")}
-    return SiteState(**kept, **fresh_secrets())
+    kept = ("name", "scores", "score", "model", "temperature", "summed", "ledger")
+    return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_secrets())
 
 
 def fresh_secrets() -> dict[str, Any]:
@@ -86,7 +87,8 @@ def step(site: SiteState, message: bytes) -> Step:
     kind = letter_of(message)
     if kind not in STEPS:
         raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-    return STEPS[kind](site, message)
+    after, sent = STEPS[kind](site, message)
+    return remembering(site, after, sent), sent
 
 
 def join(site: SiteState, invitation: bytes) -> Step:

@@ -39,6 +39,10 @@ class SiteState(
     score: ScoreField | None = None
     model: str | None = None
     temperature: float | None = None
+    summed: str = ""
+    """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
+    ledger: str = ""
+    """The file in which that is noted."""
     invite: Invite | None = None
     roster: bytes = b""
     """As it came, with the coordinator's signature."""
