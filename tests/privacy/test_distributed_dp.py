@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import stats
@@ -220,6 +222,23 @@ def test_a_whole_session() -> None:
     assert certificate.status == "certified"
     assert "over the noise of the release" in certificate.promise
     assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
+
+
+def test_older_certificates_are_read_as_they_are() -> None:
+    """What is claimed is a sentence in the certificate; those of shares for a majority stay valid, in their words."""
+    found = calibrate_by_sums(sites_of((900, 700, 500, 800)), epsilon=1).calibration
+    privacy = {name: value for name, value in (found.certificate.privacy or {}).items() if name != "colluding_sites"}
+    privacy |= {
+        "definition": "differential privacy of the sum over the sites that answered, by shares of discrete Laplace "
+        "noise that each of them adds in every cell; pure for whoever sees the sum, computational for the coordinator, "
+        "who sees masked counts as well",
+        "honest_sites": 3,
+        "outside": "sessions with fewer than 3 sites that answer and keep to the protocol",
+    }
+    older = replace(found, certificate=msgspec.structs.replace(found.certificate, privacy=privacy))
+    predictor = fc.Predictor.from_bytes(fc.Predictor.of(older, score=fc.LAC()).to_bytes())
+    assert predictor.certificate.privacy == privacy
+    assert fc.verify(predictor, []) == fc.verify(fc.Predictor.of(found, score=fc.LAC()), [])
 
 
 def test_the_threshold_is_that_of_the_noisy_sum() -> None:

@@ -132,7 +132,7 @@ def answer(
     with naming(message):
         entered = bool(known.roster)
         known, reply = answer_bundle(known, read_bytes(message), None if key is None else read_bytes(key))
-    allowed(policy).check(Leaving.of_sums(known, ledger=ledger is not None or summary is None))
+    allowed(policy).check(Leaving.of_sums(known))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now

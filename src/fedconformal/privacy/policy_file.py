@@ -29,7 +29,7 @@ sums_only = true              # only masked counts of a sums session
 least_sites = 5               # only what can be read as a sum over 5 sites or more
 least_rows = 50               # nothing, if this site has fewer rows
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
-# ledger = "mandatory"        # epsilon is spent from a ledger
+# ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
 # guarantees = ["mixture"]    # only for these
 """

@@ -58,8 +58,7 @@ def sums_reply(
         state = renewed(state)
     before = state
     state, sent = step(state, message, key)
-    paying = "ledger" in context.node_config or state.roster != b""  # a site pays when it joins
-    site_policy(context).check(Leaving.of_sums(state, ledger=paying))
+    site_policy(context).check(Leaving.of_sums(state))
     if letter_of(message) == Invite.letter.encode():
         _pay(context, state)
     note(before, state)
