@@ -136,13 +136,16 @@ def _are_distributions(array: Probabilities) -> bool:
     return bool(array.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE).all())
 
 
+def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
+    """Check for one value a row, in a vector or in a matrix of one column."""
+    if array.shape not in ((rows,), (rows, 1)):
+        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    return array.reshape(rows)
+
+
 def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels") -> Integers:
     """Check for one whole class index a row, from 0 to classes - 1."""
-    array = as_array(values, name)
-    if array.shape == (rows, 1):
-        array = array[:, 0]
-    if array.shape != (rows,):
-        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    array = one_a_row(as_array(values, name), rows, name)
     if array.dtype.kind == "b":
         raise InputError(f"{name}: holds booleans, expected class indices")
     whole = array.dtype.kind != "f" or (array == np.floor(array)).all()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Integers, Probabilities, as_labels, as_matrix, column_of
+from fedconformal._base.arrays import Integers, Probabilities, as_labels, as_matrix, column_of, one_a_row
 from fedconformal._base.names import listed, name_key
 from fedconformal.errors import InputError
 
@@ -44,10 +44,7 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
                 "for labels that are names, give the names of the classes, or a table with named columns"
             )
         return as_labels(given, rows=rows, classes=classes, name=name)
-    if given.shape == (rows, 1):
-        given = given[:, 0]
-    if given.shape != (rows,):
-        raise InputError(f"{name}: has shape {given.shape}, expected ({rows},) as there are {rows} rows")
+    given = one_a_row(given, rows, name)
     kept, places = np.unique(given, return_inverse=True)
     texts = _text(kept)
     lacking = np.isin(texts, [text for text in ("", "nan") if text not in classes])[places]

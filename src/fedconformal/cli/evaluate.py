@@ -12,7 +12,7 @@ from fedconformal.calibration.certificate import threshold_json
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
-from fedconformal.cli.rows import NONE, Columns, column_in, split, values_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets, full_words
@@ -26,13 +26,9 @@ def evaluate(
         typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz), or the logits.npz of a training run."),
     ],
     labels: Annotated[Path | None, typer.Argument(help="Labels; not with --labels or a training run.")] = None,
-    clients: Annotated[
-        str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
-    ] = None,
+    clients: Clients = None,
     cluster: Cluster = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
-    ] = None,
+    groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
     *,
     columns: Columns,

@@ -19,7 +19,7 @@ from fedconformal.cli.console import logger, say
 from fedconformal.cli.inputs import Source, load_predictor, read_run
 from fedconformal.cli.options import SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import NONE, Columns, column_in, file_in, split, values_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, split, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
@@ -38,12 +38,8 @@ def report(
     labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Annotated[
-        str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
-    ] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
-    ] = None,
+    clients: Clients = None,
+    groups: Groups = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")

@@ -22,6 +22,11 @@ from fedconformal.summaries.origin import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
 from fedconformal.tables.files import ENDINGS, TEXT
 
+Clients = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
+Groups = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
+]
+
 PLAIN = {"", "commas", "one column"}
 """What is said of a text file that needs no words."""
 

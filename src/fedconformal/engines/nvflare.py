@@ -25,10 +25,10 @@ from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import SiteAnswer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts, shares_by_site
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.policy_file import policy_of
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import Score
 
 try:
     from nvflare.collab import CollabCallError, collab
@@ -94,15 +94,8 @@ def calibrate(  # noqa: PLR0913
         min_scores: nor with fewer scores in all.
         timeout: seconds that sites have for an answer.
     """
-    question = Question(
-        model=fingerprint(weights),
-        alpha=alpha,
-        score=DEFAULT if score is None else score,
-        temperature=temperature,
-        kind=kind,
-        by_class=isinstance(guarantee, ByClass),
-        guarantee=(guarantee or Mixture()).name,
-    )
+    asked = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind}
+    question = Question.about(fingerprint(weights), guarantee=guarantee or Mixture(), **asked)
     sites, reader = SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), Reader(question)
 
     def read(site: str, reply: Any) -> SiteSummary:

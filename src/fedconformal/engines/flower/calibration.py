@@ -35,8 +35,8 @@ from fedconformal.federated.ask import Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.scores import Score
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
@@ -74,26 +74,9 @@ def calibrate(
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
-def ask_for(
-    arrays: ArrayRecord,
-    *,
-    alpha: Any,
-    score: Score | None = None,
-    temperature: float = 1.0,
-    kind: str = "ranks",
-    guarantee: Guarantee | None = None,
-) -> RecordDict:
-    """Write the question that `calibrate_reply` answers."""
-    question = Question(
-        model=fingerprint(arrays),
-        alpha=alpha,
-        score=DEFAULT if score is None else score,
-        temperature=temperature,
-        kind=kind,
-        by_class=isinstance(guarantee, ByClass),
-        guarantee=None if guarantee is None else guarantee.name,
-    )
-    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
+def ask_for(arrays: ArrayRecord, **settings: Any) -> RecordDict:
+    """Write the question that `calibrate_reply` answers; the settings are those of `Question.about`."""
+    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(Question.about(fingerprint(arrays), **settings).to_dict())})
 
 
 def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answer[SiteSummary]], list[LeftOut]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from flwr.app import Message, RecordDict
@@ -19,7 +18,7 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
-from fedconformal.engines.flower.roster import GONE, Roster
+from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
 from fedconformal.summaries.batch import BATCH, rare_collection
@@ -42,34 +41,6 @@ class Answer(NamedTuple, Generic[T]):
     def name(self) -> str:
         """The site's name."""
         return self.site.name
-
-
-@dataclass(kw_only=True)
-class Stage:
-    """Who took part in a stage, who was refused and why, and what crossed the wire."""
-
-    name: str
-    exchanges: int = 0
-    took_part: dict[str, int] = field(default_factory=dict)
-    refused: dict[tuple[str, str], None] = field(default_factory=dict)
-    sent: int = 0
-    received: int = 0
-    messages: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {
-            "stage": self.name,
-            "exchanges": self.exchanges,
-            "took_part": self.took_part,
-            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
-            "bytes": {
-                "sent": self.sent,
-                "received": self.received,
-                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
-                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
-            },
-        }
 
 
 class Federation:
@@ -232,8 +203,7 @@ class Federation:
     def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
         if reply.has_error():
             known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
-            failed = f"failed: {exchange.failure(reply.error.reason)}"
-            raise InputError(known.get(reply.error.code, failed))
+            raise InputError(known.get(reply.error.code) or f"failed: {exchange.failure(reply.error.reason)}")
         content = reply.content
         stage.received += size_of(content)
         site = read_site(content, node)

@@ -1,4 +1,4 @@
-"""Which nodes a run has seen, and which site each of them is: the promise does not cover one that is missing.
+"""Which nodes a run has seen, which site each of them is, and who took part: the promise does not cover the others.
 
 A name belongs to the first node that answered under it, for the whole run. It is bound to a node's key if the operator
 registers the key with it: `flwr supernode register node-0.pub LINK --name clinic-a`.
@@ -7,6 +7,8 @@ registers the key with it: `flwr supernode register node-0.pub LINK --name clini
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from flwr.serverapp import Grid
 
@@ -16,6 +18,34 @@ from fedconformal.engines.flower.internals import registered_names, watch_nodes
 from fedconformal.errors import InputError
 
 GONE = "is not connected any more"
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Who took part in a stage, who was refused and why, and what crossed the wire."""
+
+    name: str
+    exchanges: int = 0
+    took_part: dict[str, int] = field(default_factory=dict)
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {
+            "stage": self.name,
+            "exchanges": self.exchanges,
+            "took_part": self.took_part,
+            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
+            "bytes": {
+                "sent": self.sent,
+                "received": self.received,
+                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
+                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
+            },
+        }
 
 
 class Roster:

@@ -6,7 +6,7 @@ FedProx differs only at the clients, so it is this with `proximal-mu` in the tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -14,12 +14,12 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import is_float, read_arrays, read_examples, read_metrics
 from fedconformal.errors import InputError
 from fedconformal.federated.mean import WeightedMean
 
-Update = tuple[dict[str, NDArray[Any]], int, dict[str, float], RecordDict]
+Update = tuple[dict[str, NDArray[Any]], int, RecordDict]
 
 
 class CheckedFedAvg(FedAvg):
@@ -45,11 +45,11 @@ class CheckedFedAvg(FedAvg):
         **settings: Any,
     ) -> None:
         least = dict.fromkeys(("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"), federation.min_sites)
-        super().__init__(**{**least, "fraction_evaluate": 0.0, **settings})
+        means = dict.fromkeys(("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"), mean_metrics)
+        super().__init__(**{**least, **means, "fraction_evaluate": 0.0, **settings})
         self.federation = federation
         self.metrics = metrics
         self.max_examples = max_examples
-        self._own = {name for name in ("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn") if settings.get(name)}
         self._like = ArrayRecord()
         self._sent: list[Message] = []
 
@@ -71,19 +71,21 @@ class CheckedFedAvg(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the weighted mean of what can be used."""
-        answers = self._answers("train", replies)
-        if not self._sent:
+        answers = self._answers("train", replies, self._read)
+        if not answers:
             return None, None
-        floats = {name: array.numpy() for name, array in self._like.items() if is_float(array)}
-        mean = self._mean(answers, floats)
+        floats, mean = {name: array.numpy() for name, array in self._like.items() if is_float(array)}, WeightedMean()
+        for arrays, examples, _ in answers:
+            mean.add(float(examples), {name: arrays[name] for name in floats}, {})
         averaged = {name: Array(array) for name, array in mean.arrays(floats).items()}
         found = ArrayRecord({name: averaged.get(name, array) for name, array in self._like.items()})
-        return found, self._numbers("train_metrics_aggr_fn", answers, mean)
+        return found, self.train_metrics_aggr_fn([content for *_, content in answers], self.weighted_by_key)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Return the weighted mean of the metrics that can be used."""
-        answers = self._answers("evaluate", replies)
-        return self._numbers("evaluate_metrics_aggr_fn", answers, self._mean(answers, {})) if self._sent else None
+        answers = self._answers("evaluate", replies, self._read_evaluation)
+        contents = [content for *_, content in answers]
+        return self.evaluate_metrics_aggr_fn(contents, self.weighted_by_key) if contents else None
 
     def _limited(self, messages: Iterable[Message]) -> list[Message]:
         """Let messages live as long as anybody waits for them."""
@@ -92,40 +94,35 @@ class CheckedFedAvg(FedAvg):
             message.metadata.ttl = self.federation.timeout
         return self._sent
 
-    def _answers(self, stage: str, replies: Iterable[Message]) -> list[Answer[Update]]:
+    def _answers(self, stage: str, replies: Iterable[Message], read: Callable[[RecordDict], Update]) -> list[Update]:
         if not self._sent:
             return []
         least = min(self.federation.min_sites, len(self._sent))
-        read = self._read if stage == "train" else self._read_evaluation
-        return self.federation.read_replies(stage, self._sent, [list(replies)], read, least=least)
-
-    def _mean(self, answers: Sequence[Answer[Update]], names: Iterable[str]) -> WeightedMean:
-        mean = WeightedMean()
-        for arrays, examples, metrics, _ in (answer.value for answer in answers):
-            numbers = {name: metrics[name] for name in sorted(metrics) if name != self.weighted_by_key}
-            mean.add(float(examples), {name: arrays[name] for name in names}, numbers)
-        return mean
-
-    def _numbers(self, own: str, answers: Sequence[Answer[Update]], mean: WeightedMean) -> MetricRecord:
-        """Join the metrics as somebody's own function does, or take their mean."""
-        if own in self._own:
-            joined: MetricRecord = getattr(self, own)([answer.value[3] for answer in answers], self.weighted_by_key)
-            return joined
-        found: dict[str, Any] = mean.numbers()
-        return MetricRecord(found)
+        answers = self.federation.read_replies(stage, self._sent, [list(replies)], read, least=least)
+        return [answer.value for answer in answers]
 
     def _read(self, content: RecordDict) -> Update:
-        names = None if self.metrics is None else {self.weighted_by_key, *self.metrics}
         arrays = read_arrays(_only(content.array_records, "arrays"), self._like)
-        return arrays, *self._weighed(content, names), content
+        return arrays, self._weight(content, self.metrics), content
 
     def _read_evaluation(self, content: RecordDict) -> Update:
-        return {}, *self._weighed(content, None), content
+        return {}, self._weight(content, None), content
 
-    def _weighed(self, content: RecordDict, names: Iterable[str] | None) -> tuple[int, dict[str, float]]:
+    def _weight(self, content: RecordDict, names: Iterable[str] | None) -> int:
         record = _only(content.metric_records, "metrics")
-        values = read_metrics(record, {self.weighted_by_key, *record} if names is None else set(names))
-        return read_examples(values, self.max_examples, self.weighted_by_key), values
+        values = read_metrics(record, {self.weighted_by_key, *(record if names is None else names)})
+        return read_examples(values, self.max_examples, self.weighted_by_key)
+
+
+def mean_metrics(contents: list[RecordDict], weighted_by_key: str) -> MetricRecord:
+    """Return the weighted means of the metrics that every reply has."""
+    mean = WeightedMean()
+    for content in contents:
+        values: dict[str, Any] = dict(_only(content.metric_records, "metrics"))
+        weight = float(values.pop(weighted_by_key))
+        mean.add(weight, {}, {name: values[name] for name in sorted(values)})
+    found: dict[str, Any] = mean.numbers()
+    return MetricRecord(found)
 
 
 def _only(records: Any, what: str) -> Any:
