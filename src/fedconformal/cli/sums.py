@@ -13,7 +13,7 @@ from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result, progress
-from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
+from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed
@@ -97,7 +97,13 @@ def answer(
     summary: Annotated[
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
-    ledger: BudgetFile = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="With the invitation: enter here (.json with a budget) what is spent and with whom rows are summed, "
+            "and refuse what is over the budget or would show a single site."
+        ),
+    ] = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
@@ -133,6 +139,9 @@ def answer(
         wipe(state)
     facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
     lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
+    if summary is not None and known.invite is not None and spent is None:
+        least = facts["least"] = known.invite.least
+        lines.insert(0, SHOWS if least is None else f"joined: cells with fewer than {least} rows will not be split")
     if spent is not None:
         facts["epsilon"] = spent
         lines.insert(0, f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
