@@ -13,7 +13,7 @@ from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result, progress
-from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
+from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed
@@ -105,7 +105,13 @@ def answer(
         Path | None,
         typer.Option(metavar="KEYS", help='With the invitation: all sites\' public keys, {"site": "hex"} (.json).'),
     ] = None,
-    ledger: BudgetFile = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="With the invitation: enter here (.json with a budget) what is spent and with whom rows are summed, "
+            "and refuse what is over the budget or would show a single site."
+        ),
+    ] = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
@@ -147,6 +153,9 @@ def answer(
     if known.roster and not entered:
         facts |= known.session.shown()
         lines = [*_roster_lines(facts), *lines]
+    if summary is not None and known.invite is not None and spent is None:
+        least = facts["least"] = known.invite.least
+        lines.insert(0, SHOWS if least is None else f"joined: cells with fewer than {least} rows will not be split")
     if spent is not None:
         facts["epsilon"] = spent
         lines.insert(0, f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")

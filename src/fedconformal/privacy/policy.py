@@ -35,6 +35,8 @@ class Leaving:
     """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
     epsilon: float | None = None
     """None without noise."""
+    cell: int = 0
+    """In sums: cells with fewer rows are not split; 0 if there is no such number."""
     guarantee: str | None = None
     """None if the request does not say."""
     ledger: bool = False
@@ -57,6 +59,7 @@ class Leaving:
             rows=len(site.keys),
             sites=len(site.present) if site.roster else None,
             epsilon=site.invite.epsilon,
+            cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
             ledger=site.ledger != "",
         )
@@ -74,6 +77,7 @@ class Policy:
     sums_only: bool = False
     least_sites: int = 1
     least_rows: int = 1
+    least_cell: int = 0
     largest_epsilon: float | None = None
     ledger: str | None = None
     kinds: tuple[str, ...] | None = None
@@ -94,6 +98,11 @@ class Policy:
             yield "kinds", f"this is of the kind {leaving.kind}"
         if leaving.sites is not None and leaving.sites < self.least_sites:
             yield "least_sites", f"this is over {leaving.sites}"
+        if leaving.kind == SUMS and leaving.epsilon is None and leaving.cell < self.least_cell:
+            yield (
+                "least_cell",
+                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this has no least cell",
+            )
         if self.guarantees is not None and leaving.guarantee not in self.guarantees:
             yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
         if self.largest_epsilon is not None:
@@ -142,6 +151,7 @@ WORDS = {
     "sums_only": "Only masked counts leave, in a sums session.",
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
+    "least_cell": "Sums without noise split no cell with fewer than {} rows, and do not go on to the last bit.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
