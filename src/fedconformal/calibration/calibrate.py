@@ -56,7 +56,6 @@ class Calibration:
         return self.certificate.limit
 
     def __repr__(self) -> str:
-        """Tell what is promised."""
         return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
 
 

@@ -117,7 +117,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
 
     def __post_init__(self) -> None:
-        """Check that the format is the one that the content needs."""
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
         if self.format != needed:
             raise ValueError(f"the certificate is of format {self.format}, its content needs {needed}")

@@ -68,7 +68,6 @@ class FederatedConformalClassifier(LateEstimator):
         random_state: Any = None,
         model: Callable[[Any], ArrayLike] | None = None,
     ) -> None:
-        """Keep the parameters; everything is checked by `calibrate`."""
         self.estimator = estimator
         vars(self)["score"] = score
         self.alpha = alpha
@@ -231,11 +230,9 @@ class FederatedConformalClassifier(LateEstimator):
         self.predictor.save(path)
 
     def __repr__(self) -> str:
-        """Tell the parameters, and what is promised once calibrated."""
         return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is a promise."""
         return "_found" in vars(self)
 
     @property

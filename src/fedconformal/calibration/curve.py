@@ -37,7 +37,6 @@ class PromiseCurve:
     promised: Integers
 
     def __post_init__(self) -> None:
-        """Check that both columns rise and that coverage stays below one."""
         if not 1 <= len(self.thresholds) == len(self.promised) <= MAX_POINTS:
             raise InputError(f"the promise curve needs 1 to {MAX_POINTS} points, equally many in both columns")
         if not np.isfinite(self.thresholds).all() or not rising(self.thresholds):

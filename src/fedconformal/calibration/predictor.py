@@ -68,7 +68,6 @@ class Predictor:
     curve: PromiseCurve | ClassCurves
 
     def __post_init__(self) -> None:
-        """Check that the parts tell the same story."""
         if self.certificate.score not in (None, self.score.to_dict()):
             raise InputError("the predictor's score is not the one that was certified")
         if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
@@ -218,7 +217,6 @@ class Predictor:
         )
 
     def __repr__(self) -> str:
-        """Tell what is promised."""
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
         return (

@@ -35,7 +35,6 @@ class Exchangeable(WeightedSum):
 
     @property
     def sites_apart(self) -> bool:
-        """All scores weigh alike."""
         return False
 
     def worth(self, sizes: Counts) -> tuple[None, int]:
@@ -43,13 +42,10 @@ class Exchangeable(WeightedSum):
         return None, sum(sizes) + 1
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the miss rate of any rows, as all are alike."""
         return [MissLimit(rank_limit(ceil_rank(alpha, sum(sizes) + 1), sum(sizes), failure))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return "new cases of all sites together, if the cases of all sites are alike; it can be less if they are not"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the condition."""
         return "for a test row like the calibration rows, if the sites are alike, on average over calibration draws"

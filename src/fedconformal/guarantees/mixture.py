@@ -58,12 +58,10 @@ class Mixture(WeightedSum):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """In proportion, equally, with given weights, and with a cap."""
         weights: list[Sequence[float]] = [(0.5, 0.3, 0.2), (0.0, 1.0, 0.0)]
         return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights), cls(most_scores=20)
 
     def __post_init__(self) -> None:
-        """Check the weights and the cap."""
         as_number_of_scores(self.most_scores, "most_scores")
         if self.most_scores is not None and not (isinstance(self.weights, str) and self.weights == "proportional"):
             raise InputError("most_scores goes with weights 'proportional': others do not depend on the sizes")
@@ -87,7 +85,6 @@ class Mixture(WeightedSum):
         return self.weights != "proportional" or self.most_scores is not None
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that there is a weight for every site."""
         if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
             raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
         return self
@@ -127,11 +124,9 @@ class Mixture(WeightedSum):
         return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the mixture's miss rate."""
         return [mixture_limit(alpha, sizes, self.parts(sizes), failure)]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say what the sites count for."""
         if not isinstance(self.weights, str):
             counts = "each site counts as much as was agreed"
         elif self.weights == "uniform":
@@ -141,7 +136,6 @@ class Mixture(WeightedSum):
         return f"new cases of all sites together, where {counts}; a single site can be below"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture."""
         words = {
             "proportional": f"in proportion to {capped_words(self.most_scores)}",
             "uniform": "each site equally likely",
@@ -150,7 +144,6 @@ class Mixture(WeightedSum):
         return f"for a test row from the mixture of the sites, {weights}, on average over calibration draws"
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
         cap = {} if self.most_scores is None else {"most_scores": self.most_scores}
         return {"name": self.name, "weights": weights, **cap}

@@ -31,12 +31,10 @@ class WeightedSum(Guarantee):
         """Return what a score of each site weighs, and the whole."""
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the weighted count."""
         weights, whole = self.worth(sizes)
         return Fraction(weighed(weights, counts), whole)
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the weighted counts of many q at once."""
         group, promise = self.grouped(sizes)
         return promise(summed(counts, group, sum(sizes)))
 
@@ -96,7 +94,6 @@ class ClassShare(WeightedSum):
         return set(self.weights) != {1}
 
     def worth(self, sizes: Counts) -> tuple[Weights, int]:
-        """Return the weights, and what all scores of the class and the stand-ins weigh."""
         return self._weights, self.weigh(sizes) + self.more
 
     @property
@@ -118,7 +115,6 @@ class ClassShare(WeightedSum):
         return [MissLimit(rank_limit(ceil_rank(alpha, self.worth(sizes)[1]), sum(sizes), failure))]
 
     def promise(self, sites: Sequence[str]) -> str:
-        """The guarantee that this stands in for says it."""
         return "for a test row of one class"
 
 

@@ -61,7 +61,6 @@ class APS(Score):
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         if not isinstance(self.randomized, bool):
             raise InputError(f"randomized is {self.randomized!r}, expected True or False")
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int):
@@ -71,7 +70,6 @@ class APS(Score):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return it as it is, and randomised."""
         return cls(), cls(randomized=True, random_state=5)
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:

@@ -76,7 +76,6 @@ class RankSummary(Summary):
 
     @classmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        """Take the order statistics at the scheduled ranks."""
         ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
         scores.sort()  # with a hundred ranks faster than a partition
         values = scores[ranks - 1]
@@ -95,7 +94,6 @@ class RankSummary(Summary):
 
     @property
     def points(self) -> Floats:
-        """The scores that were sent."""
         return self.values
 
     @property
@@ -109,7 +107,6 @@ class RankSummary(Summary):
         return self.stated_gap
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Read the last score <= q and the first score > q."""
         after = np.searchsorted(self.values, q, side="right")
         return self._lower_from_zero[after], self._below_to_end[after]
 

@@ -91,7 +91,6 @@ class Summary(ABC):
         """Check a decoded message and rebuild the summary."""
 
     def __post_init__(self) -> None:
-        """Check what all kinds share."""
         if self.sites and len(self.sites) != len(self.sizes):
             raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
         for site in self.sites:
@@ -159,7 +158,6 @@ class Summary(ABC):
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def __repr__(self) -> str:
-        """Tell what it holds."""
         who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
         return f"<{self.name} summary of {self.n} scores from {who}>"
 
