@@ -19,11 +19,12 @@ from fedconformal.calibration.certificate import (
     ClassRecord,
     SummaryRecord,
     made_certificate,
+    site_names,
     threshold_json,
     threshold_text,
+    warn_of_sites,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
-from fedconformal.calibration.remarks import silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
@@ -243,7 +244,7 @@ def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=silent_sites(summaries) or None,
+        version_1_sites=_silent_sites(summaries) or None,
         **found,
     )
 
@@ -251,3 +252,11 @@ def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
 def _sure(summaries: Sequence[Summary]) -> bool:
     """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
     return all(summary.certified and not summary.origin.estimated for summary in summaries)
+
+
+def _silent_sites(summaries: Sequence[Summary]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(site_names(summaries), silent, strict=True) if quiet]

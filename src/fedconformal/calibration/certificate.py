@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Sequence
 from statistics import median
 from typing import Any, Literal
@@ -14,6 +15,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.errors import HeavySiteWarning, VersionWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin, Summary
 
@@ -199,6 +201,35 @@ def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]
     total = sum(sizes)
     most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
     return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Say what is to be known of the sites in a certificate."""
+    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
+    if quiet := certificate.version_1_sites:
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        found.append(
+            VersionWarning(
+                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
+                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
+                "sites"
+            )
+        )
+    return found
+
+
+def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
+    """Say what it means that a site outweighs the others."""
+    return HeavySiteWarning(
+        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )
 
 
 def threshold_json(threshold: float | Floats) -> Any:

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.frames import in_order, rows_at
 from fedconformal._base.names import shown
-from fedconformal.calibration.by_site import Site, held_out, index_of, naming_site, scored_by
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.estimator import LateEstimator, not_calibrated
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Source
+from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee

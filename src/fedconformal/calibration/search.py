@@ -45,7 +45,7 @@ class Search:
     """
 
     def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        self._summaries = summaries
+        self._summaries, self._sizes = summaries, sizes
         self._group, self._promise = guarantee.grouped(sizes)
 
     @cached_property
@@ -56,11 +56,11 @@ class Search:
         reached = [summary.reached for summary in self._summaries]
         rises = {key: np.diff(column, prepend=0) for key, column in {id(one): one for one in reached}.items()}
         rise = np.concatenate([rises[id(column)] for column in reached])
-        all_counted = np.array([column[-1] for column in reached], dtype=np.float64)
         if self._group is None:
-            return Points(np.concatenate(columns), rise, None, all_counted.sum(keepdims=True), self._promise)
-        group = np.repeat(self._group, list(map(len, columns)))
-        return Points(np.concatenate(columns), rise, group, np.bincount(self._group, all_counted), self._promise)
+            upto, group = np.array([sum(self._sizes)], dtype=np.float64), None
+        else:
+            upto, group = np.bincount(self._group, self._sizes), np.repeat(self._group, list(map(len, columns)))
+        return Points(np.concatenate(columns), rise, group, upto, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.remarks import heavy_sites, heavy_warning, site_names
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries

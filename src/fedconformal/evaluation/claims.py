@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key
-from fedconformal.evaluation.sample import Sample
+from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called, described
 from fedconformal.guarantees.guarantee import MOST_SCORES

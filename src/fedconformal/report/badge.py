@@ -6,7 +6,7 @@ from html import escape
 
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
-from fedconformal.evaluation.standing import standing
+from fedconformal.evaluation.verdict import standing
 
 
 def badge(certificate: Certificate, evaluation: Evaluation | None) -> str:

@@ -15,7 +15,7 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
-from fedconformal.evaluation.standing import standing
+from fedconformal.evaluation.verdict import standing
 from fedconformal.guarantees.by_class import described
 from fedconformal.report.badge import badge
 from fedconformal.report.html import name_of_label
