@@ -69,8 +69,7 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    wanted = as_alpha(alpha)
-    result = _calibrated(usable(summaries, wanted), wanted, guarantee)
+    result = _calibrated(summaries, as_alpha(alpha), guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -79,12 +78,13 @@ def calibrate_again(
     summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    wanted = as_alpha(alpha)
-    return _calibrated(usable(summaries, wanted, expired=True), wanted, guarantee)
+    return _calibrated(summaries, as_alpha(alpha), guarantee, expired=True)
 
 
-def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
-    """Calibrate from summaries that were checked."""
+def _calibrated(
+    summaries: Sequence[Summary], wanted: Fraction, guarantee: Guarantee | None, *, expired: bool = False
+) -> Calibration:
+    summaries = usable(summaries, wanted, expired=expired)
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")

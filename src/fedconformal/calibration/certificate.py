@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
@@ -129,6 +130,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if isinstance(self.threshold, list):
             return np.array([float(threshold) for threshold in self.threshold])
         return float(self.threshold)
+
+    def terms(self) -> tuple[Guarantee, list[str], list[int]]:
+        """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
+        names = [site for used in self.summaries for site in used.sites]
+        return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""

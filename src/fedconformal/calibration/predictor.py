@@ -27,7 +27,7 @@ from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
-from fedconformal.guarantees.by_class import described, name_of, to_classes
+from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
 
 
@@ -209,7 +209,7 @@ class Predictor:
             document = msgspec.convert(content, _Document, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
-        described(document.certificate.guarantee)
+        document.certificate.terms()  # refuses a guarantee that is none
         return Predictor(
             score=registry.build(document.score, Score),
             certificate=document.certificate,

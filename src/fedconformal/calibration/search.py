@@ -56,11 +56,12 @@ class Search:
         reached = [summary.reached for summary in self._summaries]
         rises = {key: np.diff(column, prepend=0) for key, column in {id(one): one for one in reached}.items()}
         rise = np.concatenate([rises[id(column)] for column in reached])
+        values = np.concatenate(columns)
         if self._group is None:
-            upto, group = np.array([sum(self._sizes)], dtype=np.float64), None
-        else:
-            upto, group = np.bincount(self._group, self._sizes), np.repeat(self._group, list(map(len, columns)))
-        return Points(np.concatenate(columns), rise, group, upto, self._promise)
+            return Points(values, rise, None, np.array([float(sum(self._sizes))]), self._promise)
+        group = np.repeat(self._group, list(map(len, columns)))
+        upto = np.bincount(self._group, self._sizes).astype(np.float64, copy=False)
+        return Points(values, rise, group, upto, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""

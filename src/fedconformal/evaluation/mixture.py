@@ -15,7 +15,7 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, Mixture, OneClient
-from fedconformal.guarantees.by_class import described, name_of
+from fedconformal.guarantees.by_class import name_of
 from fedconformal.guarantees.guarantee import capped_words, find_client
 
 if TYPE_CHECKING:
@@ -92,10 +92,8 @@ def reweighted(
 
 def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | None:
     """Return the weight of every site and the weights in words; None if no single mixture is promised."""
-    guarantee = described(certificate.guarantee)
+    guarantee, names, sizes = certificate.terms()
     kept = guarantee.kept
-    names = [site for used in certificate.summaries for site in used.sites]
-    sizes = [n for used in certificate.summaries for n in used.sizes]
     kept.bind(names, sizes)  # says so if they do not fit
     if isinstance(kept, Mixture) and kept.weights == "proportional":
         return _shares(kept.parts(sizes)), f"in proportion to {capped_words(kept.most_scores)}"

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
-from fedconformal._base import registry
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee
@@ -143,12 +142,3 @@ def shortfalls(
         for held, some in alike.items()
     ]
     return "; ".join([*parts, *([f"and {len(labels) - 5} more classes"] if len(labels) > 5 else [])])
-
-
-def described(parameters: Mapping[str, Any]) -> Guarantee:
-    """Rebuild a guarantee from what `to_dict` gave.
-
-    >>> described({"name": "by-class", "guarantee": {"name": "exchangeable"}})
-    ByClass(guarantee=Exchangeable())
-    """
-    return registry.build(parameters, Guarantee)

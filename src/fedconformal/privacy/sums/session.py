@@ -12,11 +12,11 @@ from functools import cached_property, lru_cache
 import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
@@ -117,7 +117,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
-        found = described(json.loads(invite.guarantee))
+        found = registry.build(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.epsilon is not None:
