@@ -126,9 +126,7 @@ class Sample(NamedTuple):
 
     def p_value(self, rate: float) -> float:
         """Bound how likely as many misses are if the mixture is missed at most this often; for clusters about."""
-        if self.clusters is not None:
-            return self._clustered_p(rate)
-        return self._p(rate, None)
+        return self._p(rate, None) if self.clusters is None else self._clustered_p(self.clusters, rate)
 
     def p_if(self, missed: float, rate: float) -> float:
         """Return the p-value if every site missed this share of its rows; of a cluster, all rows or none."""
@@ -146,16 +144,16 @@ class Sample(NamedTuple):
         misses = np.count_nonzero(~self.covered) if missed is None else math.floor(missed * self.rows + 1e-9)
         return binomial_tail(int(misses), self.rows, rate, alike=self.alike)
 
-    def _clustered_p(self, rate: float) -> float:
+    def _clustered_p(self, clusters: Integers, rate: float) -> float:
         """Find the least level at which the interval of the coverage is below 1 - rate; one if there is none."""
-        if self.clusters is None or not self.complete or self.missed <= rate:
+        if not self.complete or self.missed <= rate:
             return 1.0
         low, high = math.log(LEAST_P), math.log(0.5)  # the interval leaves 1 - rate out at the one, not at the other
         for _ in range(STEPS):
             middle = (low + high) / 2
             found = clustered_interval(
                 self.covered,
-                self.clusters,
+                clusters,
                 sites=self.sites,
                 weights=self.shares,
                 confidence=1 - 2 * math.exp(middle),

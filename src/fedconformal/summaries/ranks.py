@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Self
@@ -76,12 +76,10 @@ class RankSummary(Summary):
 
     @classmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
+        schedule = (POINTS, None if alpha is None else as_alpha(alpha))
+        ranks = scheduled_ranks(len(scores), *schedule)
         scores.sort()  # with a hundred ranks faster than a partition
-        values = scores[ranks - 1]
-        return cls.scheduled(
-            values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
-        )
+        return cls.scheduled(scores[ranks - 1], schedule, sizes=(len(scores),), **about)
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
@@ -158,8 +156,7 @@ class RankSummary(Summary):
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Add up the bounds at every point of every part."""
         if len(parts) == 1:
-            kept = {field.name: getattr(parts[0], field.name) for field in fields(cls)}
-            return cls(**{**kept, **about})
+            return replace(parts[0], **about)
         values = np.unique(np.concatenate([part.values for part in parts]))
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
@@ -182,9 +179,8 @@ class RankSummary(Summary):
                     narrow = middle
                 else:
                     index, wide = more, middle
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        points = {name: kept[name][index] for name in ("values", "lower", "below")}
-        return type(self)(**{**kept, **points, "stated_gap": gap})
+        values, lower, below = self.values[index], self.lower[index], self.below[index]
+        return replace(self, values=values, lower=lower, below=below, stated_gap=gap)
 
     def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
         """Choose points, from the last down, each as far before the one chosen last as this gap allows.
@@ -204,7 +200,7 @@ class RankSummary(Summary):
         values = wire.numbers(self.values, "<f8")
         if self.schedule is not None:
             points, alpha = self.schedule
-            text = None if alpha is None else write_alpha(alpha)
+            text = None if alpha is None else repr(float(alpha))
             return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
         lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
         return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
@@ -218,7 +214,7 @@ class RankSummary(Summary):
                 raise InputError("the summary holds several sites and does not send its bounds")
             if not plausible(message):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
-            alpha = None if message.alpha is None else read_alpha(message.alpha)
+            alpha = None if message.alpha is None else as_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
@@ -278,15 +274,3 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
     return np.array(levels, dtype=np.int64)
-
-
-@lru_cache(maxsize=256)
-def read_alpha(text: str) -> Fraction:
-    """Read an alpha from the wire."""
-    return as_alpha(text)
-
-
-@lru_cache(maxsize=256)
-def write_alpha(alpha: Fraction) -> str:
-    """Write an alpha for the wire, in the one canonical way."""
-    return repr(float(alpha))

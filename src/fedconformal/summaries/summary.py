@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -230,20 +230,15 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
-@lru_cache(maxsize=64)
-def described_score(score: Score) -> tuple[str, tuple[Any, ...]]:
-    """Write a score for the wire: its name and parameters."""
-    return score.name, tuple(getattr(score, field.name) for field in fields(score))
-
-
 def origin_fields(origin: Origin) -> dict[str, Any]:
     """Return the three fields with which every message says what its scores were made from.
 
     >>> origin_fields(Origin(model="m"))
     {'score': None, 'model': 'm', 'temperature': None}
     """
-    score = None if origin.score is None else described_score(origin.score)
-    return {"score": score, "model": origin.model, "temperature": origin.temperature}
+    score = origin.score
+    described = None if score is None else (score.name, tuple(getattr(score, one.name) for one in fields(score)))
+    return {"score": described, "model": origin.model, "temperature": origin.temperature}
 
 
 def origin_of(message: Any, **about: Any) -> Origin:
