@@ -38,6 +38,8 @@ KEEP = 1024
 FINEST = 256
 """An extended summary need not be finer than n / FINEST."""
 
+read_alpha = lru_cache(maxsize=256)(as_alpha)
+
 
 class RankMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
     """The header, the number of points, alpha, and the scores at the ranks that follow from these.
@@ -214,7 +216,7 @@ class RankSummary(Summary):
                 raise InputError("the summary holds several sites and does not send its bounds")
             if not plausible(message):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
-            alpha = None if message.alpha is None else as_alpha(message.alpha)
+            alpha = None if message.alpha is None else read_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
         lower = wire.array(message.lower, "<u8", "lower counts")
         below = wire.array(message.below, "<u8", "upper counts")
