@@ -16,7 +16,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import PAC, Mixture, OneClient
 from fedconformal.guarantees.by_class import name_of
-from fedconformal.guarantees.guarantee import capped_words, find_client
+from fedconformal.guarantees.mixture import capped_words
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -94,7 +94,7 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
     """Return the weight of every site and the weights in words; None if no single mixture is promised."""
     guarantee, names, sizes = certificate.terms()
     kept = guarantee.kept
-    kept.bind(names, sizes)  # says so if they do not fit
+    bound = kept.bind(names, sizes)  # says so if they do not fit
     if isinstance(kept, Mixture) and kept.weights == "proportional":
         return _shares(kept.parts(sizes)), f"in proportion to {capped_words(kept.most_scores)}"
     if isinstance(kept, Mixture) and kept.weights == "uniform":
@@ -103,9 +103,8 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
         return _shares([Fraction(weight) for weight in kept.weights]), "with the given weights"
     if isinstance(kept, PAC) and kept is guarantee:  # by class, every class has a mixture of its own
         return _shares(sizes), "in proportion to n_k"
-    if isinstance(kept, OneClient):
-        position = find_client(kept.client, names, len(sizes))
-        return _shares([int(k == position) for k in range(len(sizes))]), "the one site alone"
+    if isinstance(bound, OneClient):
+        return _shares([int(k == bound.position) for k in range(len(sizes))]), "the one site alone"
     return None
 
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts, ceil_rank
+from fedconformal.guarantees.guarantee import Counts, WeightedSum, ceil_rank
 from fedconformal.guarantees.luck import MissLimit, rank_limit
-from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)

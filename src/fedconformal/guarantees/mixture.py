@@ -15,11 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal, as_number_of_scores, capped_words
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import Counts, Guarantee, WeightedSum, Weights, as_decimal
 from fedconformal.guarantees.luck import MissLimit, mixture_limit
 from fedconformal.guarantees.planning import counting
-from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum, Weights
 
 WEIGHT_TOLERANCE = 1e-6
 
@@ -152,3 +153,23 @@ class Mixture(WeightedSum):
 @counting.register
 def _(guarantee: Mixture, sizes: Counts) -> Sequence[int]:
     return [k for k, part in enumerate(guarantee.parts(sizes)) if part]
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_number_of_scores(value: Any, name: str) -> None:
+    """Check a number of scores that is fixed beforehand, where one is given."""
+    if value is not None and (not is_whole(value) or value < 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
+
+
+def capped_words(most_scores: int | None) -> str:
+    """Say what a site weighs in proportion.
+
+    >>> capped_words(500)
+    'n_k + 1 (n_k counted up to 500)'
+    """
+    return "n_k + 1" if most_scores is None else f"n_k + 1 (n_k counted up to {most_scores})"

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts, Guarantee
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import Counts, Guarantee, WeightedSum
 from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
-from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum
 
 NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 

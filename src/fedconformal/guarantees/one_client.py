@@ -12,11 +12,11 @@ from typing import Self
 
 import numpy as np
 
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client
+from fedconformal.guarantees.guarantee import Counts, WeightedSum, ceil_rank
 from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting
-from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,17 @@ class OneClient(WeightedSum):
         if not isinstance(self.client, str):
             object.__setattr__(self, "client", int(self.client))
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        return replace(self, client=find_client(self.client, sites, len(sizes)))
+    def bind(self, sites: Sequence[str], sizes: Counts) -> OneClient:
+        if not isinstance(self.client, str):
+            if not 0 <= self.client < len(sizes):
+                most = len(sizes) - 1
+                raise InputError(f"client is {self.client}, expected a site's name or a position from 0 to {most}")
+            return self
+        names = list(map(name_key, sites))
+        if name_key(self.client) not in names:
+            known = ", ".join(list(sites)[:10]) or "none: the summaries carry no site names"
+            raise InputError(f"no site is called {self.client!r}; there are {known}")
+        return replace(self, client=names.index(name_key(self.client)))
 
     def worth(self, sizes: Counts) -> tuple[Sequence[int], int]:
         """Return the number of the site's scores and one stand-in; scores of other sites weigh nothing."""

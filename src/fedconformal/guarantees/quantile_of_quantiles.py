@@ -31,8 +31,9 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
+from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, whole_type
 from fedconformal.guarantees.luck import MissLimit, rounded_up
+from fedconformal.guarantees.mixture import as_number_of_scores
 from fedconformal.guarantees.planning import feasible, least_enough, missing, shortfall, what_is_missing
 from fedconformal.guarantees.robust import as_liars, bind_liars
 

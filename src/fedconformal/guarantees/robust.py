@@ -24,9 +24,9 @@ from fedconformal._base.arrays import Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
+from fedconformal.guarantees.guarantee import Counts, Guarantee, whole_type
 from fedconformal.guarantees.luck import MissLimit
-from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.mixture import Mixture, as_number_of_scores, capped_words, is_whole
 from fedconformal.guarantees.planning import shortfall, what_is_missing
 
 
