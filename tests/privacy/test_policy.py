@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,32 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
 def written(path: Path, text: str | bytes) -> Path:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sums_only", True),
+        ("sums_only", False),
+        ("least_sites", 3),
+        ("least_rows", 2),
+        ("largest_epsilon", 0.3),
+        ("ledger", "mandatory"),
+        ("kinds", ("exact",)),
+        ("guarantees", ("pac",)),
+    ],
+)
+def test_each_key_by_itself(key: str, value: Any) -> None:
+    """Every request there is, of a few values each."""
+    found, passed = Policy(**{key: value}), set()
+    for kind, rows, sites, epsilon, guarantee, ledger in product(
+        KINDS, (1, 2, 3), (None, 1, 2, 3, 4), (None, *EPSILONS), (None, *GUARANTEES), (False, True)
+    ):
+        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, guarantee=guarantee, ledger=ledger)
+        keys = [name for name, _ in found.against(asked)]
+        assert keys == ([] if may_leave({key: value}, asked) else [key])
+        passed.add(not keys)
+    assert passed == ({True} if value is False else {False, True})
 
 
 @given(said=policies, asked=requests)
