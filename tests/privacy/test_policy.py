@@ -149,7 +149,7 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
 def test_least_cell() -> None:
     """A site can refuse sums to the last bit, and cells that are smaller than it wants."""
     policy = Policy(least_cell=50)
-    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this has no least cell")):
+    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this goes on to the last bit")):
         _, invitation = invite(fc.Mixture(), 0.1, (3, 3), least)
         site, _ = step(new_site("a", [0.5]), invitation)
         if why:
