@@ -1,14 +1,13 @@
 """Who knows a row's score, and sees all sums, can hardly tell that the row is in there.
 
-The attacker has the scores of all members and of as many others, and calls those members that are in a cell with no
-more candidates than rows. With the first 32 bits of a score in two rounds, as it was before, this gives many away.
+With the first 32 bits of a score in two rounds, as it was before, the sums give many rows away.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -22,8 +21,9 @@ from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, LEAST, Rounds, Search, WeightedSum, weighted_sum
-from fedconformal.privacy.sums.scale import codes_of, edges
+from fedconformal.privacy.sums.scale import edges
 from tests.contracts.tools import checks, refused
+from tests.privacy.attack import Seen, alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, SHORT
 from tests.privacy.test_radix import pieces, plain
 
@@ -31,63 +31,21 @@ SITES = 10
 MEMBERS = 650
 Widths = tuple[int, ...] | None
 
-Seen = list[tuple[Rounds, Search, Any]]
-
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+def seen() -> Iterator[Seen]:
     """All sums that the coordinator sees."""
-    found: Seen = []
-    advance = Rounds.advance
-
-    def watched(rounds: Rounds, search: Search, total: Any, present: frozenset[int]) -> Search:
-        found.append((rounds, search, total))
-        return advance(rounds, search, total, present)
-
-    monkeypatch.setattr(Rounds, "advance", watched)
-    return found
-
-
-def decided(seen: Seen, members: Floats, others: Floats) -> int:
-    """Count the members that are in a cell with no more candidates than rows."""
-    known = np.zeros(len(members), dtype=bool)
-    for rounds, search, total in seen:
-        candidates = rounds.histogram(search, keys_of(np.concatenate([members, others])), 0)
-        keys = keys_of(members)
-        codes = keys if rounds.least is None else codes_of(keys)
-        path = codes >> np.uint64(rounds.bits - sum(rounds.widths[: search.number + 1]))
-        width = np.uint64(rounds.widths[search.number])
-        inside = path >> width == search.prefix
-        digits = (path[inside] & np.uint64(len(total) - 1)).astype(int)
-        known[inside] |= candidates[digits] == total[digits]
-    return int(known.sum())
-
-
-@pytest.fixture(scope="module")
-def digits() -> Callable[[fc.Score, int], tuple[Floats, Floats, Floats]]:
-    """Scores of 650 members, of 650 others, and of all labels of the others, of a model fitted to further rows."""
-    pytest.importorskip("sklearn", reason="the attack is on scikit-learn's digits")
-    from sklearn.datasets import load_digits
-    from sklearn.linear_model import LogisticRegression
-
-    rows, labels = load_digits(return_X_y=True)
-
-    def scores(score: fc.Score, seed: int) -> tuple[Floats, Floats, Floats]:
-        order = np.random.default_rng(seed).permutation(len(rows))
-        train, members, others = np.split(order, [len(rows) - 2 * MEMBERS, len(rows) - MEMBERS])
-        model = LogisticRegression(max_iter=200).fit(rows[train] / 16, labels[train])
-        probs = model.predict_proba(rows / 16)
-        found = score.evaluate(probs, labels)
-        return found[members], found[others], score.evaluate_all(probs[others])
-
-    return scores
+    with watching() as found:
+        yield found
 
 
 @pytest.mark.parametrize("score", [fc.LAC(), fc.APS()], ids=repr)
-def test_hardly_a_member_is_decided(score: fc.Score, digits: Any, seen: Seen) -> None:
+def test_hardly_a_member_is_decided(score: fc.Score, seen: Seen) -> None:
+    pytest.importorskip("sklearn", reason="the attack is on scikit-learn's digits")
+    draw = of_digits(score, MEMBERS)
     shares: dict[Widths, list[float]] = {None: [], SHORT: []}
     for seed, widths in itertools.product(range(3), shares):
-        members, others, labels = digits(score, seed)
+        members, others, labels = draw(seed)
         seen.clear()
         sites = {f"site-{k}": members[k::SITES] for k in range(SITES)}
         found = calibrate_by_sums(sites, widths=widths).threshold
@@ -98,10 +56,6 @@ def test_hardly_a_member_is_decided(score: fc.Score, digits: Any, seen: Seen) ->
     assert max(shares[None]) <= 0.01
     assert min(shares[SHORT]) >= 0.015  # or the attack would be too weak to show anything
     assert sum(shares[SHORT]) >= 5 * sum(shares[None])
-
-
-def alone(seen: Seen) -> int:
-    return sum(int((total == 1).sum()) for _, _, total in seen)
 
 
 def test_hardly_a_row_is_seen_alone(seen: Seen) -> None:

@@ -18,6 +18,8 @@ from fedconformal.errors import InputError
 from fedconformal.privacy import noisy_histogram
 from fedconformal.privacy.policy import WORDS, Leaving, Policy, known_kinds
 from fedconformal.privacy.policy_file import EXAMPLE, KEYS, VARIABLE, policy_of, read_policy
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.site import new_site, step
 from tests.contracts.tools import refused
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class"]
@@ -30,6 +32,7 @@ requests = strategies.builds(
     rows=strategies.integers(1, 6),
     sites=strategies.none() | strategies.integers(1, 6),
     epsilon=strategies.none() | strategies.sampled_from(EPSILONS),
+    cell=strategies.sampled_from([0, 20, 50]),
     guarantee=strategies.none() | strategies.sampled_from(GUARANTEES),
     ledger=strategies.booleans(),
 )
@@ -39,6 +42,7 @@ policies = strategies.fixed_dictionaries(
         "sums_only": strategies.booleans(),
         "least_sites": strategies.integers(1, 6),
         "least_rows": strategies.integers(1, 6),
+        "least_cell": strategies.sampled_from([1, 20, 50]),
         "largest_epsilon": strategies.sampled_from(EPSILONS),
         "ledger": strategies.just("mandatory"),
         "kinds": strategies.lists(strategies.sampled_from(KINDS), min_size=1, unique=True),
@@ -53,8 +57,9 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
         "sums_only": lambda only: asked.kind == "sums" or not only,
         "least_sites": lambda least: asked.sites is None or asked.sites >= least,
         "least_rows": lambda least: asked.rows >= least,
+        "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
         "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
-        "ledger": lambda _: asked.epsilon is None or asked.ledger,
+        "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
         "kinds": lambda kinds: asked.kind in kinds,
         "guarantees": lambda guarantees: asked.guarantee in guarantees,
     }
@@ -112,6 +117,19 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
     words = found.in_words()
     assert words[-1].startswith(("All kinds", "These kinds", "So nothing"))
     assert len(words) == len(found.to_dict()) + 1
+
+
+def test_least_cell() -> None:
+    """A site can refuse sums to the last bit, and cells that are smaller than it wants."""
+    policy = Policy(least_cell=50)
+    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this has no least cell")):
+        _, invitation = invite(fc.Mixture(), 0.1, (3, 3), least)
+        site, _ = step(new_site("a", [0.5]), invitation)
+        if why:
+            with refused(f"least_cell = 50, and {why}"):
+                policy.check(Leaving.of_sums(site))
+        else:
+            policy.check(Leaving.of_sums(site))
 
 
 def test_every_key_has_words_and_a_reader() -> None:
@@ -181,6 +199,20 @@ def test_a_file_that_cannot_be_understood(text: str | bytes, why: str, tmp_path:
         read_policy(path)
 
 
+@given(start=strategies.integers(0, 60), end=strategies.integers(0, 60), data=strategies.binary(max_size=20))
+def test_any_bytes_are_a_policy_or_refused_in_one_line(
+    start: int, end: int, data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = b"sums_only = true\nleast_sites = 5\nkinds = ['sums']\n"
+    path = written(tmp_path_factory.getbasetemp() / "bytes.toml", text[:start] + data + text[end:])
+    why = ""
+    try:
+        assert read_policy(path).in_words()
+    except InputError as error:
+        why = str(error)
+    assert len(why.splitlines()) <= 1
+
+
 def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "policy.toml"))
     with pytest.raises(InputError, match=r"^policy\.toml: cannot be read") as caught:
@@ -218,12 +250,11 @@ def test_who_is_left_counts_in_every_round() -> None:
     with refused("site 'a' has not joined a session"):
         Leaving.of_sums(alone)
     joined, _ = join(alone, invite(fc.Mixture(), 0.1, epsilon=2)[1])
-    assert Leaving.of_sums(joined, ledger=False) == Leaving(
-        kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture"
-    )
+    assert Leaving.of_sums(joined) == Leaving(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
     _, _, sites = opened({name: np.linspace(0, 1, 9) for name in "abcd"})
     entered = sites["a"]
-    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture", ledger=True)
+    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture")
+    assert Leaving.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
     later = msgspec.structs.replace(entered, present=frozenset([0, 1, 2]))
     Policy(least_sites=3).check(Leaving.of_sums(later))
     with refused("least_sites = 4, and this is over 3"):

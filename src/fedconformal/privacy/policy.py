@@ -35,10 +35,12 @@ class Leaving:
     """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
     epsilon: float | None = None
     """None without noise."""
+    cell: int = 0
+    """In sums: cells with fewer rows are not split; 0 if there is no such number."""
     guarantee: str | None = None
     """None if the request does not say."""
     ledger: bool = False
-    """Whether epsilon is entered in a ledger."""
+    """Whether it is entered in a ledger."""
 
     @classmethod
     def of(cls, sent: Summary | NoisyHistogram, *, guarantee: str | None = None, ledger: bool = False) -> Leaving:
@@ -48,8 +50,8 @@ class Leaving:
         return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), guarantee=guarantee)
 
     @classmethod
-    def of_sums(cls, site: SiteState, *, ledger: bool = True) -> Leaving:
-        """Describe a step of a sums session, by the state after it; epsilon is paid for when a site joins."""
+    def of_sums(cls, site: SiteState) -> Leaving:
+        """Describe a step of a sums session, by the state after it."""
         if site.invite is None:
             raise InputError(f"site {site.name!r} has not joined a session")
         return cls(
@@ -57,8 +59,9 @@ class Leaving:
             rows=len(site.keys),
             sites=len(site.present) if site.roster else None,
             epsilon=site.invite.epsilon,
+            cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
-            ledger=ledger,
+            ledger=site.ledger != "",
         )
 
 
@@ -74,6 +77,7 @@ class Policy:
     sums_only: bool = False
     least_sites: int = 1
     least_rows: int = 1
+    least_cell: int = 0
     largest_epsilon: float | None = None
     ledger: str | None = None
     kinds: tuple[str, ...] | None = None
@@ -94,6 +98,11 @@ class Policy:
             yield "kinds", f"this is of the kind {leaving.kind}"
         if leaving.sites is not None and leaving.sites < self.least_sites:
             yield "least_sites", f"this is over {leaving.sites}"
+        if leaving.kind == SUMS and leaving.epsilon is None and leaving.cell < self.least_cell:
+            yield (
+                "least_cell",
+                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this has no least cell",
+            )
         if self.guarantees is not None and leaving.guarantee not in self.guarantees:
             yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
         if self.largest_epsilon is not None:
@@ -101,8 +110,8 @@ class Policy:
                 yield "largest_epsilon", "this has no noise"
             elif as_decimal(leaving.epsilon) > as_decimal(self.largest_epsilon):
                 yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
-        if self.ledger is not None and leaving.epsilon is not None and not leaving.ledger:
-            yield "ledger", "no ledger is given to spend from"
+        if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
+            yield "ledger", "no ledger is given to enter this in"
         if leaving.rows < self.least_rows:  # how many there are is nobody's business then
             yield "least_rows", "this site has fewer"
 
@@ -142,8 +151,9 @@ WORDS = {
     "sums_only": "Only masked counts leave, in a sums session.",
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
+    "least_cell": "Sums without noise split no cell with fewer than {} rows, and do not go on to the last bit.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
-    "ledger": "What spends epsilon is entered in a ledger before it leaves; what has no noise is not entered.",
+    "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
     "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
 }

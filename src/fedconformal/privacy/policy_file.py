@@ -28,8 +28,9 @@ EXAMPLE = """\
 sums_only = true              # only masked counts of a sums session
 least_sites = 5               # only what can be read as a sum over 5 sites or more
 least_rows = 50               # nothing, if this site has fewer rows
+# least_cell = 50             # sums without noise: only if no cell with fewer rows is split
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
-# ledger = "mandatory"        # epsilon is spent from a ledger
+# ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
 # guarantees = ["mixture"]    # only for these
 """
@@ -79,6 +80,7 @@ KEYS: dict[str, Callable[[Any], Any]] = {
     "sums_only": _switch,
     "least_sites": _count,
     "least_rows": _count,
+    "least_cell": _count,
     "largest_epsilon": _epsilon,
     "ledger": _mandatory,
     "kinds": _names(known_kinds),

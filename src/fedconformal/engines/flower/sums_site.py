@@ -6,6 +6,7 @@ a deployment starts a new process for each. The model comes with the first messa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary, summarize
 
-FORMAT = "fcm1"
+FORMAT = "fcm2"
 KEPT = "fedconformal.sums"
 
 
@@ -32,18 +33,32 @@ def later_step(msg: Message) -> bool:
     return msg.content.config_records[ASK].get("kind") == SUMS and ARRAYS not in msg.content
 
 
-def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -> Message:
-    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here."""
+def sums_reply(
+    msg: Message,
+    context: Context,
+    summary: Summary | None = None,
+    *,
+    key: bytes | None = None,
+    trusted: Mapping[str, str] | None = None,
+) -> Message:
+    """Take one step of a sums session.
+
+    Args:
+        msg: the server's message.
+        context: this site's; its state keeps the scores and keys of the session.
+        summary: all scores, at the first step; it stays here.
+        key: this site's private key (`fedconformal.privacy.new_key`), by which others know it; it is not kept.
+        trusted: the public keys that all sites have to join with, by site; a session with another one is refused.
+    """
     message = msg.content.config_records[SUMS]["data"]
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    state = _kept(context) if summary is None else _fresh(context, summary)
+    state = _kept(context) if summary is None else _fresh(context, summary, trusted)
     if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
         state = renewed(state)
     before = state
-    state, sent = step(state, message)
-    paying = "ledger" in context.node_config or state.roster != b""  # a site pays when it joins
-    site_policy(context).check(Leaving.of_sums(state, ledger=paying))
+    state, sent = step(state, message, key)
+    site_policy(context).check(Leaving.of_sums(state))
     if letter_of(message) == Invite.letter.encode():
         _pay(context, state)
     note(before, state)
@@ -51,9 +66,9 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
     return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
 
 
-def _fresh(context: Context, summary: Summary) -> SiteState:
+def _fresh(context: Context, summary: Summary, trusted: Mapping[str, str] | None) -> SiteState:
     """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
-    state, ledger = site_from(summary), context.node_config.get("ledger")
+    state, ledger = site_from(summary, trusted), context.node_config.get("ledger")
     if ledger is not None:
         return recalled(state, Path(str(ledger)))
     known = _kept(context) if KEPT in context.state else state
