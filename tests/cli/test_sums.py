@@ -163,7 +163,7 @@ def test_a_second_session_with_other_sites_is_refused(scores: list[np.ndarray], 
 
     join("first", range(4))
     joining = ["sums", "answer", "first/invite.fcm", "--summary", "0.fcs", "--state", "x.st", "-o", "x.fcm"]
-    assert "joined: cells with fewer than 50 rows will not be split" in command.ok(*joining).out
+    assert "joined: a cell is split only if its parts have 6.25 rows on average" in command.ok(*joining).out
     assert read_ledger(Path("ledger.json")).sessions == {}
     while not Path("first/predictor.json").exists():
         for k in range(4):
