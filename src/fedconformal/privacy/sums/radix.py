@@ -45,7 +45,7 @@ IN_STEPS = (3,) * 4, LEAST
 WIDEST = 16
 WIDEST_STEP = 3
 JOINED = 61
-"""Where a prefix has the number of last bits that are not told apart: above the digits."""
+"""Where a prefix has the number of last bits that are not distinguished: above the digits."""
 MOST = 2**62
 """Sums stay below this."""
 LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
@@ -69,7 +69,7 @@ class Search:
 
     number: int = 0
     prefix: int = 0
-    """The digits, and above them how many bits of the next one are not told apart."""
+    """The digits, and above them how many bits of the next one are not distinguished."""
     below: int = 0
     answer: float | None = None
     """The threshold, when it has been found."""
@@ -83,7 +83,7 @@ class Search:
 
     @property
     def joined(self) -> int:
-        """How many last bits of the next digit are not told apart: 1 splits a cell in half as many parts."""
+        """How many last bits of the next digit are not distinguished: 1 splits a cell in half as many parts."""
         return self.prefix >> JOINED
 
 
@@ -203,7 +203,7 @@ class Rounds:
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def _joined(self, number: int, weight: int) -> int | None:
-        """Return how many bits are not told apart if a cell is split: a part has as many rows as one of `least` has.
+        """Return how many bits are not distinguished if a cell is split: a part has as many rows as one of `least` has.
 
         No row weighs more than the heaviest site's. None if not even two parts have that many.
         """
