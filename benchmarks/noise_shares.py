@@ -43,7 +43,7 @@ def probabilities(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.n
 
 
 def measured(sites: int, made_for: int, least: int) -> dict[str, object]:
-    """Return what holds and what it costs with shares made for some, if at least so many answer."""
+    """Return what holds and what it costs with shares made for some, if at least `least` answer."""
     rng = np.random.default_rng(0)
     probs, labels = probabilities(rng, ROWS)
     tests, _ = probabilities(rng, 5000)

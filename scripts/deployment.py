@@ -101,9 +101,10 @@ class LocalDeployment:
         wait_for_port(self.port, process, self.log("link"))
 
     def register(self, site: int) -> None:
-        """Make a node's key known to the SuperLink."""
+        """Make a node's key known to the SuperLink, bound to the site's name."""
+        key = str(self.keys / f"node-{site}.pub")
         done = subprocess.run(  # noqa: S603
-            [program("flwr"), "supernode", "register", str(self.keys / f"node-{site}.pub"), "link"],
+            [program("flwr"), "supernode", "register", key, "link", "--name", f"site-{site}"],
             env=environment(self._operator()),
             capture_output=True,
             text=True,

@@ -36,7 +36,7 @@ SUMMARIES = [
     ('guarantees = ["mixture"]', [], "this is for any guarantee"),
     ("largest_epsilon = 0.4", NOISE, "this spends 0.5"),
     ("largest_epsilon = 0.4", [], "this has no noise"),
-    ('ledger = "mandatory"', NOISE, "no ledger is given to spend from"),
+    ('ledger = "mandatory"', NOISE, "no ledger is given to enter this in"),
     (f"least_rows = {ROWS + 1}", [], "this site has fewer"),
 ]
 
@@ -121,7 +121,8 @@ def joins(command: Command, *start: str) -> list[str]:
         ('guarantees = ["pac"]', [], "this is for mixture"),
         ("largest_epsilon = 0.5", [], "this has no noise"),
         ("largest_epsilon = 0.5", ["--epsilon", "0.6"], "this spends 0.6"),
-        ('ledger = "mandatory"', ["--epsilon", "0.6"], "no ledger is given to spend from"),
+        ('ledger = "mandatory"', ["--epsilon", "0.6"], "no ledger is given to enter this in"),
+        ('ledger = "mandatory"', [], "no ledger is given to enter this in"),
         (f"least_rows = {ROWS + 1}", [], "this site has fewer"),
     ],
 )
@@ -142,6 +143,7 @@ def test_a_session_that_a_site_does_not_join(command: Command, line: str, start:
         ("least_sites = 9", [], []),  # who else joins is not known yet
         ("largest_epsilon = 0.5", ["--epsilon", "0.5"], []),
         ('ledger = "mandatory"', ["--epsilon", "0.5"], ["--ledger", "ledger.json"]),
+        ('ledger = "mandatory"', [], ["--ledger", "ledger.json"]),
         (f"least_rows = {ROWS}", [], []),
     ],
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import stats
@@ -20,11 +22,11 @@ from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import Unmask, pack
+from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import EXACT, Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
-from tests.privacy.sums_play import Sites, each, opened, took
+from tests.privacy.sums_play import Sites, carried, each, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
@@ -222,6 +224,23 @@ def test_a_whole_session() -> None:
     assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
 
 
+def test_older_certificates_are_read_as_they_are() -> None:
+    """What is claimed is a sentence in the certificate; those of shares for a majority stay valid, in their words."""
+    found = calibrate_by_sums(sites_of((900, 700, 500, 800)), epsilon=1).calibration
+    privacy = {name: value for name, value in (found.certificate.privacy or {}).items() if name != "colluding_sites"}
+    privacy |= {
+        "definition": "differential privacy of the sum over the sites that answered, by shares of discrete Laplace "
+        "noise that each of them adds in every cell; pure for whoever sees the sum, computational for the coordinator, "
+        "who sees masked counts as well",
+        "honest_sites": 3,
+        "outside": "sessions with fewer than 3 sites that answer and keep to the protocol",
+    }
+    older = replace(found, certificate=msgspec.structs.replace(found.certificate, privacy=privacy))
+    predictor = fc.Predictor.from_bytes(fc.Predictor.of(older, score=fc.LAC()).to_bytes())
+    assert predictor.certificate.privacy == privacy
+    assert fc.verify(predictor, []) == fc.verify(fc.Predictor.of(found, score=fc.LAC()), [])
+
+
 def test_the_threshold_is_that_of_the_noisy_sum() -> None:
     """Masks cancel and words keep their sign: at an epsilon with hardly any noise the plain quantile comes out."""
     sites = sites_of((300, 200, 100))
@@ -246,10 +265,7 @@ def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple
 def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     state, question, sites = with_noise(sites_of((3000,) * 10), 5, late)
     left, answers = answered(question, sites, silent=["site-3"])
-    state, requests = took(state, answers)
-    _, reveals = each(left, requests)
-    state, outgoing = took(state, reveals)
-    assert not outgoing
+    state, _, _ = carried(*took(state, answers), left)
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
     assert state.search.answer == math.inf
     certificate = certified(state).certificate
@@ -264,10 +280,8 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     parts = sites_of((3000,) * 10)
     state, question, sites = with_noise(parts | {"site-9": np.array([0.5])}, 100)
     left, answers = answered(question, sites, silent=["site-9"])
-    state, requests = took(state, answers)
-    shown, reveals = each({name: site for name, site in left.items() if name != "site-4"}, requests)
-    state, lost = took(state, reveals)
-    state, _ = took(state, each(shown, lost)[1])
+    state, shown, requests = carried(*took(state, answers), left, until=Reveal)
+    state, _, _ = carried(state, requests, {name: site for name, site in shown.items() if name != "site-4"})
     scores = np.sort(np.concatenate([part for name, part in parts.items() if name != "site-9"]))
     rank = state.session.guarantee.rank(TENTH, state.session.sizes)
     assert rank is not None
@@ -286,18 +300,16 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     left, answers = answered(question, sites)
     with refused("round 0 has been answered"):
         at_site.answer(left["site-0"], question)  # nobody gets two noisy answers
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
+    with refused("only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"):
         took(state, answers[:5])
     session = state.session
-    request = pack(Unmask(session.id, 0, session.as_bits(range(5))), state.signing)
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
-        at_site.reveal(left["site-0"], request)
     few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that know their own"
     with refused(few):
         took(state, answers[:8])
-    request = pack(Unmask(session.id, 0, session.as_bits(range(8))), state.signing)
-    with refused(few):
-        at_site.reveal(left["site-0"], request)
+    for left_over, problem in ((5, "only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"), (8, few)):
+        question = pack(Question(session.id, 0, 0, session.as_bits(range(left_over))), state.signing)
+        with refused(problem):
+            at_site.answer(left["site-0"], question)
     noisy = made((3000,) * 10, "5")
     with refused(few):
         noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(8)))

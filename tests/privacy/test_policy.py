@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
         "least_rows": lambda least: asked.rows >= least,
         "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
         "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
-        "ledger": lambda _: asked.epsilon is None or asked.ledger,
+        "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
         "kinds": lambda kinds: asked.kind in kinds,
         "guarantees": lambda guarantees: asked.guarantee in guarantees,
     }
@@ -69,6 +70,32 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
 def written(path: Path, text: str | bytes) -> Path:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sums_only", True),
+        ("sums_only", False),
+        ("least_sites", 3),
+        ("least_rows", 2),
+        ("largest_epsilon", 0.3),
+        ("ledger", "mandatory"),
+        ("kinds", ("exact",)),
+        ("guarantees", ("pac",)),
+    ],
+)
+def test_each_key_by_itself(key: str, value: Any) -> None:
+    """Every request there is, of a few values each."""
+    found, passed = Policy(**{key: value}), set()
+    for kind, rows, sites, epsilon, guarantee, ledger in product(
+        KINDS, (1, 2, 3), (None, 1, 2, 3, 4), (None, *EPSILONS), (None, *GUARANTEES), (False, True)
+    ):
+        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, guarantee=guarantee, ledger=ledger)
+        keys = [name for name, _ in found.against(asked)]
+        assert keys == ([] if may_leave({key: value}, asked) else [key])
+        passed.add(not keys)
+    assert passed == ({True} if value is False else {False, True})
 
 
 @given(said=policies, asked=requests)
@@ -199,6 +226,20 @@ def test_a_file_that_cannot_be_understood(text: str | bytes, why: str, tmp_path:
         read_policy(path)
 
 
+@given(start=strategies.integers(0, 60), end=strategies.integers(0, 60), data=strategies.binary(max_size=20))
+def test_any_bytes_are_a_policy_or_refused_in_one_line(
+    start: int, end: int, data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = b"sums_only = true\nleast_sites = 5\nkinds = ['sums']\n"
+    path = written(tmp_path_factory.getbasetemp() / "bytes.toml", text[:start] + data + text[end:])
+    why = ""
+    try:
+        assert read_policy(path).in_words()
+    except InputError as error:
+        why = str(error)
+    assert len(why.splitlines()) <= 1
+
+
 def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "policy.toml"))
     with pytest.raises(InputError, match=r"^policy\.toml: cannot be read") as caught:
@@ -236,12 +277,11 @@ def test_who_is_left_counts_in_every_round() -> None:
     with refused("site 'a' has not joined a session"):
         Leaving.of_sums(alone)
     joined, _ = join(alone, invite(fc.Mixture(), 0.1, epsilon=2)[1])
-    assert Leaving.of_sums(joined, ledger=False) == Leaving(
-        kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture"
-    )
+    assert Leaving.of_sums(joined) == Leaving(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
     _, _, sites = opened({name: np.linspace(0, 1, 9) for name in "abcd"})
     entered = sites["a"]
-    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture", ledger=True)
+    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture")
+    assert Leaving.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
     later = msgspec.structs.replace(entered, present=frozenset([0, 1, 2]))
     Policy(least_sites=3).check(Leaving.of_sums(later))
     with refused("least_sites = 4, and this is over 3"):

@@ -221,7 +221,7 @@ def _session(data: bytes) -> Shown:
         messages = msgspec.msgpack.decode(data, type=list[bytes])
     except (msgspec.DecodeError, RecursionError):
         messages = [data]
-    if messages and all(message.startswith(b"FCM1") and len(message) > SIGNED for message in messages):
+    if messages and all(message.startswith(b"FCM2") and len(message) > SIGNED for message in messages):
         learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
         return Shown("messages of a sums session", {"messages": len(messages)}, [f"{READER} learns {learns}."])
     raise InputError("not a file that fedconformal wrote")

@@ -22,6 +22,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
 from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
@@ -97,6 +98,13 @@ def answer(
     summary: Annotated[
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="With the invitation: the private key by which the other sites know this one.")
+    ] = None,
+    signed: Annotated[
+        Path | None,
+        typer.Option(metavar="KEYS", help='With the invitation: all sites\' public keys, {"site": "hex"} (.json).'),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -108,15 +116,17 @@ def answer(
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
-    check_output(output, message, summary, state, ledger, policy)
-    check_output(state, message, summary, ledger, policy)
+    check_output(output, message, summary, state, ledger, key, signed, policy)
+    check_output(state, message, summary, ledger, key, signed, policy)
+    if summary is None and (key is not None or signed is not None):
+        raise InputError("--key and --signed go with --summary, at the first step")
     rows, spent = [], None
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
         with naming(summary):
             own = Summary.from_bytes(read_bytes(summary))
-            known, rows = site_from(own), rows_of([own])
+            known, rows = site_from(own, None if signed is None else read_trusted(signed)), rows_of([own])
         known = known if ledger is None else recalled(known, ledger)
     elif state.exists():
         known = read_state(state, SiteState)
@@ -126,8 +136,9 @@ def answer(
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
     before = known
     with naming(message):
-        known, reply = answer_bundle(known, read_bytes(message))
-    allowed(policy).check(Leaving.of_sums(known, ledger=ledger is not None or summary is None))
+        entered = bool(known.roster)
+        known, reply = answer_bundle(known, read_bytes(message), None if key is None else read_bytes(key))
+    allowed(policy).check(Leaving.of_sums(known))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now
@@ -139,6 +150,9 @@ def answer(
         wipe(state)
     facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
     lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
+    if known.roster and not entered:
+        facts |= known.session.shown()
+        lines = [*_roster_lines(facts), *lines]
     if summary is not None and known.invite is not None and spent is None:
         least = facts["least"] = known.invite.least
         lines.insert(
@@ -190,6 +204,7 @@ def advance(
             "predictor": str(folder / "predictor.json"),
             "certificate": certificate.to_dict(),
             "bytes_received": state.received,
+            "exchanges": state.exchanges,
             "bound": bound,
             **about,
         },
@@ -226,6 +241,15 @@ def _precise(certificate: Certificate) -> list[str]:
         return []
     rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
     return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
+
+
+def _roster_lines(shown: dict[str, Any]) -> list[str]:
+    """Say who takes part, so that people can compare it."""
+    lines = []
+    for one in shown["roster"]:
+        kept = "key" if one["kept_key"] else "key of this session only"
+        lines.append(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
+    return [*lines, f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same"]
 
 
 def _safe(name: str) -> str:

@@ -22,7 +22,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import SiteAnswer
+from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts, shares_by_site
 from fedconformal.guarantees import Guarantee, Mixture
@@ -163,7 +163,7 @@ class SitesOnNVFlare:
         self._timeout = timeout
         self._reasons: dict[str, str] = {}
 
-    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[SiteAnswer[T]]:
+    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[Answer[T]]:
         """Call every site, and read what can be read."""
         sites = sorted(client.name for client in collab.clients)
         if not sites:
@@ -174,12 +174,12 @@ class SitesOnNVFlare:
             try:
                 if site not in found:
                     raise InputError(self._why_none(replies.failures.get(site)))
-                answers.append(SiteAnswer(site, read(site, found[site])))
+                answers.append(Answer(site, read(site, found[site])))
             except exchange.MALFORMED as error:
                 self._refuse(site, exchange.reason(error))
         return answers
 
-    def refuse(self, answers: Sequence[SiteAnswer[T]], reasons: Sequence[str | None]) -> list[SiteAnswer[T]]:
+    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
         """Refuse the answers that have a reason, and return the others."""
         kept = []
         for answer, reason in zip(answers, reasons, strict=True):
@@ -194,7 +194,7 @@ class SitesOnNVFlare:
             )
         return kept
 
-    def left_out(self, answers: Iterable[SiteAnswer[Any]]) -> list[LeftOut]:
+    def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Name the sites that were refused."""
         return [LeftOut(site=site, reason=self._reasons[site]) for site in sorted(self._reasons)]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -247,20 +247,20 @@ class SiteSummary(NamedTuple):
     left_out: Sequence[LeftOut] = ()
 
 
-A = TypeVar("A", bound=Answer[SiteSummary])
+Summaries = Sequence[Answer[SiteSummary]]
 
 
-class SiteRegister(Protocol[A]):
+class SiteRegister(Protocol):
     """What an engine keeps: who is refused, and why."""
 
-    def refuse(self, answers: Sequence[A], reasons: Sequence[str | None], /) -> Sequence[A]:
+    def refuse(self, answers: Summaries, reasons: Sequence[str | None], /) -> Summaries:
         """Refuse the answers that have a reason, and return the others; too few of them are an error."""
 
-    def left_out(self, answers: Sequence[A], /) -> list[LeftOut]:
+    def left_out(self, answers: Summaries, /) -> list[LeftOut]:
         """Name the known sites that are not among these, with the reason."""
 
 
-def gather(sites: SiteRegister[A], answers: Sequence[A]) -> tuple[Sequence[A], list[LeftOut]]:
+def gather(sites: SiteRegister, answers: Summaries) -> tuple[Summaries, list[LeftOut]]:
     """Keep the answers whose summaries can be used, and name the sites without one."""
     answers = sites.refuse(answers, reasons_to_refuse([(answer.name, answer.value.summary) for answer in answers]))
     left_out = sites.left_out(answers)

@@ -116,7 +116,6 @@ class TCT(Trainer):
 
     @property
     def total_rounds(self) -> int:
-        """How many rounds there are in both stages."""
         return self.rounds + self.linear_rounds
 
     def fit_linear(

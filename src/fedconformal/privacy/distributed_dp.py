@@ -126,6 +126,10 @@ class NoisyRound:
         """How many bits each round settles: there is one, which tells all candidates apart."""
         return ((len(self.grid) - 1).bit_length(),)
 
+    def extends(self, before: Search | None, after: Search) -> bool:
+        """Tell whether this is the one question."""
+        return before is None and (after.number, after.prefix) == (0, 0)
+
     def cells(self, number: int) -> int:
         """How many counts a site sends in this round."""
         return len(self.grid)

@@ -40,7 +40,7 @@ class Leaving:
     guarantee: str | None = None
     """None if the request does not say."""
     ledger: bool = False
-    """Whether epsilon is entered in a ledger."""
+    """Whether it is entered in a ledger."""
 
     @classmethod
     def of(cls, sent: Summary | NoisyHistogram, *, guarantee: str | None = None, ledger: bool = False) -> Leaving:
@@ -50,8 +50,8 @@ class Leaving:
         return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), guarantee=guarantee)
 
     @classmethod
-    def of_sums(cls, site: SiteState, *, ledger: bool = True) -> Leaving:
-        """Describe a step of a sums session, by the state after it; epsilon is paid for when a site joins."""
+    def of_sums(cls, site: SiteState) -> Leaving:
+        """Describe a step of a sums session, by the state after it."""
         if site.invite is None:
             raise InputError(f"site {site.name!r} has not joined a session")
         return cls(
@@ -61,7 +61,7 @@ class Leaving:
             epsilon=site.invite.epsilon,
             cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
-            ledger=ledger,
+            ledger=site.ledger != "",
         )
 
 
@@ -110,8 +110,8 @@ class Policy:
                 yield "largest_epsilon", "this has no noise"
             elif as_decimal(leaving.epsilon) > as_decimal(self.largest_epsilon):
                 yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
-        if self.ledger is not None and leaving.epsilon is not None and not leaving.ledger:
-            yield "ledger", "no ledger is given to spend from"
+        if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
+            yield "ledger", "no ledger is given to enter this in"
         if leaving.rows < self.least_rows:  # how many there are is nobody's business then
             yield "least_rows", "this site has fewer"
 
@@ -153,7 +153,7 @@ WORDS = {
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
     "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer; not to the last bit.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
-    "ledger": "What spends epsilon is entered in a ledger before it leaves; what has no noise is not entered.",
+    "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
     "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
 }

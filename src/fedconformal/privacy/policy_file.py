@@ -30,7 +30,7 @@ least_sites = 5               # only what can be read as a sum over 5 sites or m
 least_rows = 50               # nothing, if this site has fewer rows
 # least_cell = 50             # sums without noise: only if no cell with fewer rows is split in eight
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
-# ledger = "mandatory"        # epsilon is spent from a ledger
+# ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
 # guarantees = ["mixture"]    # only for these
 """

@@ -13,14 +13,19 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import SigningKey, is_signed
 from fedconformal.summaries import Origin, Summary
+
+T = TypeVar("T")
 
 PURPOSE = b"fedconformal summary "
 """Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
@@ -49,7 +54,21 @@ def new_key() -> bytes:
 
 def public_key(private: bytes) -> str:
     """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
-    return _private(private).public.hex()
+    return signing_key(private).public.hex()
+
+
+def read_trusted(path: Path) -> dict[str, str]:
+    """Read the sites' public keys, by site, from a JSON file."""
+    with naming(path):
+        return decode_json(read_bytes(path), dict[str, str], "public keys by site")
+
+
+def decode_json(data: bytes, kind: type[T], what: str) -> T:
+    """Read a file of keys or signatures."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not {what}: {error}") from None
 
 
 def sign(summary: Summary, private: bytes) -> SignatureRecord:
@@ -70,7 +89,9 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
     what = _what(summary.sites[0], summary.digest(), origin)
-    return SignatureRecord(site=summary.sites[0], key=public_key(private), signature=_private(private).sign(what).hex())
+    return SignatureRecord(
+        site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
+    )
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
@@ -80,7 +101,7 @@ def seal(predictor: bytes, private: bytes) -> Seal:
     >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
     (True, False)
     """
-    return Seal(key=public_key(private), signature=_private(private).sign(_sealed(predictor)).hex())
+    return Seal(key=public_key(private), signature=signing_key(private).sign(_sealed(predictor)).hex())
 
 
 def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
@@ -144,7 +165,8 @@ def _valid(key: str, signature: str, what: bytes) -> bool:
         return False
 
 
-def _private(private: bytes) -> SigningKey:
+def signing_key(private: bytes) -> SigningKey:
+    """Return the key that is in these 32 bytes."""
     if len(private) != 32:
         raise InputError(f"a private key has 32 bytes, not {len(private)}")
     return SigningKey(private)

@@ -14,6 +14,7 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
+from flwr.supercore.superexec import run_superexec
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedconformal.engines.flower import internals
@@ -34,6 +35,7 @@ def test_the_parts_that_are_not_public_are_as_they_were() -> None:
     assert ErrorCode.NODE_UNAVAILABLE == internals.NODE_GONE
     assert NodeInfo(node_id=3, name="clinic-a").name == "clinic-a"
     assert callable(Grid.get_nodes)
+    assert {run_superexec._TASK_POLL_INTERVAL_ENV} == internals.PROMPT.keys()
 
 
 def test_all_else_that_is_used_of_flower_is_public() -> None:

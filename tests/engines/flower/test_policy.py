@@ -16,7 +16,7 @@ import fedconformal as fc
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
-from fedconformal.privacy import Ledger, write_ledger
+from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
 from tests.engines.flower.tools import MODEL, calibrating_app
@@ -96,6 +96,7 @@ def test_summaries_that_may_leave(line: str) -> None:
         ("least_sites = 5", "this is over 4"),
         ('guarantees = ["pac"]', "this is for mixture"),
         ("largest_epsilon = 1.0", "this has no noise"),
+        ('ledger = "mandatory"', "no ledger is given to enter this in"),
         ("least_rows = 41", "this site has fewer"),
     ],
 )
@@ -110,7 +111,11 @@ def test_sums(line: str, why: str) -> None:
 )
 def test_sums_that_may_leave(line: str) -> None:
     Path("policy.toml").write_text(line, "utf-8")
-    assert calibrate_by_sums(Federation(Grid(4)), MODEL, alpha=0.3).certificate.left_out is None
+    ledgers = [f"{k}.json" for k in range(4)]
+    for ledger in ledgers:
+        write_ledger(Path(ledger), Ledger(budget=1.0))
+    carried = Grid([{"ledger": ledger} for ledger in ledgers])
+    assert calibrate_by_sums(Federation(carried), MODEL, alpha=0.3).certificate.left_out is None
 
 
 def test_a_policy_that_cannot_be_read_lets_nothing_out(tmp_path: Path) -> None:
@@ -137,8 +142,9 @@ def test_the_node_config_names_the_policy_of_one_site() -> None:
     [
         ("largest_epsilon = 0.5", 0.5, {}, None),
         ("largest_epsilon = 0.5", 0.6, {}, "this spends 0.6"),
-        ('ledger = "mandatory"', 0.6, {}, "no ledger is given to spend from"),
+        ('ledger = "mandatory"', 0.6, {}, "no ledger is given to enter this in"),
         ('ledger = "mandatory"', 0.6, {"ledger": "ledger.json"}, None),
+        ("largest_epsilon = 0.5", 0.6, {"ledger": "ledger.json"}, "this spends 0.6"),
     ],
 )
 def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: dict[str, str], why: str | None) -> None:
@@ -150,6 +156,7 @@ def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: di
     asked["sums"] = ConfigRecord({"data": invitation})
     assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
     assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
+    assert len(read_ledger(Path("ledger.json")).entries) == (1 if config and why is None else 0)
 
 
 def test_the_question_of_an_older_server_names_no_guarantee() -> None:

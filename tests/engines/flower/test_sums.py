@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
-pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
@@ -26,7 +25,7 @@ from fedconformal.scores import DEFAULT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
-SITES = 6
+SITES = 8
 BAD, WORSE = 2, 4
 
 
@@ -55,7 +54,7 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", len(BYTES), [])
     assert [record.kind for record in found.summaries] == ["sums"] * SITES
     (stage,) = federation.to_list()
-    assert stage["exchanges"] == 2 + 2 * len(BYTES)
+    assert stage["exchanges"] == 2 + 3 * len(BYTES)
     assert set(stage["took_part"].values()) == {stage["exchanges"]}
     assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
 
@@ -207,8 +206,9 @@ def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(num
 
 
 @pytest.mark.parametrize("number", range(len(BYTES)))
-def test_a_site_lost_after_its_answer_is_recovered(number: int) -> None:
-    federation = Federation(grid(SITES, {BAD: From("V", number, gone)}))
+@pytest.mark.parametrize("letter", ["N", "V"])
+def test_a_site_lost_after_its_answer_is_recovered(number: int, letter: str) -> None:
+    federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
     check_dropped(certificate, {"site-2": f"after its answer in round {number}"})
     if number == len(BYTES) - 1:  # it counts in all rounds
@@ -256,14 +256,14 @@ def test_a_node_that_is_not_connected_any_more() -> None:
 
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
     faults = {k: From("A", 3, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 3 of 6 sites answered; their sum stays hidden"):
+    with pytest.raises(InputError, match="only 5 of 8 sites are left; a sum of fewer than 6 stays hidden"):
         calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
-    faults = {k: From("V", 3, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 3 of 6 sites are left; their sum stays hidden"):
+    faults = {k: From("N", 3, gone) for k in (0, 1, 2)}
+    with pytest.raises(InputError, match="only 5 of 8 sites signed the list of those who answered"):
         calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
     faults = {k: From("D", 0, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match=r"calibrate: 3 sites are left, at least 4 are needed .*gone"):
-        calibrate_by_sums(Federation(grid(SITES, faults), min_sites=4), MODEL)
+    with pytest.raises(InputError, match=r"calibrate: 5 sites are left, at least 6 are needed .*gone"):
+        calibrate_by_sums(Federation(grid(SITES, faults), min_sites=6), MODEL)
 
 
 class Replay:
@@ -297,16 +297,24 @@ def as_somebody_else(reply: Message) -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
-    "replayed answer": (lambda: Replay("A"), "an answer is of another session or round, expected round 1"),
-    "replayed reveal": (lambda: Replay("V"), "a reveal is of another session or round, expected round 1"),
+    "replayed answer": (
+        lambda: Replay("A"),
+        "an answer is of another session, round or list of sites, expected round 1",
+    ),
+    "replayed reveal": (
+        lambda: Replay("V"),
+        "a reveal is of another session, round or list of sites, expected round 1",
+    ),
     "altered answer": (lambda: From("A", 1, altered), "was altered, or is not from whom it says"),
+    "replayed signature": (lambda: Replay("N"), "a signature is of another session, round or list of sites, expected"),
+    "altered signature": (lambda: From("N", 1, altered), "was altered, or is not from whom it says"),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
     "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
     "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
-    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM1V" + data_of(reply)[5:])), "expected"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message of a sums session as bytes"),
+    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM2V" + data_of(reply)[5:])), "expected"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM2")), "no message of a sums session as bytes"),
     "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "4194304 at most"),
-    "another format": (lambda: From("A", 1, another_format), "in the format fcm1"),
+    "another format": (lambda: From("A", 1, another_format), "in the format fcm2"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
@@ -397,7 +405,7 @@ def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
 
     nodes = InProcessGrid(watched, SITES)  # type: ignore[arg-type]
     calibrate_by_sums(Federation(nodes), MODEL)
-    assert len(seen) == 2 + 2 * len(BYTES)
+    assert len(seen) == 2 + 3 * len(BYTES)
     context = nodes._contexts[2]
     for message in seen[1:]:
         with pytest.raises(InputError):

@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
@@ -31,7 +31,7 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import Ask
+from fedconformal.federated.ask import Answer, Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check

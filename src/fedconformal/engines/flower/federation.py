@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -21,6 +21,7 @@ from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
 from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
+from fedconformal.federated.ask import Answer
 from fedconformal.summaries.batch import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
@@ -28,19 +29,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 POLL_SECONDS = 0.5
-
-
-class Answer(NamedTuple, Generic[T]):
-    """What was read from the reply of one site."""
-
-    node: int
-    site: Site
-    value: T
-
-    @property
-    def name(self) -> str:
-        """The site's name."""
-        return self.site.name
 
 
 class Federation:
@@ -147,7 +135,7 @@ class Federation:
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         waiting, twice = set(asked.values()), list[int]()
-        answers: list[Answer[T]] = []
+        answers: dict[tuple[int, int], Answer[T]] = {}
         for some in replies:
             if look_ahead is not None:
                 look_ahead([reply.content for reply in some if reply.has_content()])
@@ -161,16 +149,17 @@ class Federation:
                 else:
                     waiting.discard(node)
                     try:
-                        answers.append(self._read(record, node, reply, check))
+                        partition, answer = self._read(record, node, reply, check)
+                        answers[partition, node] = answer
                     except exchange.MALFORMED as error:
                         self._refuse(record, node, exchange.reason(error))
         for node in sorted(waiting):
             self._refuse(record, node, self._late)
         for node in self._roster.gone if gone is None else gone:
             self._refuse(record, node, GONE)
-        kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
+        kept = self._each_once(record, [answers[place] for place in sorted(answers)])
         for answer in kept:
-            record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
+            record.took_part[answer.name] = record.took_part.get(answer.name, 0) + 1
         for node in twice:
             self._refuse(record, node, "answered twice; its first answer counts")
         _check_enough(record, kept, least)
@@ -183,7 +172,7 @@ class Federation:
             if reason is None:
                 kept.append(answer)
             else:
-                del stage.took_part[answer.site.name]
+                del stage.took_part[answer.name]
                 self._refuse(stage, answer.node, reason)
         _check_enough(stage, kept, self.min_sites)
         return kept
@@ -200,7 +189,7 @@ class Federation:
     def _late(self) -> str:
         return f"timeout: gave no answer within {self.timeout:g} s"
 
-    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
+    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> tuple[int, Answer[T]]:
         if reply.has_error():
             known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
             raise InputError(known.get(reply.error.code) or f"failed: {exchange.failure(reply.error.reason)}")
@@ -211,16 +200,16 @@ class Federation:
             self._roster.check(node, site.name)
         else:  # an app that is not ours may not say so in every reply
             site = Site(node, self._roster.name(node))
-        return Answer(node, site, check(content))
+        return site.partition, Answer(site.name, check(content), node)
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}
         for answer in answers:
-            if name_key(answer.site.name) in kept:
-                self._refuse(stage, answer.node, f"{answer.site.name} has answered from another node")
+            if name_key(answer.name) in kept:
+                self._refuse(stage, answer.node, f"{answer.name} has answered from another node")
             else:
-                kept[name_key(answer.site.name)] = answer
-                self._roster.keep(answer.node, answer.site.name)
+                kept[name_key(answer.name)] = answer
+                self._roster.keep(answer.node, answer.name)
         return list(kept.values())
 
     def _stage(self, name: str, messages: Sequence[Message]) -> Stage:

@@ -1,8 +1,8 @@
 """Calibration from sums only, over Flower: the server's part of a session, in which it sees no site's own counts.
 
 The protocol and its driver are those of `fedconformal.privacy.sums`; Flower carries the messages. First the sites join
-and say how many scores they have, then they leave shares of their secrets with some neighbours, then each round is two
-exchanges, and three if a site is lost in it after its answer. A site whose message cannot be used is out, with the
+and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
+three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
 out stays in the promise, and its scores count as if they were too large.
 """
@@ -20,10 +20,11 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.engines.flower.calibration import STAGE, ask_for
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
 from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.certificate import certified
@@ -102,7 +103,7 @@ class _FlowerChannel:
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))
             self._joined = self._federation.ask_some(STAGE, nodes, TYPE, check)
             self._check_enough(self._joined)
-        self._nodes = {answer.site.name: answer.node for answer in self._joined}
+        self._nodes = {answer.name: answer.node for answer in self._joined}
         scores = sum(answer.value.size for answer in self._joined)
         if scores < self._min_scores:
             raise InputError(f"{STAGE}: the sites have {scores} scores, at least {self._min_scores} are needed")

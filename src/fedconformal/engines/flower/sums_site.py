@@ -11,19 +11,21 @@ from pathlib import Path
 import msgspec
 from flwr.app import ConfigRecord, Context, Message
 
+from fedconformal._base.files import read_bytes
 from fedconformal._base.float_bits import score_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import rows_of, spending
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import policy_of
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.memory import note, recalled, rows_digest
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary, summarize
 
-FORMAT = "fcm1"
+FORMAT = "fcm2"
 KEPT = "fedconformal.sums"
 
 
@@ -33,18 +35,22 @@ def later_step(msg: Message) -> bool:
 
 
 def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -> Message:
-    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here."""
+    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here.
+
+    In the node config, `key` names the file of the private key by which other sites know this one, and `signed` that of
+    the public keys that all sites have to join with.
+    """
     message = msg.content.config_records[SUMS]["data"]
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
     state = _kept(context) if summary is None else _fresh(context, summary)
-    if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
+    invited, key = letter_of(message) == Invite.letter.encode(), _named(context, "key")
+    if invited and summary is None:  # another session, with new keys
         state = renewed(state)
     before = state
-    state, sent = step(state, message)
-    paying = "ledger" in context.node_config or state.roster != b""  # a site pays when it joins
-    site_policy(context).check(Leaving.of_sums(state, ledger=paying))
-    if letter_of(message) == Invite.letter.encode():
+    state, sent = step(state, message, read_bytes(key) if invited and key else None)
+    site_policy(context).check(Leaving.of_sums(state))
+    if invited:
         _pay(context, state)
     note(before, state)
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
@@ -53,26 +59,31 @@ def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -
 
 def _fresh(context: Context, summary: Summary) -> SiteState:
     """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
-    state, ledger = site_from(summary), context.node_config.get("ledger")
+    signed, ledger = _named(context, "signed"), _named(context, "ledger")
+    state = site_from(summary, read_trusted(signed) if signed else None)
     if ledger is not None:
-        return recalled(state, Path(str(ledger)))
+        return recalled(state, ledger)
     known = _kept(context) if KEPT in context.state else state
     same = rows_digest(known) == rows_digest(state)
     return msgspec.structs.replace(state, summed=known.summed) if same else state
 
 
+def _named(context: Context, what: str) -> Path | None:
+    """Return the path of a file that the node config names."""
+    return Path(str(context.node_config[what])) if what in context.node_config else None
+
+
 def site_policy(context: Context) -> Policy:
     """Return the policy in the file that `policy` in the node config names, or FEDCONFORMAL_POLICY."""
-    named = context.node_config.get("policy")
-    return policy_of(None if named is None else str(named))
+    return policy_of(_named(context, "policy"))
 
 
 def _pay(context: Context, state: SiteState) -> None:
     """Enter epsilon in the file that `ledger` in the node config names: a site that joins will answer."""
-    path, epsilon = context.node_config.get("ledger"), None if state.invite is None else state.invite.epsilon
+    path, epsilon = _named(context, "ledger"), None if state.invite is None else state.invite.epsilon
     if path is not None and epsilon is not None:
         own = summarize([score_of(int(key)) for key in state.keys], kind="exact", site=state.name)
-        with spending(Path(str(path)), rows_of([own]), epsilon, "noisy sum"):
+        with spending(path, rows_of([own]), epsilon, "noisy sum"):
             pass
 
 

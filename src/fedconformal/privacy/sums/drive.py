@@ -60,6 +60,8 @@ class Sums:
     calibration: Calibration
     session: Session
     rounds: int
+    exchanges: int
+    """How often all sites were sent something, and answered: joining, entering, and three times a round."""
     bytes_up: int
     """Sent by an average site, in all rounds."""
     bytes_down: int
@@ -102,6 +104,7 @@ def calibrate_by_sums(
         calibration=certified(state),
         session=state.session,
         rounds=state.search.number,
+        exchanges=state.exchanges,
         bytes_up=round(channel.up / len(sites)),
         bytes_down=round(channel.down / len(sites)),
     )
