@@ -48,7 +48,7 @@ def counted_bytes() -> Iterator[Callable[[int], bytes]]:
 def made() -> dict[str, Any]:
     """Play the session, and return what the file holds."""
     with counted_bytes() as drawn:
-        state, invitation = coordinator.invite(Mixture(), 0.25, (3, 3), 20)
+        state, invitation = coordinator.invite(Mixture(), 0.25, (3, 3), 50)
         kept = {name: SigningKey(drawn(32)) for name in SCORES}
         sites = {name: site.new_site(name, scores) for name, scores in SCORES.items()}
         first: dict[str, dict[str, Any]] = {"I": shown(invitation, "coordinator", state.signing)}
