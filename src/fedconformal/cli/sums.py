@@ -155,7 +155,10 @@ def answer(
         lines = [*_roster_lines(facts), *lines]
     if summary is not None and known.invite is not None and spent is None:
         least = facts["least"] = known.invite.least
-        lines.insert(0, SHOWS if least is None else f"joined: cells with fewer than {least} rows will not be split")
+        lines.insert(
+            0,
+            SHOWS if least is None else f"joined: a cell is split only if its parts have {least / 8:g} rows on average",
+        )
     if spent is not None:
         facts["epsilon"] = spent
         lines.insert(0, f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")

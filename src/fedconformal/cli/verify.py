@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.remarks import heavy_sites, heavy_warning, site_names
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError
-from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
@@ -68,6 +66,6 @@ def _warn(certificate: Certificate) -> None:
     """Say what is to be known of a certificate that is right, also where one of the first format does not say it."""
     if has_expired(certificate.expires):
         logger.warning("the certificate expired on %s; it is right, and no longer to be used", certificate.expires)
-    sizes = [n for record in certificate.summaries for n in record.sizes]
-    for heavy in heavy_sites(described(certificate.guarantee), site_names(certificate.summaries), sizes):
+    guarantee, _, sizes = certificate.terms()
+    for heavy in heavy_sites(guarantee, site_names(certificate.summaries), sizes):
         logger.warning("%s", heavy_warning(heavy))

@@ -12,7 +12,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import class_called, described, to_classes
+from fedconformal.guarantees.by_class import class_called, to_classes
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.scores import APS, LAC, Score
 from fedconformal.scores.advice import smaller_sets
@@ -171,10 +171,8 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
 
 
 def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
-    kept = described(certificate.guarantee).kept
-    names = [site for used in certificate.summaries for site in used.sites]
-    sizes = [n for used in certificate.summaries for n in used.sizes]
-    return names, sizes, kept.bind(names, sizes)
+    guarantee, names, sizes = certificate.terms()
+    return names, sizes, guarantee.kept.bind(names, sizes)
 
 
 def _lost(certificate: Certificate) -> str:

@@ -73,7 +73,6 @@ class PAC(Guarantee):
     failure: float = 0.05
 
     def __post_init__(self) -> None:
-        """Check the failure probability."""
         try:
             failure = float(str(self.failure))
         except ValueError:
@@ -84,7 +83,6 @@ class PAC(Guarantee):
 
     @property
     def sites_apart(self) -> bool:
-        """All scores weigh alike."""
         return False
 
     def promise_in_class(self, sites: Sequence[str]) -> str:
@@ -108,7 +106,6 @@ class PAC(Guarantee):
         return Fraction(self._units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the coverage of every total."""
         return self.grouped(sizes)[1](summed(counts, None, sum(sizes)))
 
     def grouped(self, sizes: Counts) -> tuple[None, Promise]:
@@ -154,14 +151,12 @@ class PAC(Guarantee):
         return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, and how often it may fail, for a board."""
         return (
             "new cases of all sites together, where a site counts by how many calibration cases it has; "
             f"at most {self.failure:.3g} of all calibrations fail to do so, and a single site can be below"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture and the draws."""
         return (
             "for a test row from the mixture of the sites, in proportion to n_k, "
             f"for each calibration draw but for a share of {self.failure:g} of the draws"

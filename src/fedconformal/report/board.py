@@ -15,8 +15,7 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
-from fedconformal.evaluation.standing import standing
-from fedconformal.guarantees.by_class import described
+from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import name_of_label
 from fedconformal.summaries.origin import has_expired
 
@@ -66,8 +65,8 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     if about.status != "certified":
         why = "The sites sent estimates, which can be off either way, so there is no promise."
         return "Nothing", [f"The lists aim to hold the right answer in {wanted} of new cases. {why}"]
-    sites = [site for used in about.summaries for site in used.sites]
-    whom = described(about.guarantee).plainly(sites)
+    guarantee, sites, _ = about.terms()
+    whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
     if left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
         texts.append(f"Nothing is promised for the answers {listed(left)}: every list names them.")

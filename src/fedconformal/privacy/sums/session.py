@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
@@ -197,7 +197,7 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
-        found = described(json.loads(invite.guarantee))
+        found = registry.build(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.epsilon is not None:
