@@ -222,7 +222,7 @@ every_sum = pytest.mark.parametrize("guarantee", [g for g in EXAMPLES if g.name 
 
 
 def test_there_is_a_formula_for_every_guarantee() -> None:
-    assert {*FORMULAS, "pac"} == {guarantee.name for guarantee in guarantee_examples()}
+    assert {*FORMULAS, "pac", "independent"} == {guarantee.name for guarantee in guarantee_examples()}
 
 
 @every_guarantee

@@ -20,6 +20,7 @@ from fedconformal.guarantees import (
     EveryClient,
     Exchangeable,
     Guarantee,
+    Independent,
     Mixture,
     NewClient,
     OneClient,
@@ -90,6 +91,7 @@ def plan(
     ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
     mixture proportional True 0.911
     mixture uniform True 0.964
+    independent True 1.0
     exchangeable True 0.902
     every-client False 1.0 calibration scores needed: 4 more at site '#3'
     worst-case d=0.1 True 1.0
@@ -109,6 +111,7 @@ def plan(
     offered: list[tuple[str, Guarantee]] = [
         ("mixture proportional", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),
+        ("independent", Independent()),
         ("exchangeable", Exchangeable()),
         ("every-client", EveryClient()),
         (_set_name(worst_case), worst_case),
@@ -118,7 +121,7 @@ def plan(
         *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
     ]
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
-    notes = _beside(worst_case, wanted, counts)
+    notes = [_advised(wanted, counts), *_beside(worst_case, wanted, counts)]
     if pilot is not None and probs is not None:
         trial = PilotDraws(pilot, probs, counts)
         found = [trial.sets(guarantee, wanted) for _, guarantee in offered]
@@ -133,6 +136,21 @@ def plan(
         full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
         notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
     return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+
+
+def _advised(alpha: Fraction, sizes: list[int]) -> str:
+    """Say which promise for all sites together costs least, by the sizes alone, which are known before any score."""
+    (mixture, _), (independent, _) = Mixture().rank(alpha, sizes) or (0, 0), Independent().rank(alpha, sizes)
+    total = sum(sizes)
+    ranks = f"rank {mixture} of N = {total} with mixture, {independent} with independent"
+    if mixture <= independent and mixture <= total:
+        return f"for all sites together take mixture: it assumes less and its rank is no higher ({ranks})"
+    if independent <= total:
+        return (
+            "for all sites together take independent if all rows are independent (no patient at two sites, one row a "
+            f"patient): it pays nothing for the number of sites ({ranks}); else mixture"
+        )
+    return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
 
 def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
