@@ -60,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     alpha: float
     sizes: list[int]
+    recommended: str
+    """Which promise for all sites together costs least, by the sizes alone."""
     condition: str
     notes: list[str]
     options: list[Option]
@@ -91,12 +93,12 @@ def plan(
     ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
     mixture proportional True 0.911
     mixture uniform True 0.964
-    independent True 1.0
     exchangeable True 0.902
     every-client False 1.0 calibration scores needed: 4 more at site '#3'
     worst-case d=0.1 True 1.0
     new-client False 1.0 sites needed: 6 more, from the same population
     pac 0.05 True 1.0
+    independent True 1.0
     one-client #1 True 0.9
     one-client #2 True 0.902
     one-client #3 False 1.0 calibration scores needed: 4 more at site '#3'
@@ -111,17 +113,17 @@ def plan(
     offered: list[tuple[str, Guarantee]] = [
         ("mixture proportional", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),
-        ("independent", Independent()),
         ("exchangeable", Exchangeable()),
         ("every-client", EveryClient()),
         (_set_name(worst_case), worst_case),
         ("new-client", NewClient()),
         (f"pac {pac.failure:g}", pac),
+        ("independent", Independent()),
         *((_label(other), other) for other in others),
         *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
     ]
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
-    notes = [_advised(wanted, counts), *_beside(worst_case, wanted, counts)]
+    notes = _beside(worst_case, wanted, counts)
     if pilot is not None and probs is not None:
         trial = PilotDraws(pilot, probs, counts)
         found = [trial.sets(guarantee, wanted) for _, guarantee in offered]
@@ -135,11 +137,18 @@ def plan(
         )
         full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
         notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
-    return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+    return Plan(
+        alpha=float(wanted),
+        sizes=counts,
+        recommended=_recommended(wanted, counts),
+        condition=_condition(wanted, counts),
+        notes=notes,
+        options=options,
+    )
 
 
-def _advised(alpha: Fraction, sizes: list[int]) -> str:
-    """Say which promise for all sites together costs least, by the sizes alone, which are known before any score."""
+def _recommended(alpha: Fraction, sizes: list[int]) -> str:
+    """Compare the two promises on average; sizes are known before any score, so choosing by them costs nothing."""
     (mixture, _), (independent, _) = Mixture().rank(alpha, sizes) or (0, 0), Independent().rank(alpha, sizes)
     total = sum(sizes)
     ranks = f"rank {mixture} of N = {total} with mixture, {independent} with independent"
