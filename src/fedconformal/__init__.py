@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, Score
+    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
 
@@ -61,6 +61,7 @@ __all__ = [
     "LAC",
     "PAC",
     "RAPS",
+    "SAPS",
     "ByClass",
     "Calibration",
     "Certificate",
@@ -74,6 +75,7 @@ __all__ = [
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "Margin",
     "Mixture",
     "NewClient",
     "OneClient",
@@ -82,6 +84,7 @@ __all__ = [
     "Robust",
     "Score",
     "Summary",
+    "TopK",
     "VersionWarning",
     "WorstCase",
     "__version__",

@@ -143,7 +143,7 @@ def test_a_pilot_gives_set_sizes() -> None:
             "take mixture: it assumes less and its rank is no higher (rank 4505 of N = 5000 with mixture, 4510",
         ),
         ([10] * 100, "take independent if all rows are independent"),
-        ([5] * 300, "(rank 1620 of N = 1500 with mixture, 1356 with independent); else mixture"),
+        ([5] * 300, "(rank 1620 of N = 1500 with mixture, 1356 with independent); else collect more rows"),
         ([1] * 9, "too few rows"),
     ],
 )

@@ -155,9 +155,10 @@ def _recommended(alpha: Fraction, sizes: list[int]) -> str:
     if mixture <= independent and mixture <= total:
         return f"for all sites together take mixture: it assumes less and its rank is no higher ({ranks})"
     if independent <= total:
+        otherwise = "mixture" if mixture <= total else "collect more rows, or new-client, which counts sites"
         return (
             "for all sites together take independent if all rows are independent (no patient at two sites, one row a "
-            f"patient): it pays nothing for the number of sites ({ranks}); else mixture"
+            f"patient): it pays nothing for the number of sites ({ranks}); else {otherwise}"
         )
     return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
