@@ -43,4 +43,5 @@ def _over(probs: Probabilities, own: Probabilities) -> Floats:
         return np.subtract(0.0, own, dtype=np.float64)
     second, first = np.partition(probs, -2, axis=1)[:, -2:].T
     other = np.where(own < first[:, None], first[:, None], second[:, None])
-    return np.subtract(other, own, dtype=np.float64)
+    found: Floats = np.subtract(other, own, dtype=np.float64)
+    return found
