@@ -34,7 +34,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
 
-deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: three sites on this machine (about four minutes)
+deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: four sites on this machine, with sums and noise too (about ten minutes)
 	$(BIN)/python scripts/deployment.py
 
 quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once the caches are warm
@@ -87,8 +87,10 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
+	$(PEERS)/bin/python benchmarks/noise_shares.py
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
+	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	$(PEERS)/bin/python benchmarks/page.py
 

@@ -1,7 +1,7 @@
 """A whole deployment on this machine, to try things: TLS, node keys, and sites with a directory of their own each.
 
-Everything listens on loopback and ends with the block in which it was started. As a script: bring it up, run an app on
-it, show the certificate, take it down.
+Everything listens on loopback and ends with the block in which it was started. As a script: bring it up, train and
+calibrate, calibrate again from sums only, and with noise while a node is killed between two steps; take it down.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,9 +101,10 @@ class LocalDeployment:
         wait_for_port(self.port, process, self.log("link"))
 
     def register(self, site: int) -> None:
-        """Make a node's key known to the SuperLink."""
+        """Make a node's key known to the SuperLink, bound to the site's name."""
+        key = str(self.keys / f"node-{site}.pub")
         done = subprocess.run(  # noqa: S603
-            [program("flwr"), "supernode", "register", str(self.keys / f"node-{site}.pub"), "link"],
+            [program("flwr"), "supernode", "register", key, "link", "--name", f"site-{site}"],
             env=environment(self._operator()),
             capture_output=True,
             text=True,
@@ -149,6 +152,14 @@ class LocalDeployment:
         """End one program, with all that it has started."""
         self._running.pop(name).close()
 
+    def stop_after_reply(self, site: int, message_type: str) -> None:
+        """End the SuperNode of a site once it has answered one more message of this type."""
+        mark, log = f"Sending: {message_type} message", self.log(f"node-{site}")
+        before = log.read_text("utf-8", errors="replace").count(mark)
+        while "Sent successfully" not in "".join(log.read_text("utf-8", errors="replace").split(mark)[before + 1 :]):
+            time.sleep(0.1)
+        self.stop(f"node-{site}")
+
     def log(self, name: str) -> Path:
         """Return the file with what a program has said."""
         return self.folder / f"{name}.log"
@@ -169,8 +180,9 @@ class LocalDeployment:
 def main() -> int:
     """Run it all in a temporary directory, except for what comes out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sites", type=int, default=3)
+    parser.add_argument("--sites", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epsilon", type=float, default=8.0)
     parser.add_argument("--output", type=Path, default=Path("fedconformal-deployment"))
     options = parser.parse_args()
     with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
@@ -178,16 +190,23 @@ def main() -> int:
         make_app(app)
         stderr.print(f"starting a SuperLink and {options.sites} SuperNodes ...")
         with LocalDeployment(Path(folder), options.sites) as deployment:
-            where = (
-                "--superlink",
-                deployment.address,
-                "--root-certificates",
-                str(deployment.ca),
-                "-o",
-                str(options.output),
-            )
-            settings = ("--set", f"rounds={options.rounds}", "--set", f"min-sites={options.sites}")
-            return run(["flower", "run", str(app), "--engine", "deployment", *where, *settings])
+            there = ["--engine", "deployment", "--superlink", deployment.address, "--root-certificates", deployment.ca]
+
+            def calibrated(name: str, *more: object) -> int:
+                stderr.print(f"{name} ...")
+                given = ["flower", "run", app, *there, "-o", options.output / name, *more]
+                return run(list(map(str, given)))
+
+            saved = ["--from-stage", "calibrate", "--model", options.output / "plain" / "model.npz"]
+            sums = [*saved, "--privacy", "sums", "--set"]
+            if calibrated("plain", "--set", f"rounds={options.rounds}", "--set", f"min-sites={options.sites}"):
+                return 1
+            if calibrated("sums", *sums, f"min-sites={options.sites}"):
+                return 1
+            lost = options.sites - 1
+            threading.Thread(target=deployment.stop_after_reply, args=(lost, "query.calibrate"), daemon=True).start()
+            stderr.print(f"site-{lost} is killed as soon as it has joined")
+            return calibrated("noise", *sums, f"min-sites={lost}", "--set", f"epsilon={options.epsilon}")
 
 
 if __name__ == "__main__":

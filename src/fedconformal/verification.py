@@ -15,7 +15,6 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.summary import Summary
@@ -77,7 +76,7 @@ def verify(
     if problems:
         return problems
     try:
-        guarantee = described(certificate.guarantee)
+        guarantee, _, _ = certificate.terms()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = _again([given[digest] for digest in wanted], certificate.alpha, guarantee)

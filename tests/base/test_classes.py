@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fedconformal._base.arrays import as_clients
-from fedconformal._base.classes import as_class_indices, class_names
-from fedconformal._base.frames import in_order, match_columns, rows_at, table_of
+from fedconformal._base.classes import as_class_indices, class_names, in_order, match_columns, rows_at, table_of
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
 

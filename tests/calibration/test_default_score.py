@@ -84,7 +84,7 @@ def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
 def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
     pytest.importorskip("flwr", reason="the stages are Flower's")
     pytest.importorskip("torch", reason="the stages train with torch")
-    from fedconformal.engines.flower.stages import RunConfig
+    from fedconformal.engines.flower.run_config import RunConfig
 
     return registry.find(RunConfig.of({}).score, Score)()
 

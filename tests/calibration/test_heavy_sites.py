@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.remarks import heavy_sites
+from fedconformal.calibration.certificate import heavy_sites
 from fedconformal.report import report_page
 
 

@@ -63,10 +63,10 @@ def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:
 
 @pytest.fixture(params=["as it is", "few at a time"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make samples and pivots so few that small searches take many rounds."""
+    """Make samples and what is sorted so few that small searches take many rounds."""
     if request.param == "few at a time":
         monkeypatch.setattr(searching, "SAMPLE", 3)
-        monkeypatch.setattr(searching, "MOST_PIVOTS", 2)
+        monkeypatch.setattr(searching, "FEW", 2)
 
 
 @every_guarantee
@@ -109,7 +109,7 @@ def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> Non
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, -5e-324, np.finfo(np.float64).max, -np.finfo(np.float64).max])
 def test_very_many_equal_points_are_searched(value: float) -> None:
-    tied = np.full(2 * searching.SAMPLE, value)
+    tied = np.full(2 * searching.FEW, value)
     for others in ([], [value], [-1.0], [1.0], [-1.0, 1.0]):
         check([fc.summarize(np.append(tied, others), kind="exact"), fc.summarize([0.5])], fc.Mixture())
 
@@ -123,11 +123,13 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
 
 @given(st.lists(vectors(40), min_size=1, max_size=6), vectors(8))
 @checks(100)
-def test_a_stack_counts_as_its_summaries_do(scores: list[Floats], q: Floats) -> None:
+def test_points_count_as_their_summaries_do(scores: list[Floats], thresholds: Floats) -> None:
     summaries = [fc.summarize(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
-    stack = searching.Stack(summaries)
-    counts = stack.counts(stack.split(stack.starts, stack.ends, q))
-    assert counts.tolist() == [summary.bounds(q)[0].tolist() for summary in summaries]
+    points = searching.Search(summaries, fc.EveryClient(), [summary.n for summary in summaries]).points
+    assert points.upto.tolist() == [summary.n for summary in summaries]
+    for q in thresholds:
+        counts = points.rises(np.flatnonzero(points.values <= q))
+        assert counts.tolist() == [summary.count_at_most(q)[0] for summary in summaries]
 
 
 def test_sites_of_one_size_share_their_counts() -> None:

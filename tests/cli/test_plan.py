@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedconformal as fc
@@ -22,6 +23,17 @@ def test_the_table_fits_a_terminal(calibrated: Path, command: Command) -> None:
     assert "new-client: sites needed: 6 more, from the same population" in shown
     assert "the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = 273 of N = 270 scores (infinite" in shown
     assert "mean set sizes are estimates" in shown
+
+
+def test_a_pilot_reads_tables_as_predict_does(calibrated: Path, command: Command) -> None:
+    probs = np.load("test-probs.npy")
+    names = [str(k) for k in range(probs.shape[1])]
+    lines = [f"p{i},{','.join(map(repr, row))},f" for i, row in enumerate(probs.tolist())]
+    (calibrated / "pilot.csv").write_text("\n".join([f"patient,{','.join(names)},sex", *lines]))
+    plan = ("plan", "--sizes", "200,50", "--pilot", "predictor.json", "--json", "--probs")
+    columns = ("--id", "patient", "--drop", "sex")
+    assert command.ok(*plan, "pilot.csv", *columns).json == command.ok(*plan, "test-probs.npy").json
+    check(command, ["plan", "--sizes", "200,50", *columns], ["options that name columns go with --probs"])
 
 
 def test_many_sites_are_not_listed_one_by_one(folder: Path, command: Command) -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.evaluation.sample import Sample
-from fedconformal.evaluation.standing import standing
-from fedconformal.evaluation.tails import binomial_tail, stratified_tail
-from fedconformal.evaluation.verdict import Verdict
+from fedconformal.evaluation.tails import Sample, binomial_tail, stratified_tail
+from fedconformal.evaluation.verdict import Verdict, standing
 from tests.contracts.tools import maybe_infeasible, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")

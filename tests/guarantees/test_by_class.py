@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.guarantees.by_class import described
 from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
 from fedconformal.guarantees.worst_case import WorstClassShare
 from tests.contracts.tools import SITES, guarantee_examples, refused
@@ -116,8 +116,8 @@ def test_promises_rise_with_the_counts_and_stay_below_one(guarantee: fc.Guarante
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 def test_it_is_rebuilt_from_its_description(guarantee: fc.Guarantee) -> None:
     wrapped = fc.ByClass(guarantee)
-    assert described(wrapped.to_dict()) == wrapped
-    assert described(guarantee.to_dict()) == guarantee
+    assert registry.build(wrapped.to_dict(), fc.Guarantee) == wrapped
+    assert registry.build(guarantee.to_dict(), fc.Guarantee) == guarantee
     assert "given the true label" in wrapped.promise(SITES)
     assert wrapped.assumption
 
@@ -177,7 +177,7 @@ def test_the_two_stand_ins_have_words_of_their_own() -> None:
 )
 def test_bad_descriptions_are_refused(given: dict[str, Any]) -> None:
     with refused("by-class"):
-        described(given)
+        registry.build(given, fc.Guarantee)
 
 
 def test_a_guarantee_is_needed() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
+from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import ceil_rank
 from fedconformal.guarantees.planning import missing
-from fedconformal.guarantees.weighted_sum import ClassShare
 from tests.contracts.tools import checks
 
 DECIMALS = ["0.1", "0.2", "0.3", "0.05", "0.01", "0.15", "0.7", "0.9", "0.001", "0.025", "0.123456789012345", "0.45"]

@@ -11,11 +11,17 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, step
-from fedconformal.privacy.sums.radix import EXACT, SHORT
+from fedconformal.privacy.sums.messages import Answer, Countersign, Message, Reveal, Shares
+from fedconformal.privacy.sums.radix import EXACT
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
+
+SHORT = (16, 16)
+"""The first 32 bits of a score."""
+MORE = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefghijkl")}
+"""Twelve sites, of which three can be lost: nine are the quorum."""
 
 Stage = Callable[[int, str], bool]
 Sites = dict[str, SiteState]
@@ -51,25 +57,37 @@ def opened(
     return state, one_of(question), sites
 
 
+def carried(
+    state: CoordinatorState, outgoing: Mapping[str, bytes], sites: Sites, until: type[Message] | None = None
+) -> tuple[CoordinatorState, Sites, Mapping[str, bytes]]:
+    """Let these sites, and no others, go on until the coordinator waits for messages of a kind, or to the end."""
+    while outgoing and state.expects is not until:
+        sites, sent = each(sites, outgoing)
+        state, outgoing = took(state, sent)
+    return state, sites, outgoing
+
+
+def always(_number: int, _site: str) -> bool:
+    return True
+
+
 def played(
     scores: dict[str, Floats],
-    answers: Stage,
-    reveals: Stage,
-    helps: Stage = lambda _n, _s: True,
+    answers: Stage = always,
+    reveals: Stage = always,
+    helps: Stage = always,
+    signs: Stage = always,
     widths: tuple[int, ...] = EXACT,
 ) -> CoordinatorState:
-    """Play to the end; the functions say which site answers, reveals and opens shares in which round."""
+    """Play to the end; the functions say which site answers, signs, reveals and opens shares in which round."""
     state, question, sites = opened(scores, widths)
     outgoing = dict.fromkeys(sites, question)
+    stages = {Answer: answers, Countersign: signs, Reveal: reveals, Shares: helps}
     while outgoing:
-        number = state.search.number
-        for stage in (answers, reveals, helps):
-            kept = {name: site for name, site in sites.items() if stage(number, name)}
-            moved, sent = each(kept, outgoing)
-            sites = sites | moved if stage is helps else moved
-            state, outgoing = took(state, sent)
-            if state.search.number > number:
-                break
+        stage = stages[state.expects]
+        moved, sent = each({name: site for name, site in sites.items() if stage(state.search.number, name)}, outgoing)
+        sites = sites | moved if stage is helps else moved
+        state, outgoing = took(state, sent)
     return state
 
 
@@ -81,9 +99,12 @@ class Round:
     def __init__(self) -> None:
         self.begun, self.question, self.sites = opened(SCORES, SHORT)
         self.answered, self.answers = each(self.sites, dict.fromkeys(self.sites, self.question))
-        self.open, requests = took(self.begun, self.answers)
+        self.closed, lists = took(self.begun, self.answers)
+        self.list = one_of(lists)
+        self.signed, self.signatures = each(self.answered, lists)
+        self.open, requests = took(self.closed, self.signatures)
         self.request = one_of(requests)
-        self.revealed, self.reveals = each(self.answered, requests)
+        self.revealed, self.reveals = each(self.signed, requests)
         self.done, questions = took(self.open, self.reveals)
         self.next_question = one_of(questions)
         self.waiting, self.requests = took(self.open, self.reveals[:-1])

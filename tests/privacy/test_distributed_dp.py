@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
+from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
@@ -19,11 +22,11 @@ from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import Unmask, pack
+from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import EXACT, Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
-from tests.privacy.sums_play import Sites, each, opened, took
+from tests.privacy.sums_play import Sites, carried, each, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
@@ -33,6 +36,50 @@ REPETITIONS = 2000
 
 def made(sizes: tuple[int, ...], epsilon: str, grid: Floats = GRID) -> NoisyRound:
     return NoisyRound(guarantee=fc.Mixture(), alpha=TENTH, sizes=sizes, epsilon=Fraction(epsilon), grid=grid)
+
+
+def left_of(shares_there: int, shares_made_for: int, epsilon: float) -> Floats:
+    """Return the law of the noise that these shares add up to, from -400 to 400: two negative binomial draws apart."""
+    p = math.exp(-epsilon / 2)
+    one = stats.nbinom.pmf(np.arange(400), shares_there / shares_made_for, 1 - p)
+    law: Floats = np.convolve(one, one[::-1])
+    return law
+
+
+def exact_epsilon(law: Floats) -> float:
+    """Return the loss of privacy when a row moves from one cell to another: twice the largest log-ratio of neighbours.
+
+    Up to 40 from zero, that is. Of shares that are too few the ratios fall from there on, and of others they rise to
+    that of the tails, which is epsilon itself, however many shares there are.
+    """
+    zero = len(law) // 2
+    near = np.log(law[zero - 40 : zero + 41])
+    ratios = np.abs(np.diff(near))[40:]
+    assert (np.diff(ratios) <= 1e-9).all() or (np.diff(ratios) >= -1e-9).all()
+    return float(2 * ratios.max())
+
+
+@pytest.mark.parametrize(("sites", "faced"), [(3, 2.27), (4, 1.71), (6, 1.49), (10, 1.30)])
+def test_shares_for_a_majority_leave_too_little_to_a_participant(sites: int, faced: float) -> None:
+    """So it was made before: where a bare majority answers and one of them subtracts its share, epsilon is not 1."""
+    majority = sites // 2 + 1
+    assert exact_epsilon(left_of(majority, majority, 1)) == pytest.approx(1, abs=1e-9)
+    assert exact_epsilon(left_of(majority - 1, majority, 1)) == pytest.approx(faced, abs=0.01)
+
+
+@pytest.mark.parametrize("sites", [*range(3, 41), 100, 1000])
+@pytest.mark.parametrize("epsilon", ["0.25", "1", "4"])
+def test_epsilon_holds_against_a_third_of_the_sites(sites: int, epsilon: str) -> None:
+    """Exactly: of the fewest that may answer a third of all subtract their shares, and epsilon is what is left."""
+    noisy = made((1,) * sites, epsilon)
+    assert noisy.colluding == max(1, math.ceil(sites / 3))
+    assert noisy.least <= sites
+    kept = noisy.least - noisy.colluding
+    assert exact_epsilon(left_of(kept, noisy.honest, float(epsilon))) <= float(epsilon) + 1e-9
+    assert exact_epsilon(left_of(kept - 1, noisy.honest, float(epsilon))) > float(epsilon) + 1e-3 if kept > 1 else True
+    for more in range(kept, sites + 1, max(1, sites // 7)):
+        assert exact_epsilon(left_of(more, noisy.honest, float(epsilon))) <= float(epsilon) + 1e-9
+    assert noisy.strength <= 2  # what all sites add is at most the noise of two draws
 
 
 def released(scores: list[float], draws: int) -> Integers:
@@ -75,7 +122,7 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
         sent = [noisy.histogram(Search(), keys, index).astype(np.int32) for index in range(noisy.honest)]
         drawn.append(np.sum(sent, axis=0) - exact)
     p = math.exp(-1 / 2)
-    # Almost seven standard errors; with shares made for all sites it would be two thirds, or six tenths, of this.
+    # Almost seven standard errors; with shares made for all sites it would be two thirds, or half, of this.
     assert np.var(drawn) == pytest.approx(2 * p / (1 - p) ** 2, rel=0.17)
 
 
@@ -83,7 +130,7 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
 def test_the_margins_allow_for_the_noise_of_all_sites(sizes: tuple[int, ...]) -> None:
     plan = made(sizes, "1").plan
     assert plan is not None
-    draws = Fraction(len(sizes), len(sizes) // 2 + 1)
+    draws = Fraction(len(sizes), math.ceil(len(sizes) / 2))
     assert plan.margins.tolist() == margins(Fraction(1), len(GRID), draws, plan.failure).tolist()
     assert (plan.margins > margins(Fraction(1), len(GRID), Fraction(1), plan.failure)).all()
 
@@ -160,16 +207,38 @@ def test_a_whole_session() -> None:
     predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
     certificate, privacy = predictor.certificate, predictor.certificate.privacy
     assert privacy is not None
-    assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 3, len(noisy_grid()))
+    assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 2, len(noisy_grid()))
     assert (privacy["mode"], privacy["answered_sites"], privacy["dropped"]) == ("sums", 4, [])
     assert "the sum over the sites that answered" in privacy["definition"]
+    assert "up to 2 of them that know and subtract their own shares" in privacy["definition"]
+    assert privacy["colluding_sites"] == 2
     assert "replacing one calibration row" in privacy["unit"]
-    assert "fewer than 3 sites that answer" in privacy["outside"]
+    assert (
+        "fewer than 2 sites that answer and keep to the protocol, as the other 2 of at least 4 need not"
+        in privacy["outside"]
+    )
     assert 0 < privacy["failure"] < 0.05
     assert privacy["coverage"] == certificate.coverage_at_least >= 0.9
     assert certificate.status == "certified"
     assert "over the noise of the release" in certificate.promise
     assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
+
+
+def test_older_certificates_are_read_as_they_are() -> None:
+    """What is claimed is a sentence in the certificate; those of shares for a majority stay valid, in their words."""
+    found = calibrate_by_sums(sites_of((900, 700, 500, 800)), epsilon=1).calibration
+    privacy = {name: value for name, value in (found.certificate.privacy or {}).items() if name != "colluding_sites"}
+    privacy |= {
+        "definition": "differential privacy of the sum over the sites that answered, by shares of discrete Laplace "
+        "noise that each of them adds in every cell; pure for whoever sees the sum, computational for the coordinator, "
+        "who sees masked counts as well",
+        "honest_sites": 3,
+        "outside": "sessions with fewer than 3 sites that answer and keep to the protocol",
+    }
+    older = replace(found, certificate=msgspec.structs.replace(found.certificate, privacy=privacy))
+    predictor = fc.Predictor.from_bytes(fc.Predictor.of(older, score=fc.LAC()).to_bytes())
+    assert predictor.certificate.privacy == privacy
+    assert fc.verify(predictor, []) == fc.verify(fc.Predictor.of(found, score=fc.LAC()), [])
 
 
 def test_the_threshold_is_that_of_the_noisy_sum() -> None:
@@ -196,15 +265,12 @@ def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple
 def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     state, question, sites = with_noise(sites_of((3000,) * 10), 5, late)
     left, answers = answered(question, sites, silent=["site-3"])
-    state, requests = took(state, answers)
-    _, reveals = each(left, requests)
-    state, outgoing = took(state, reveals)
-    assert not outgoing
+    state, _, _ = carried(*took(state, answers), left)
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
     assert state.search.answer == math.inf
     certificate = certified(state).certificate
     assert certificate.privacy is not None
-    assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (6, 9)
+    assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (5, 9)
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["site-3"]
     assert "the promise still includes that site" in certificate.caveat
 
@@ -214,10 +280,8 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     parts = sites_of((3000,) * 10)
     state, question, sites = with_noise(parts | {"site-9": np.array([0.5])}, 100)
     left, answers = answered(question, sites, silent=["site-9"])
-    state, requests = took(state, answers)
-    shown, reveals = each({name: site for name, site in left.items() if name != "site-4"}, requests)
-    state, lost = took(state, reveals)
-    state, _ = took(state, each(shown, lost)[1])
+    state, shown, requests = carried(*took(state, answers), left, until=Reveal)
+    state, _, _ = carried(state, requests, {name: site for name, site in shown.items() if name != "site-4"})
     scores = np.sort(np.concatenate([part for name, part in parts.items() if name != "site-9"]))
     rank = state.session.guarantee.rank(TENTH, state.session.sizes)
     assert rank is not None
@@ -236,17 +300,21 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     left, answers = answered(question, sites)
     with refused("round 0 has been answered"):
         at_site.answer(left["site-0"], question)  # nobody gets two noisy answers
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
+    with refused("only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"):
         took(state, answers[:5])
     session = state.session
-    request = pack(Unmask(session.id, 0, session.as_bits(range(5))), state.signing)
-    with refused("only 5 of 10 sites answered; their sum stays hidden"):
-        at_site.reveal(left["site-0"], request)
+    few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that know their own"
+    with refused(few):
+        took(state, answers[:8])
+    for left_over, problem in ((5, "only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"), (8, few)):
+        question = pack(Question(session.id, 0, 0, session.as_bits(range(left_over))), state.signing)
+        with refused(problem):
+            at_site.answer(left["site-0"], question)
     noisy = made((3000,) * 10, "5")
-    with refused("only 5 of 10 sites added noise, expected 6"):
-        noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(5)))
-    with refused("only 5 of 10 sites added noise, expected 6"):
-        noisy.claim(frozenset(range(5)), {})
+    with refused(few):
+        noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(8)))
+    with refused(few):
+        noisy.claim(frozenset(range(8)), {})
 
 
 @pytest.mark.long

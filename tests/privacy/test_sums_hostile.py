@@ -10,6 +10,8 @@ from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import (
     Answer,
+    Closed,
+    Countersign,
     Deposit,
     Invite,
     Join,
@@ -30,48 +32,65 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
     other = Round()
     with refused("site 'a' answered round 0 twice"):
         took(first.begun, [*first.answers, first.answers[0]])
+    with refused("site 'a' signed the list of round 0 twice"):
+        took(first.closed, [*first.signatures, first.signatures[0]])
     with refused("site 'a' revealed round 0 twice"):
         took(first.open, [*first.reveals, first.reveals[0]])
     with refused("site 'a' opened shares twice"):
         took(first.waiting, [*first.opened, first.opened[0]])
-    with refused("expected the message Reveal, got one of the kind b'A'"):
-        took(first.open, first.answers)  # the round is closed
-    with refused("another session or round, expected round 1"):
+    with refused("expected the message Countersign, got one of the kind b'A'"):
+        took(first.closed, first.answers)  # the list is closed
+    with refused("an answer is of another session, round or list of sites, expected round 1"):
         took(first.done, first.answers)
-    with refused("signature is wrong"):
-        took(first.begun, other.answers)
-    with refused("signature is wrong"):
-        took(first.waiting, other.opened)
+    for state, messages in (
+        (first.begun, other.answers),
+        (first.closed, other.signatures),
+        (first.open, other.reveals),
+        (first.waiting, other.opened),
+    ):
+        with refused("signature is wrong"):
+            took(state, messages)
     with refused("round 0 has been answered"):
         at_site.answer(first.answered["a"], first.question)
+    with refused("round 0 has been answered"):
+        at_site.answer(first.signed["a"], first.question)
+    with refused("is not to be signed now"):
+        at_site.countersign(first.signed["a"], first.list)
     with refused("round 0, expected round 1"):
         at_site.answer(first.revealed["a"], first.question)
-    with refused("round 0, expected round 1"):
+    with refused("is not to be revealed now"):
         at_site.reveal(first.revealed["a"], first.request)
     with refused("signature is wrong"):
         at_site.answer(first.sites["a"], other.question)
-    with refused("are not to be opened now"):
+    with refused("is not to be opened now"):
         at_site.open_shares(first.helped["a"], first.requests["a"])
     later, _ = at_site.answer(first.revealed["a"], first.next_question)
-    with refused("are not to be opened now"):
-        at_site.open_shares(later, first.requests["a"])
+    for take, message in (
+        (at_site.countersign, first.list),
+        (at_site.reveal, first.request),
+        (at_site.open_shares, first.requests["a"]),
+    ):
+        with refused("is of another session, round or list of sites than site 'a' knows of"):
+            take(later, message)
 
 
 def test_messages_out_of_order_are_refused(first: Round) -> None:
     with refused("round 1, expected round 0"):
         at_site.answer(first.sites["a"], first.next_question)
-    with refused("has not been answered yet"):
-        at_site.reveal(first.sites["a"], first.request)
-    with refused("are not to be opened now"):
-        at_site.open_shares(first.answered["a"], first.requests["a"])
+    with refused("is not to be revealed now"):
+        at_site.reveal(first.answered["a"], first.request)
+    with refused("is not to be opened now"):
+        at_site.open_shares(first.signed["a"], first.requests["a"])
+    with refused("than site 'a' knows of"):
+        at_site.countersign(first.sites["a"], first.list)
     with refused("expected the message Answer, got one of the kind b'V'"):
         took(first.done, first.reveals)  # nobody has answered round 1
     with refused("expected the message Shares, got one of the kind b'V'"):
         took(first.waiting, first.reveals)
     with refused("expected the message Reveal, got one of the kind b'S'"):
         took(first.open, first.opened)  # nobody is lost in round 0
-    with refused("expected the message Answer, got one of the kind b'V'"):
-        took(first.begun, first.reveals)
+    with refused("expected the message Countersign, got one of the kind b'V'"):
+        took(first.closed, first.reveals)
     with refused("cannot be right"):
         at_site.open_shares(first.revealed["a"], first.requests["b"])
 
@@ -80,10 +99,12 @@ def test_altered_messages_are_refused(first: Round) -> None:
     rng = np.random.default_rng(0)
     for data, use in (
         (first.answers[0], lambda bad: took(first.begun, [bad])),
+        (first.signatures[0], lambda bad: took(first.closed, [bad])),
         (first.reveals[0], lambda bad: took(first.open, [bad])),
         (first.opened[0], lambda bad: took(first.waiting, [bad])),
         (first.question, lambda bad: at_site.answer(first.sites["a"], bad)),
-        (first.request, lambda bad: at_site.reveal(first.answered["a"], bad)),
+        (first.list, lambda bad: at_site.countersign(first.answered["a"], bad)),
+        (first.request, lambda bad: at_site.reveal(first.signed["a"], bad)),
         (first.requests["a"], lambda bad: at_site.open_shares(first.revealed["a"], bad)),
     ):
         for position in [*range(80), *rng.integers(80, len(data), 40).tolist()]:
@@ -101,31 +122,25 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
     changed = msgspec.structs.replace
     for bad, words in (
         (changed(good, counts=good.counts[:-4]), "bytes of counts"),
-        (changed(good, prefix=1), "another session or round"),
-        (changed(good, number=1), "another session or round"),
-        (changed(good, session=bytes(16)), "another session or round"),
+        (changed(good, about=bytes(32)), "another session, round or list of sites"),
+        (changed(good, session=bytes(16)), "another session, round or list of sites"),
         (changed(good, site=1), "signature is wrong"),
         (changed(good, site=99), "no site number 99"),
     ):
         with refused(words):
             took(first.begun, [pack(bad, a.signing)])
     said = unpack(first.reveals[0], Reveal, session.signing)
-    with refused("did not reveal the masks that it should"):
-        took(first.open, [pack(changed(said, masks=[(1, bytes(2**18))]), a.signing)])
-    lying = pack(changed(said, seed=bytes(16)), a.signing)
+    lying = pack(changed(said, seed=bytes(32)), a.signing)
     with refused("the sum of round 0 is impossible"):
         took(first.open, [lying, *first.reveals[1:]])
     shares = unpack(first.opened[0], Shares, session.signing)
-    ((lost, own, locking),) = shares.shares
-    for entries in ([], [(lost, None, locking)], [(1, own, locking)]):
+    ((lost, share),) = shares.shares
+    for entries in ([], [(1, share)], [(lost, share), (lost, share)]):
         with refused("did not open the shares that it should"):
             took(first.waiting, [pack(changed(shares, shares=entries), a.signing)])
-    wrong = {
-        name: unpack(data, Shares, session.signing) for name, data in zip(first.requests, first.opened, strict=True)
-    }
     lies = [
-        pack(changed(found, shares=[(lost, bytes(16), locking)]), first.sites[name].signing)
-        for name, found in wrong.items()
+        pack(changed(unpack(data, Shares, session.signing), shares=[(lost, bytes(16))]), first.sites[name].signing)
+        for name, data in zip(first.requests, first.opened, strict=True)
     ]
     with refused("the sum of round 0 is impossible"):
         took(first.waiting, lies)
@@ -134,24 +149,26 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
 def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
     session, key = first.begun.session, first.begun.signing
     changed = msgspec.structs.replace
-    said = unpack(first.request, Unmask, session.coordinator)
-    for answered in (b"", bytes(9), b"\xff"):
+    asked = unpack(first.question, Question, session.coordinator)
+    for present in (b"", bytes(9), b"\xff"):
         with refused("does not fit the roster"):
-            at_site.reveal(first.answered["a"], pack(changed(said, answered=answered), key))
-    without = session.as_bits({1, 2, 3, 4, 5})
+            at_site.answer(first.sites["a"], pack(changed(asked, present=present), key))
+    without = session.as_bits({1, 2, 3, 4, 5, 6})
     with refused("cannot be right: site 'a' is"):
-        at_site.reveal(first.answered["a"], pack(changed(said, answered=without), key))
-    again = pack(Question(session.id, 1, 0, session.as_bits(range(7))), key)
+        at_site.answer(first.sites["a"], pack(changed(asked, present=without), key))
+    with refused("asks for other scores than those of the round before"):
+        at_site.answer(first.sites["a"], pack(changed(asked, prefix=1), key))
+    again = pack(Question(session.id, 1, first.done.search.prefix, session.as_bits(range(7))), key)
     with refused("who was out is not"):
         at_site.answer(first.helped["a"], again)
     request = unpack(first.requests["a"], Lost, session.coordinator)
     ((sender, sealed),) = request.shares
-    for shares in ([(sender, bytes(48))], [(99, sealed)], [(1, sealed)]):
-        with refused("was altered, or the site is not lost"):
+    for shares in ([(sender, bytes(48))], [(1, sealed)]):
+        with refused("was altered"):
             at_site.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
-    for lost, words in (({0}, "cannot be right"), ({3, 4, 5, 6}, "only 3 of 7 sites are left; nothing is opened")):
-        with refused(words):
-            at_site.open_shares(first.revealed["a"], pack(changed(request, lost=session.as_bits(lost)), key))
+    for shares in ([(0, sealed)], [(99, sealed)]):
+        with refused("cannot be right"):
+            at_site.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
 
 
 def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
@@ -199,5 +216,5 @@ def test_repr_shows_no_secrets(first: Round) -> None:
 
 
 def test_every_message_has_its_own_letter() -> None:
-    kinds = (Invite, Join, Roster, Deposit, Question, Answer, Unmask, Reveal, Lost, Shares)
+    kinds = (Invite, Join, Roster, Deposit, Question, Answer, Closed, Countersign, Unmask, Reveal, Lost, Shares)
     assert len({kind.letter for kind in kinds}) == len(kinds)

@@ -17,7 +17,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.weighted_sum import ClassShare
+from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.worst_case import WorstClassShare
 from tests.validity.lies import miscount
 from tests.validity.simulation import Floats, Law, mean, uniform

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.evaluation.sample import Sample
+from fedconformal.evaluation.tails import Sample
 from fedconformal.evaluation.verdict import LEVEL, LUCK
 
 DRAWS = 1500

@@ -136,13 +136,16 @@ def _are_distributions(array: Probabilities) -> bool:
     return bool(array.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE).all())
 
 
+def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
+    """Check for one value a row, in a vector or in a matrix of one column."""
+    if array.shape not in ((rows,), (rows, 1)):
+        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    return array.reshape(rows)
+
+
 def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels") -> Integers:
     """Check for one whole class index a row, from 0 to classes - 1."""
-    array = as_array(values, name)
-    if array.shape == (rows, 1):
-        array = array[:, 0]
-    if array.shape != (rows,):
-        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+    array = one_a_row(as_array(values, name), rows, name)
     if array.dtype.kind == "b":
         raise InputError(f"{name}: holds booleans, expected class indices")
     whole = array.dtype.kind != "f" or (array == np.floor(array)).all()
@@ -177,7 +180,7 @@ def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
         if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
-            plain = ["" if _is_missing(value) else value for value in array.ravel().tolist()]
+            plain = ["" if is_missing(value) else value for value in array.ravel().tolist()]
             array = np.array(plain).reshape(array.shape)
     except ValueError as error:
         raise InputError(f"{name}: cannot be read as one value a row ({error})") from None
@@ -186,8 +189,9 @@ def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
     return array.astype(np.str_) if array.dtype.kind == "T" else array
 
 
-def _is_missing(value: Any) -> bool:
-    nan = isinstance(value, float) and math.isnan(value)
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column says that there is none, as Python, numpy or pandas write it."""
+    nan = isinstance(value, float | np.floating) and math.isnan(value)
     return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 

@@ -12,14 +12,14 @@ MAX_NAME = 64
 MAX_SHOWN = 60
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, most: int = MAX_SHOWN) -> str:
     """Write a value that was given, in one line and not too long."""
     try:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
     except ValueError:  # a whole number of thousands of digits
         text = "too long to show"
-    text = harmless(text[: MAX_SHOWN + 1])
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    text = harmless(text[: most + 1])
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def harmless(text: str) -> str:

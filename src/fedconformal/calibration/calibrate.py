@@ -19,11 +19,12 @@ from fedconformal.calibration.certificate import (
     ClassRecord,
     SummaryRecord,
     made_certificate,
+    site_names,
     threshold_json,
     threshold_text,
+    warn_of_sites,
 )
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
-from fedconformal.calibration.remarks import silent_sites, site_names, warn_of_sites
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
@@ -56,7 +57,6 @@ class Calibration:
         return self.certificate.limit
 
     def __repr__(self) -> str:
-        """Tell what is promised."""
         return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
 
 
@@ -69,8 +69,7 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    wanted = as_alpha(alpha)
-    result = _calibrated(usable(summaries, wanted), wanted, guarantee)
+    result = _calibrated(summaries, as_alpha(alpha), guarantee)
     warn_of_sites(result.certificate)
     return result
 
@@ -79,12 +78,13 @@ def calibrate_again(
     summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    wanted = as_alpha(alpha)
-    return _calibrated(usable(summaries, wanted, expired=True), wanted, guarantee)
+    return _calibrated(summaries, as_alpha(alpha), guarantee, expired=True)
 
 
-def _calibrated(summaries: list[Summary], wanted: Fraction, guarantee: Guarantee | None) -> Calibration:
-    """Calibrate from summaries that were checked."""
+def _calibrated(
+    summaries: Sequence[Summary], wanted: Fraction, guarantee: Guarantee | None, *, expired: bool = False
+) -> Calibration:
+    summaries = usable(summaries, wanted, expired=expired)
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
@@ -245,7 +245,7 @@ def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
         status="certified" if _sure(summaries) else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
-        version_1_sites=silent_sites(summaries) or None,
+        version_1_sites=_silent_sites(summaries) or None,
         **found,
     )
 
@@ -253,3 +253,11 @@ def _certificate(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
 def _sure(summaries: Sequence[Summary]) -> bool:
     """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
     return all(summary.certified and not summary.origin.estimated for summary in summaries)
+
+
+def _silent_sites(summaries: Sequence[Summary]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(site_names(summaries), silent, strict=True) if quiet]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import warnings
 from collections.abc import Sequence
 from statistics import median
 from typing import Any, Literal
@@ -11,9 +12,11 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, VersionWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin, Summary
 
@@ -117,7 +120,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
 
     def __post_init__(self) -> None:
-        """Check that the format is the one that the content needs."""
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
         if self.format != needed:
             raise ValueError(f"the certificate is of format {self.format}, its content needs {needed}")
@@ -128,6 +130,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if isinstance(self.threshold, list):
             return np.array([float(threshold) for threshold in self.threshold])
         return float(self.threshold)
+
+    def terms(self) -> tuple[Guarantee, list[str], list[int]]:
+        """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
+        names = [site for used in self.summaries for site in used.sites]
+        return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
@@ -200,6 +207,40 @@ def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]
     total = sum(sizes)
     most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
     return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of those that say less of their scores than others do."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Say what is to be known of the sites in a certificate."""
+    from fedconformal.evaluation.full import why_full  # which reads certificates
+
+    found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
+    claim = certificate.privacy or {}
+    if claim.get("mode") == "sums" and "epsilon" not in claim and (why := why_full(certificate)):
+        found.append(InfeasibleWarning(why))
+    if quiet := certificate.version_1_sites:
+        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
+        found.append(
+            VersionWarning(
+                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
+                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
+                "sites"
+            )
+        )
+    return found
+
+
+def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
+    """Say what it means that a site outweighs the others."""
+    return HeavySiteWarning(
+        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )
 
 
 def threshold_json(threshold: float | Floats) -> Any:

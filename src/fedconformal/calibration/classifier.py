@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
-from fedconformal._base.frames import in_order, rows_at
+from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.names import shown
-from fedconformal.calibration.by_site import Site, held_out, index_of, naming_site, scored_by
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.estimator import LateEstimator, not_calibrated
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Source
+from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import ByClass, Guarantee
@@ -68,7 +67,6 @@ class FederatedConformalClassifier(LateEstimator):
         random_state: Any = None,
         model: Callable[[Any], ArrayLike] | None = None,
     ) -> None:
-        """Keep the parameters; everything is checked by `calibrate`."""
         self.estimator = estimator
         vars(self)["score"] = score
         self.alpha = alpha
@@ -231,11 +229,9 @@ class FederatedConformalClassifier(LateEstimator):
         self.predictor.save(path)
 
     def __repr__(self) -> str:
-        """Tell the parameters, and what is promised once calibrated."""
         return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is a promise."""
         return "_found" in vars(self)
 
     @property

@@ -1,14 +1,12 @@
 """The promise curve: which threshold promises how much coverage.
 
 A step function with at most 1,024 steps, rounded down, made from the summaries at calibration. It answers
-every later question (sets at any alpha, p-values, a report's slider) without anybody's scores. It asks at hundreds of
-points, so all points of all summaries are sorted once and counted from left to right.
+every later question (sets at any alpha, p-values, a report's slider) without anybody's scores.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,14 +16,10 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Promise
 
 MAX_POINTS = 1024
 USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
 """The promise curve is exact at these."""
-
-BLOCK = 2**22
-"""Counts worked on at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +37,6 @@ class PromiseCurve:
     promised: Integers
 
     def __post_init__(self) -> None:
-        """Check that both columns rise and that coverage stays below one."""
         if not 1 <= len(self.thresholds) == len(self.promised) <= MAX_POINTS:
             raise InputError(f"the promise curve needs 1 to {MAX_POINTS} points, equally many in both columns")
         if not np.isfinite(self.thresholds).all() or not rising(self.thresholds):
@@ -118,72 +111,3 @@ class ClassCurves:
 def in_units(coverage: Fraction) -> int:
     """Round promised coverage down to a whole multiple of 1e-15."""
     return math.floor(coverage * ALPHA_UNIT)
-
-
-@dataclass(frozen=True, eq=False)
-class SortedPoints:
-    """All thresholds in ascending order, each once, and by how much the counts of which group rise at each."""
-
-    thresholds: Floats
-    ends: Integers
-    """How many of the sorted values are before each threshold, and how many there are."""
-    rise: Integers
-    group: Integers | None
-    groups: int
-    promise: Promise
-
-    def curve(self, alpha: Fraction) -> PromiseCurve:
-        """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        count = len(self.thresholds)
-        chosen = np.arange(count)
-        if count > MAX_POINTS:
-            exact = self._firsts(sorted(1 - usual for usual in {alpha, *USUAL_ALPHAS}))
-            rest = MAX_POINTS - 1 - len(USUAL_ALPHAS)
-            even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
-            tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
-            chosen = np.unique(np.concatenate([exact, even, tail]))
-            chosen = chosen[chosen < count]
-        promised = np.array([in_units(coverage) for coverage in self._promised(chosen)], dtype=np.int64)
-        # Of several points that promise the same, the first is the one to use.
-        first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
-        return PromiseCurve(self.thresholds[chosen[first]], promised[first])
-
-    def _firsts(self, wanted: Sequence[Fraction]) -> list[int]:
-        """Return the places of the first points that promise as much as wanted, by halves, for all side by side."""
-        found: list[int] = []
-        # What is wanted from one point to before another, and the counts before the first of them.
-        parts = [(wanted, 0, len(self.thresholds), np.zeros(self.groups))]
-        while parts:
-            middles = [(start + stop) // 2 for _, start, stop, _ in parts]
-            reached = [part[3] + self._rises(part[1], at + 1) for part, at in zip(parts, middles, strict=True)]
-            promised = self.promise(np.stack(reached, axis=1).astype(np.int64))
-            halves = []
-            for (some, start, stop, before), at, upto, coverage in zip(parts, middles, reached, promised, strict=True):
-                enough = bisect_right(some, coverage)
-                halves += [(some[:enough], start, at, before), (some[enough:], at + 1, stop, upto)]
-            found += [start for some, start, stop, _ in halves if start == stop and some]
-            parts = [half for half in halves if half[1] < half[2] and half[0]]
-        return found
-
-    def _promised(self, places: Integers) -> list[Fraction]:
-        """Return what the points at these places promise: one sweep from left to right, in bounded memory."""
-        if self.group is None:
-            return self.promise(np.cumsum(self.rise)[None, self.ends[places + 1] - 1])
-        reached, start = np.zeros(self.groups), 0
-        found: list[Fraction] = []
-        for block in np.array_split(places, math.ceil(len(places) * self.groups / BLOCK)):
-            counts = np.empty((self.groups, len(block)), dtype=np.int64)
-            for column, place in enumerate(block.tolist()):
-                reached += self._rises(start, place + 1)
-                counts[:, column] = reached
-                start = place + 1
-            found += self.promise(counts)
-        return found
-
-    def _rises(self, start: int, stop: int) -> Floats:
-        """Add up, group by group, what the counts rise by at these points: whole numbers, exact below 2^53."""
-        inside = slice(self.ends[start], self.ends[stop])
-        if self.group is None:
-            return np.array([self.rise[inside].sum()], dtype=np.float64)
-        sums: Floats = np.bincount(self.group[inside], self.rise[inside], self.groups).astype(np.float64, copy=False)
-        return sums

@@ -59,7 +59,6 @@ class LateEstimator:
         return request
 
     def __repr__(self) -> str:
-        """Tell the parameters that are not what they are by default."""
         own, known = self.get_params(deep=False), self._defaults()
         changed = [f"{name}={value!r}" for name, value in own.items() if repr(value) != repr(known[name])]
         return f"{type(self).__name__}({', '.join(changed)})"

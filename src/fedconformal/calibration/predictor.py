@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
+from fedconformal._base.classes import in_order
 from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.frames import in_order
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
-from fedconformal.guarantees.by_class import described, name_of, to_classes
+from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
 
 
@@ -68,7 +68,6 @@ class Predictor:
     curve: PromiseCurve | ClassCurves
 
     def __post_init__(self) -> None:
-        """Check that the parts tell the same story."""
         if self.certificate.score not in (None, self.score.to_dict()):
             raise InputError("the predictor's score is not the one that was certified")
         if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
@@ -210,7 +209,7 @@ class Predictor:
             document = msgspec.convert(content, _Document, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
-        described(document.certificate.guarantee)
+        document.certificate.terms()  # refuses a guarantee that is none
         return Predictor(
             score=registry.build(document.score, Score),
             certificate=document.certificate,
@@ -218,7 +217,6 @@ class Predictor:
         )
 
     def __repr__(self) -> str:
-        """Tell what is promised."""
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
         return (

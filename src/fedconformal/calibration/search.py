@@ -3,194 +3,218 @@
 Every guarantee is the smallest q at which the counts of scores promise enough. So this file searches over
 q, asks the summaries for lower counts and the guarantee for what they promise, and knows nothing of either.
 
-One threshold is found by narrowing: ask at two points that it is probably between, and go on between these. Every
-summary's own points are in ascending order, so the points between two thresholds are one stretch of each summary, and a
-third threshold splits all stretches side by side. To sort all points for one threshold too, as the promise curve does,
-would be less code, and takes 1.17 times as long at 100,000 sites (benchmarks/sites.py, with the decoding).
+The promise curve asks at hundreds of points, so all points are sorted once and counted from left to right. For one
+threshold that is too much: ask at two points that it is probably between, and keep only what is between these, until
+few are left to sort.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.calibration.curve import PromiseCurve, SortedPoints
+from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurve, in_units
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.guarantee import summed
+from fedconformal.guarantees.guarantee import Promise
 from fedconformal.summaries import Summary
 
 SAMPLE = 1024
-"""How many points of a stretch are looked at to choose where to ask."""
+"""How many points are looked at to choose where to ask."""
 
-MOST_PIVOTS = 128
-PIVOT_COUNTS = 2**17
-"""How many thresholds are asked for at a time: fewer if there are many summaries."""
+FEW = 2**14
+"""So many points are sorted as soon as they are narrowed down further."""
 
-
-class _Edge(NamedTuple):
-    """A threshold, what it promises, and where each summary's points above it begin."""
-
-    value: float
-    promised: Fraction
-    after: Integers
-
-
-class Stack:
-    """The points of all summaries, one summary after the other, and the counts that are reached at them.
-
-    >>> from fedconformal import summarize
-    >>> stack = Stack([summarize([0.1, 0.2, 0.3]), summarize([0.2, 0.4])])
-    >>> stack.counts(stack.split(stack.starts, stack.ends, np.array([0.1, 0.25])))
-    array([[1, 2],
-           [0, 1]])
-    """
-
-    def __init__(self, summaries: Sequence[Summary]) -> None:
-        """Put the columns together."""
-        points = [summary.points for summary in summaries]
-        lengths = np.array(list(map(len, points)))
-        self.values: Floats = points[0] if len(points) == 1 else np.concatenate(points)
-        self.ends: Integers = np.cumsum(lengths)
-        self.starts: Integers = self.ends - lengths
-        # Many sites share one column of counts: it is kept once, and a zero before it.
-        reached = [summary.reached for summary in summaries]
-        distinct = {id(column): column for column in reached}
-        first = np.cumsum([0, *(len(column) + 1 for column in distinct.values())]).tolist()
-        place = dict(zip(distinct, first, strict=False))
-        self._table = np.zeros(first[-1], dtype=np.int64)
-        for start, column in zip(first, distinct.values(), strict=False):
-            self._table[start + 1 : start + 1 + len(column)] = column
-        # From a position among the points to one in the table.
-        self._shift = np.array([place[id(column)] for column in reached]) - self.starts
-
-    def counts(self, after: Integers) -> Integers:
-        """Return every summary's lower count, where the first point above the threshold is at `after`."""
-        counts: Integers = self._table[after + (self._shift if after.ndim == 1 else self._shift[:, None])]
-        return counts
-
-    def rises(self, place: Integers, owner: Integers) -> Integers:
-        """By how much the count of the summary that owns it rises at each of these points."""
-        place = place + self._shift[owner]
-        return self._table[place + 1] - self._table[place]
-
-    def sample(self, first: Integers, last: Integers, most: int) -> tuple[Floats, Integers]:
-        """Return the points from `first` up to before `last`, in order, and how much the counts rise at each.
-
-        If there are more than `most`, an even choice.
-        """
-        upto = np.cumsum(last - first)
-        count = min(most, int(upto[-1]))
-        chosen = np.arange(count) * int(upto[-1]) // count
-        owner = np.searchsorted(upto, chosen, side="right")
-        place = last[owner] - upto[owner] + chosen
-        values, rises = self.values[place], self.rises(place, owner)
-        order = np.argsort(values)
-        return values[order], rises[order]
-
-    def split(self, first: Integers, last: Integers, thresholds: Floats) -> Integers:
-        """Return where, from `first` up to `last`, the first point above each threshold is, for every summary."""
-        after = np.repeat(first[:, None], len(thresholds), axis=1)
-        open_ = np.flatnonzero(last > first)
-        if not len(open_):
-            return after
-        here, last = after[open_], last[open_, None]
-        step = 1 << (int((last - here).max()).bit_length() - 1)
-        while step:  # forward by ever smaller steps, wherever what is stepped over is not above
-            ahead = here + step
-            passed = self.values.take(ahead - 1, mode="clip") <= thresholds
-            passed &= ahead <= last
-            here += step * passed
-            step //= 2
-        after[open_] = here
-        return after
+BLOCK = 2**22
+"""Counts worked on at a time."""
 
 
 class Search:
-    """The thresholds there are to choose from, and what each promises."""
+    """The thresholds there are to choose from, and what each promises.
+
+    >>> from fedconformal import Mixture, summarize
+    >>> search = Search([summarize([0.1, 0.2, 0.3]), summarize([0.2, 0.4])], Mixture(), [3, 2])
+    >>> search.smallest(Fraction(4, 7)), search.smallest(Fraction(1, 2)), search.smallest(Fraction(1, 7))
+    (0.2, 0.3, inf)
+    """
 
     def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
-        self._summaries = summaries
-        self._total = sum(sizes)
+        self._summaries, self._sizes = summaries, sizes
         self._group, self._promise = guarantee.grouped(sizes)
 
     @cached_property
-    def _stack(self) -> Stack:
-        return Stack(self._summaries)
-
-    def _promised(self, counts: Integers) -> list[Fraction]:
-        return self._promise(summed(counts, self._group, self._total))
+    def points(self) -> Points:
+        """The points of all summaries."""
+        columns = [summary.points for summary in self._summaries]
+        # Many sites share one column of counts.
+        reached = [summary.reached for summary in self._summaries]
+        rises = {key: np.diff(column, prepend=0) for key, column in {id(one): one for one in reached}.items()}
+        rise = np.concatenate([rises[id(column)] for column in reached])
+        values = np.concatenate(columns)
+        if self._group is None:
+            return Points(values, rise, None, np.array([float(sum(self._sizes))]), self._promise)
+        group = np.repeat(self._group, list(map(len, columns)))
+        upto = np.bincount(self._group, self._sizes).astype(np.float64, copy=False)
+        return Points(values, rise, group, upto, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""
         wanted = 1 - alpha
-        if len(self._summaries) == 1:  # no need to stack it, which takes up to twice as long
+        if len(self._summaries) == 1:  # in order already
             points, bounds = self._summaries[0].points, self._summaries[0].bounds
             place = bisect_left(
-                range(len(points)), wanted, key=lambda i: self._promised(bounds(points[i : i + 1])[0][None])[0]
+                range(len(points)), wanted, key=lambda i: self._promise(bounds(points[i : i + 1])[0][None])[0]
             )
             return float(points[place]) if place < len(points) else math.inf
-        stack = self._stack
-        most = self._promised(stack.counts(stack.ends)[:, None])[0]
-        if most < wanted:
+        if self.points.promised([self.points.upto])[0] < wanted:
             return math.inf
-        low = _Edge(-math.inf, Fraction(0), stack.starts)
-        high = _Edge(float(stack.values.max()), most, stack.ends)
-        size, guess = len(stack.values), True
-        while True:
-            values, rises = stack.sample(low.after, high.after, SAMPLE)
-            all_equal = size <= SAMPLE and values[0] == values[-1]
-            if all_equal or math.nextafter(low.value, math.inf) >= high.value:
-                return float(values[0])
-            if guess:
-                pivots = _guesses(wanted, low, high, values, rises)
-            else:
-                few = max(2, min(MOST_PIVOTS, PIVOT_COUNTS // len(self._summaries)))
-                pivots = values[np.linspace(0, len(values) - 1, few + 2).astype(np.int64)[1:-1]]
-            # Of very many points that equal `high`, ask just below them.
-            pivots = np.unique(pivots[pivots < high.value])
-            if not len(pivots):
-                pivots = np.array([math.nextafter(high.value, -math.inf)])
-            after = stack.split(low.after, high.after, pivots)
-            promised = self._promised(stack.counts(after))
-            edges = [low, *map(_Edge, pivots.tolist(), promised, after.T), high]
-            low, high = next(pair for pair in pairwise(edges) if pair[1].promised >= wanted)
-            before, size = size, int((high.after - low.after).sum())
-            guess = 2 * size < before
+        found = self.points.narrowed(wanted).in_order()
+        return float(found.thresholds[found.firsts([wanted])[0]])
 
     def curve(self, alpha: Fraction) -> PromiseCurve:
         """Sort all points, and choose those of the promise curve; it is exact at this alpha and the usual ones."""
-        stack = self._stack
-        owner = np.repeat(np.arange(len(self._summaries)), stack.ends - stack.starts)
-        rise = stack.rises(np.arange(len(owner)), owner)
-        group = None
-        if self._group is not None or (rise != rise[0]).any():
-            order = np.argsort(stack.values)
-            values, rise = stack.values[order], rise[order]
-            group = None if self._group is None else self._group[owner[order]]
+        return self.points.in_order().curve(alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points of the summaries, by how much which group's count rises at each, and the counts once all are counted.
+
+    Counts are whole numbers in floats, which are exact below 2^53.
+    """
+
+    values: Floats
+    rise: Integers
+    group: Integers | None
+    upto: Floats
+    promise: Promise
+
+    def rises(self, inside: slice | Integers) -> Floats:
+        """Add up, group by group, what the counts rise by at these points."""
+        if self.group is None:
+            return np.array([self.rise[inside].sum()], dtype=np.float64)
+        sums: Floats = np.bincount(self.group[inside], self.rise[inside], len(self.upto)).astype(np.float64, copy=False)
+        return sums
+
+    def promised(self, counts: Sequence[Floats]) -> list[Fraction]:
+        """Return what each of these counts promises."""
+        return self.promise(np.stack(counts, axis=1).astype(np.int64))
+
+    def at(self, places: Integers, upto: Floats) -> Points:
+        """Take some of the points, up to which the counts are `upto`."""
+        group = None if self.group is None else self.group[places]
+        return Points(self.values[places], self.rise[places], group, upto, self.promise)
+
+    def narrowed(self, wanted: Fraction) -> Points:
+        """Keep points among which is the first one that promises as much as wanted, if the last one does."""
+        points, low, high = self, Fraction(0), self.promised([self.upto])[0]
+        while (before := len(points.values)) > FEW:
+            first, second = points._guesses(float((wanted - low) / (high - low)))
+            after, between = points.values > second, points.values > first
+            between &= ~after
+            at_second = points.upto - points.rises(np.flatnonzero(after))
+            at_first = at_second - points.rises(np.flatnonzero(between))
+            promised = points.promised([at_first, at_second])
+            if promised[0] >= wanted:
+                inside, upto, high = ~(after | between), at_first, promised[0]
+            elif promised[1] >= wanted:
+                inside, upto, (low, high) = between, at_second, promised
+            else:
+                inside, upto, low = after, points.upto, promised[1]
+            points = points.at(np.flatnonzero(inside), upto)
+            if 2 * len(points.values) > before:  # they are tied, or the guess is no good
+                break
+        return points
+
+    def _guesses(self, level: float) -> tuple[float, float]:
+        """Choose two points that the wanted one is probably between.
+
+        As if coverage grew with the count of all scores, which is true where they weigh alike, or not far off.
+        """
+        chosen = np.arange(SAMPLE) * len(self.values) // SAMPLE
+        chosen = chosen[np.argsort(self.values[chosen])]
+        share = np.cumsum(self.rise[chosen])
+        middle, reach = np.searchsorted(share, level * share[-1]), 1 + 2 * math.sqrt(SAMPLE * level * (1 - level))
+        around = np.clip([middle - reach, middle + reach], 0, SAMPLE - 1).astype(np.int64)
+        first, second = self.values[chosen[around]].tolist()
+        return first, second
+
+    def in_order(self) -> SortedPoints:
+        """Sort them."""
+        if self.group is not None or (self.rise != self.rise[0]).any():
+            points = self.at(np.argsort(self.values), self.upto)
         else:  # it does not matter whose point is whose
-            values = np.sort(stack.values)
+            points = replace(self, values=np.sort(self.values))
+        values = points.values
         # Where a run of equal values ends: at that point all of them count.
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
-        groups = 1 if self._group is None else int(self._group.max()) + 1
-        return SortedPoints(values[ends - 1], np.append(0, ends), rise, group, groups, self._promise).curve(alpha)
+        return SortedPoints(points, values[ends - 1], np.append(0, ends))
 
 
-def _guesses(wanted: Fraction, low: _Edge, high: _Edge, values: Floats, rises: Integers) -> Floats:
-    """Choose two of these points that a wanted coverage is probably between.
+@dataclass(frozen=True, eq=False)
+class SortedPoints:
+    """All points in ascending order, and the thresholds among them, each once."""
 
-    As if coverage grew with the count of all scores, which is true where they weigh alike, or not far off.
-    """
-    share = np.cumsum(rises) / max(1, rises.sum())
-    level = float((wanted - low.promised) / (high.promised - low.promised))
-    middle = int(np.searchsorted(share, level))
-    reach = 1 + 2 * math.sqrt(len(values) * level * (1 - level)) if len(values) == SAMPLE else 1
-    chosen = np.array([middle - reach, middle + reach]).astype(np.int64)
-    return np.sort(values[np.clip(chosen, 0, len(values) - 1)])
+    points: Points
+    thresholds: Floats
+    ends: Integers
+    """How many of the points are before each threshold, and how many there are."""
+
+    def curve(self, alpha: Fraction) -> PromiseCurve:
+        """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
+        count = len(self.thresholds)
+        chosen = np.arange(count)
+        if count > MAX_POINTS:
+            exact = self.firsts(sorted(1 - usual for usual in {alpha, *USUAL_ALPHAS}))
+            rest = MAX_POINTS - 1 - len(USUAL_ALPHAS)
+            even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
+            tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
+            chosen = np.unique(np.concatenate([exact, even, tail]))
+            chosen = chosen[chosen < count]
+        promised = np.array([in_units(coverage) for coverage in self._promised(chosen)], dtype=np.int64)
+        # Of several points that promise the same, the first is the one to use.
+        first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
+        return PromiseCurve(self.thresholds[chosen[first]], promised[first])
+
+    def firsts(self, wanted: Sequence[Fraction]) -> list[int]:
+        """Return the places of the first points that promise as much as wanted, by halves, for all side by side."""
+        found: list[int] = []
+        before = self.points.upto - self.points.rises(slice(None))
+        # What is wanted from one point to before another, and the counts before the first of them.
+        parts = [(wanted, 0, len(self.thresholds), before)]
+        while parts:
+            middles = [(start + stop) // 2 for _, start, stop, _ in parts]
+            reached = [part[3] + self._rises(part[1], at + 1) for part, at in zip(parts, middles, strict=True)]
+            promised = self.points.promised(reached)
+            halves = []
+            for (some, start, stop, before), at, upto, coverage in zip(parts, middles, reached, promised, strict=True):
+                enough = bisect_right(some, coverage)
+                halves += [(some[:enough], start, at, before), (some[enough:], at + 1, stop, upto)]
+            found += [start for some, start, stop, _ in halves if start == stop and some]
+            parts = [half for half in halves if half[1] < half[2] and half[0]]
+        return found
+
+    def _promised(self, places: Integers) -> list[Fraction]:
+        """Return what the points at these places promise: one sweep from left to right, in bounded memory."""
+        points, groups = self.points, len(self.points.upto)
+        if points.group is None:
+            return points.promise(np.cumsum(points.rise)[None, self.ends[places + 1] - 1])
+        reached, start = np.zeros(groups), 0
+        found: list[Fraction] = []
+        for block in np.array_split(places, math.ceil(len(places) * groups / BLOCK)):
+            counts = np.empty((groups, len(block)), dtype=np.int64)
+            for column, place in enumerate(block.tolist()):
+                reached += self._rises(start, place + 1)
+                counts[:, column] = reached
+                start = place + 1
+            found += points.promise(counts)
+        return found
+
+    def _rises(self, start: int, stop: int) -> Floats:
+        return self.points.rises(slice(self.ends[start], self.ends[stop]))

@@ -12,12 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base.names import harmless
 from fedconformal._version import __version__
 from fedconformal.cli import (
     calibrate,
     demo,
     evaluate,
     plan,
+    policy,
     predict,
     report,
     show,
@@ -28,7 +30,7 @@ from fedconformal.cli import (
     verify,
 )
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import LOGGED, logger, say_error, stderr
+from fedconformal.cli.console import LOGGED, logger, stderr
 from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -50,6 +52,7 @@ for command in (summarize, sign, calibrate, predict, evaluate, verify, show, pla
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
+app.add_typer(policy.policy, name="policy")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
     app.add_typer(found.load(), name=found.name)  # of other packages, such as fedconformal-paper
@@ -127,5 +130,5 @@ def _warn_once(message: str, said: set[str]) -> None:
 
 
 def _fail(message: str) -> int:
-    say_error(message)
+    stderr.print(f"error: {harmless(' '.join(message.split()))}")
     return 2

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -27,13 +28,14 @@ from fedconformal.cli.differential import (
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.options import GUARANTEES, Given, taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.robust import robustness
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
+from fedconformal.privacy.screening import screen
+from fedconformal.summaries.summary import Summary
 from fedconformal.tables.table import counted
 
 
@@ -106,7 +108,8 @@ def calibrate(
     predictor = Predictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
-    _warn_of_full_sets(certificate)
+    if why := why_full(certificate):  # also where the threshold is finite
+        logger.warning("%s", why)
     if json:
         print_json({"predictor": str(output), "certificate": certificate.to_dict()})
         return
@@ -124,7 +127,7 @@ def calibrate(
         say(describe_privacy(certificate.privacy))
     if signed is not None:
         say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
-    say(*robustness(promise, received, alpha))
+    say(*_robustness(promise, received, alpha))
     say(f"wrote {output}")
 
 
@@ -141,12 +144,6 @@ def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[in
     if named is not None and not sites:
         raise InputError(f"{option}: the summaries have no names of sites; give the weights in the order of the files")
     return {key: placed(text, order) if named is None else for_sites(named, sites, option)}
-
-
-def _warn_of_full_sets(certificate: Certificate) -> None:
-    """Say that every label will be in every set, also where the threshold is finite."""
-    if why := why_full(certificate):
-        logger.warning("%s", why)
 
 
 def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
@@ -167,3 +164,28 @@ def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
             )
         return guarantee
     return GUARANTEES.chosen(Robust.name, given, "--robust")
+
+
+def _robustness(guarantee: Guarantee, summaries: Sequence[Summary], alpha: Any) -> Iterator[str]:
+    """Say how many liars are allowed for, and which sites are far from the rest; nothing if none are expected."""
+    if not isinstance(guarantee, Robust | QuantileOfQuantiles):
+        return
+    sizes = [n for summary in summaries for n in summary.sizes]
+    most = guarantee.withstands(as_alpha(alpha), sizes)
+    about = " (about K alpha / (1 + alpha))" if isinstance(guarantee, Robust) else ""
+    yield (
+        f"Huge scores from up to {most} of these {len(sizes)} sites leave the threshold finite{about}; "
+        "from more, they can put every label into every set."
+    )
+    if isinstance(guarantee, QuantileOfQuantiles) and (few := guarantee.too_small(sizes)):
+        yield f"Of these sites {few} have fewer than {guarantee.least_scores} scores; they count as if all were huge."
+    if len(summaries) < 3:
+        return
+    far = [found for found in screen(summaries) if found.flagged]
+    for found in far:
+        yield (
+            f"site {found.site!r} is far from the rest (distance {found.distance:.2f}, noise {found.noise:.2f}); ask "
+            "why: it was used like the others, and leaving it out because of its scores voids the promise"
+        )
+    if not far:
+        yield "No site's scores are far from the rest."

@@ -6,10 +6,10 @@ no command to the terminal passes.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from json import dumps
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -41,18 +41,21 @@ LOGGED = Harmless()
 
 def print_json(result: dict[str, Any]) -> None:
     """Print exactly one object."""
-    stdout.print(json.dumps(result, indent=1, allow_nan=False))
+    stdout.print(dumps(result, indent=1, allow_nan=False))
+
+
+def print_result(facts: dict[str, Any], *lines: str, json: bool) -> None:
+    """Print the result: its facts as JSON, or these lines."""
+    if json:
+        print_json(facts)
+    else:
+        say(*lines)
 
 
 def say(*lines: str) -> None:
     """Print lines of the result as they are."""
     for line in lines:
         stdout.print(harmless(line))
-
-
-def say_error(message: str) -> None:
-    """Print what went wrong, in one line."""
-    stderr.print(f"error: {harmless(' '.join(message.split()))}")
 
 
 def note(line: str) -> None:

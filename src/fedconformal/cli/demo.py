@@ -16,7 +16,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import say, table
-from fedconformal.cli.inputs import from_logits, read_run
+from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
@@ -60,7 +60,7 @@ def demo(
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:
     """Calibrate what a method has trained; return accuracy and how the sets do."""
     run, shown = output / method, method == SHOWN
-    logits, sites, predictor = f"{run}/logits.npz", run / "sites", _predictor(output, method)
+    logits, sites, predictor = f"{run}/logits.npz", run / "sites", f"{output if shown else run}/predictor.json"
     _run("summarize", logits, "--alpha", alpha, "-o", str(sites), show=shown)
     summaries = [str(sites / f"site-{k}.fcs") for k in range(SITES)]
     _run("calibrate", *summaries, "--alpha", alpha, "-o", predictor, show=shown)
@@ -69,14 +69,10 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
         _run("verify", predictor, *summaries)
         _run("predict", predictor, f"{output}/test_logits.npy", "--from", "logits", "-o", f"{output}/sets.csv")
         _run("evaluate", predictor, logits)
-    rule, test = load(predictor), read_run(Path(logits), "test")
-    probs = from_logits(test.logits, logits, rule.certificate.temperature)
-    accuracy = float(np.mean(probs.argmax(axis=1) == test.labels))
-    return accuracy, rule.evaluate(probs, test.labels, clients=test.clients)
-
-
-def _predictor(output: Path, method: str) -> str:
-    return f"{output}/predictor.json" if method == SHOWN else f"{output}/{method}/predictor.json"
+    rule = load(predictor)
+    test = read_run(Path(logits), "test", rule.certificate.temperature)
+    accuracy = float(np.mean(test.probs.argmax(axis=1) == test.labels))
+    return accuracy, rule.evaluate(test.probs, test.labels, clients=test.clients)
 
 
 def _run(*arguments: str, show: bool = True) -> None:
@@ -94,6 +90,5 @@ def _shortened(arguments: tuple[str, ...]) -> list[str]:
     files = [a for a in arguments if a.endswith(".fcs")]
     if len(files) < SITES:
         return [shlex.quote(a) for a in arguments]
-    pattern = f"{Path(files[0]).parent}/site-*.fcs"
-    words = [shlex.quote(a) for a in arguments if a not in files]
-    return [*words[: 2 if words[0] == "verify" else 1], pattern, *words[2 if words[0] == "verify" else 1 :]]
+    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*.fcs"
+    return [*map(shlex.quote, arguments[:at]), pattern, *map(shlex.quote, arguments[at + len(files) :])]

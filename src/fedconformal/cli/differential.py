@@ -46,10 +46,6 @@ Privacy = Annotated[
         "local: from what summarize --privacy local wrote."
     ),
 ]
-SitePrivacy = Annotated[
-    SiteMode | None,
-    typer.Option(help="local: write noisy counts, with differential privacy; needs --epsilon."),
-]
 Epsilon = Annotated[str | None, typer.Option(help="With differential privacy: how much of it is spent.")]
 BudgetFile = Annotated[
     Path | None,
@@ -80,39 +76,41 @@ def release(
         return calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class LocalNoise:
-    """The noise that a site adds, and who pays for it."""
+    """The options of summarize: the noise that a site adds, and who pays for it."""
 
-    epsilon: str
-    grid: Floats | None
-    ledger: Path | None
+    privacy: Annotated[
+        SiteMode | None,
+        typer.Option(help="local: write noisy counts, with differential privacy; needs --epsilon."),
+    ] = None
+    epsilon: Epsilon = None
+    grid: Grid = None
+    ledger: BudgetFile = None
+
+    def is_wanted(self) -> bool:
+        """Whether there is --privacy; refuse the others without it, and what cannot be read."""
+        if self.privacy is None:
+            for option, value in (("--epsilon", self.epsilon), ("--grid", self.grid), ("--ledger", self.ledger)):
+                if value is not None:
+                    raise InputError(f"{option} goes with --privacy local")
+            return False
+        if self.epsilon is None:
+            raise InputError("--privacy local needs --epsilon, such as --epsilon 1")
+        as_epsilon(self.epsilon)
+        read_grid(self.grid)
+        return True
 
     def added_to(self, summary: Summary) -> NoisyHistogram:
         """Turn an exact summary, which stays here, into noisy counts."""
         if not isinstance(summary, ExactSummary):
             raise InputError(f"{summary.label}: noisy counts need all scores; summarise with --kind exact")
-        site, origin = summary.sites[0], summary.origin
-        return noisy_histogram(summary.values, epsilon=self.epsilon, site=site, grid=self.grid, origin=origin)
+        grid, origin = read_grid(self.grid), summary.origin
+        return noisy_histogram(summary.values, epsilon=self.epsilon, site=summary.sites[0], grid=grid, origin=origin)
 
     def pay(self, summaries: Sequence[Summary]) -> None:
         """Enter what is spent on the rows of these summaries, before anything leaves here."""
         charge(self.ledger, rows_of(summaries), float(as_epsilon(self.epsilon)), "noisy counts")
-
-
-def local_noise(
-    privacy: SiteMode | None, epsilon: str | None, grid: Path | None, ledger: Path | None
-) -> LocalNoise | None:
-    """Read the options of summarize; None without --privacy."""
-    if privacy is None:
-        for option, value in (("--epsilon", epsilon), ("--grid", grid), ("--ledger", ledger)):
-            if value is not None:
-                raise InputError(f"{option} goes with --privacy local")
-        return None
-    if epsilon is None:
-        raise InputError("--privacy local needs --epsilon, such as --epsilon 1")
-    as_epsilon(epsilon)
-    return LocalNoise(epsilon=epsilon, grid=read_grid(grid), ledger=ledger)
 
 
 def charge(ledger: Path | None, rows: Sequence[Rows], epsilon: float, purpose: str) -> None:

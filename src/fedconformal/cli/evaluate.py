@@ -10,33 +10,15 @@ import typer
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import (
-    AllowEmpty,
-    From,
-    Json,
-    Source,
-    load_predictor,
-    warn_of_use,
-)
-from fedconformal.cli.rows import (
-    ClassNames,
-    Columns,
-    Drop,
-    Encoding,
-    Id,
-    Labels,
-    Positive,
-    column_in,
-    labels_of,
-    read_predictions,
-    split,
-    values_of,
-)
+from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
+from fedconformal.cli.options import taking
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets, full_words
 
 
+@taking()
 def evaluate(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[
@@ -44,21 +26,12 @@ def evaluate(
         typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz), or the logits.npz of a training run."),
     ],
     labels: Annotated[Path | None, typer.Argument(help="Labels; not with --labels or a training run.")] = None,
-    clients: Annotated[
-        str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
-    ] = None,
+    clients: Clients = None,
     cluster: Cluster = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
-    ] = None,
+    groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
-    source: From = Source.probs,
-    ids: Id = None,
-    label_column: Labels = None,
-    classes: ClassNames = None,
-    drop: Drop = None,
-    positive: Positive = None,
-    encoding: Encoding = None,
+    *,
+    columns: Columns,
     allow_empty: AllowEmpty = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.", show_default=False)
@@ -68,19 +41,15 @@ def evaluate(
     """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
     rule = load_predictor(predictor)
     about = rule.certificate
-    columns = Columns(ids=ids, labels=label_column, classes=classes, drop=drop, positive=positive, encoding=encoding)
     by = [] if groups is None else split(groups)
     columns = columns.keeping(*by, column_in(clients), column_in(cluster))
     sites: Any = None
-    if labels is None and label_column is None:
-        if clients is not None or columns != Columns():
+    if labels is None and columns.label_column is None:
+        if clients is not None or columns != NONE:
             raise InputError(f"{'--clients goes' if clients else 'columns go'} with LABELS; a training run has its own")
         rows, sites = rows_of_run(probs, about.temperature, about.labels)
     else:
-        warn_of_use(rule, source)
-        rows = read_predictions(
-            probs, source, columns, labels=labels, wanted=about.labels, temperature=about.temperature
-        )
+        rows = columns.read_for(rule, probs, labels)
         if clients is not None:
             sites = values_of(rows, clients, "clients", columns)
     clusters = None if cluster is None else values_of(rows, cluster, "clusters", columns)
@@ -88,7 +57,7 @@ def evaluate(
     made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
     result = evaluate_sets(
         made.sets,
-        labels_of(rows),
+        rows.truth,
         clients=sites,
         clusters=clusters,
         groups={name: values_of(rows, name, "groups") for name in by},

@@ -13,6 +13,7 @@ import typer
 from fedconformal._base.extras import needing
 from fedconformal.cli.console import print_json, say, table, tracking
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
@@ -136,6 +137,8 @@ def _show(found: dict[str, Any]) -> None:
     claim = certificate.get("privacy")
     if claim is not None:
         say(f"from sums only, in {claim['rounds']} rounds: {claim['claim']}")
+        rows = {record["sites"][0]: record["sizes"][0] / certificate["scores"] for record in certificate["summaries"]}
+        say(shares_in_words(rows))
         for one in claim["dropped"]:
             say(f"{one['site']} dropped out {one['when']} (the promise still covers it): {one['reason']}")
     for one in certificate.get("left_out", []):

@@ -8,21 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import (
-    Probabilities,
-    as_temperature,
-    named_clients,
-    softmax,
-)
+from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_clients, softmax
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.npy import MAGIC as NPY
-from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.cli.console import logger, progress
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
-from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 from fedconformal.summaries.wire import MAGIC, NOISY
 from fedconformal.tables.files import TEXT
@@ -43,27 +38,21 @@ class Source(StrEnum):
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-From = Annotated[Source, typer.Option("--from", help="What the file holds.")]
 AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave the top label out if it does not conform.")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 
 
-def from_logits(logits: Any, name: str, temperature: float | None) -> Probabilities:
-    """Make probabilities from logits; at temperature 1 if none is known."""
-    return softmax(logits, temperature=1.0 if temperature is None else temperature, name=name)
-
-
 class Run(NamedTuple):
-    """One part of a training run's logits.npz; `temperature` is the run's own, if it has one."""
+    """One part of a training run's logits.npz, at a temperature."""
 
-    logits: NDArray[Any]
-    labels: NDArray[Any]
+    probs: Floats
+    labels: Integers
     clients: NDArray[Any]
-    temperature: float | None
+    temperature: float
 
 
-def read_run(path: Path, part: str) -> Run:
-    """Read logits, labels and clients of one part ("val" or "test") of a training run's logits.npz."""
+def read_run(path: Path, part: str, temperature: float | None = None) -> Run:
+    """Read one part ("val" or "test") of a training run's logits.npz; at the run's own temperature if None."""
     wanted = [f"{part}_{name}" for name in ("logits", "labels", "clients")]
     if path.suffix != ".npz":
         raise InputError(
@@ -79,13 +68,13 @@ def read_run(path: Path, part: str) -> Run:
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
     with naming(path):
-        return Run(logits, labels, named_clients(clients, arrays.get("names")), _temperature(arrays.get("temperature")))
-
-
-def _temperature(found: NDArray[Any] | None) -> float | None:
-    if found is None:
-        return None
-    return as_temperature(found.item() if found.shape == () else found)
+        clients = named_clients(clients, arrays.get("names"))
+        own = arrays.get("temperature", np.array(1.0))
+        known = as_temperature(own.item() if own.shape == () else own)
+    at = known if temperature is None else temperature
+    probs = softmax(logits, temperature=at, name=str(path))
+    truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name=f"{path}: {part}_labels")
+    return Run(probs, truth, clients, at)
 
 
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:
@@ -105,19 +94,11 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
 
 def load_predictor(path: Path) -> Predictor:
     """Read a predictor; say what a file of another kind is."""
-    start = read_bytes(path)[:16]
+    data = read_bytes(path)
     for begins, what in OTHERS.items():
-        if start.startswith(begins):
+        if data.startswith(begins):
             raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
     if path.suffix.lower() in TEXT:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
-    return load(path)
-
-
-def warn_of_use(predictor: Predictor, source: Source) -> None:
-    """Warn of a certificate that has expired, and remind of the temperature that was used at calibration."""
-    expires, temperature = predictor.certificate.expires, predictor.certificate.temperature
-    if has_expired(expires):
-        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)
-    if source is Source.probs and temperature not in (None, 1.0):
-        logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", temperature)
+    with naming(path):
+        return Predictor.from_bytes(data)

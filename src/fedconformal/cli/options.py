@@ -3,14 +3,17 @@
 A command takes a family with `@taking(SCORES)` and gets what was typed in `**given`; `SCORES.chosen(name, given)`
 builds the one that was named. The options follow from the parameters of every member when the command is called, so
 those of other packages are among them. Each member has a panel of its own in --help.
+
+Options that several commands share are fields of a dataclass: a command with a parameter of that type has them all.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, Generic, TypeVar, cast, get_origin, get_type_hints
 
 from typer.core import TyperCommand, TyperOption
 
@@ -159,11 +162,33 @@ def taking(*families: Family[Any], also: Callable[[Any], Sequence[Family[Any]]] 
 
     def decorate(function: F) -> F:
         own = inspect.signature(function, eval_str=True)
+        shared: dict[str, Any] = {
+            one.name: one.annotation for one in own.parameters.values() if is_dataclass(one.annotation)
+        }
+        options = {name: _shared(kind, own.parameters[name].kind) for name, kind in shared.items()}
+
+        @wraps(function)
+        def call(**given: Any) -> None:
+            for name, kind in shared.items():
+                given[name] = kind(**{one.name: given.pop(one.name) for one in options[name]})
+            function(**given)
+
         plain = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        vars(function).update(__signature__=own.replace(parameters=plain), command=WithFields)
-        return function
+        expanded = [part for one in plain for part in options.get(one.name, [one])]
+        vars(call).update(__signature__=own.replace(parameters=expanded), command=WithFields)
+        return cast(F, call)
 
     return decorate
+
+
+def _shared(kind: Any, place: Any) -> list[inspect.Parameter]:
+    """Return the options of a dataclass: its fields that are annotated as such."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(one.name, place, default=one.default, annotation=hints[one.name])
+        for one in fields(kind)
+        if get_origin(hints[one.name]) is Annotated
+    ]
 
 
 SCORES = Family(option="score", base=Score)

@@ -32,7 +32,7 @@ def check_output(output: Path, *inputs: Path | None, ending: str = "", force: bo
             problem = "is read by this command as well, and would be lost"
             raise InputError(f"{output}: {problem}; choose another place with -o")
     if force is False and not _is_ours(output):
-        what = WHAT[output.suffix]
+        what = OURS[output.suffix][0]
         raise InputError(f"{output}: exists, and is not {what}; choose another place with -o, or overwrite it: --force")
 
 
@@ -56,7 +56,7 @@ def _is_ours(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             start = file.read(BEGINNING)
-        return not start or OURS[path.suffix](path, start)
+        return not start or OURS[path.suffix][1](path, start)
     except OSError:
         return False
 
@@ -69,23 +69,13 @@ def _holds_sets(path: Path, _: bytes) -> bool:
         return False
 
 
-OURS: dict[str, Callable[[Path, bytes], bool]] = {
-    ".fcs": lambda _, start: start.startswith(MAGIC),
-    ".fcn": lambda _, start: start.startswith(NOISY),
-    ".json": lambda _, start: b'"kind": "fedconformal predictor"' in start,
-    ".html": lambda _, start: start.startswith(b"<!doctype html>") and b"fedconformal" in start,
-    ".npz": _holds_sets,
-    ".npy": lambda _, start: start.startswith(NPY) and b"'descr': '|b1'" in start,
-    ".csv": lambda _, start: start.partition(b"\n")[0].rstrip(b"\r").endswith(b",size,labels"),
+OURS: dict[str, tuple[str, Callable[[Path, bytes], bool]]] = {
+    ".fcs": ("a summary", lambda _, start: start.startswith(MAGIC)),
+    ".fcn": ("noisy counts", lambda _, start: start.startswith(NOISY)),
+    ".json": ("a predictor", lambda _, start: b'"kind": "fedconformal predictor"' in start),
+    ".html": ("a report", lambda _, start: start.startswith(b"<!doctype html>") and b"fedconformal" in start),
+    ".npz": ("prediction sets", _holds_sets),
+    ".npy": ("prediction sets", lambda _, start: start.startswith(NPY) and b"'descr': '|b1'" in start),
+    ".csv": ("prediction sets", lambda _, start: start.partition(b"\n")[0].rstrip(b"\r").endswith(b",size,labels")),
 }
-"""How a file of ours is recognised, by its ending."""
-
-WHAT = {
-    ".fcs": "a summary",
-    ".fcn": "noisy counts",
-    ".json": "a predictor",
-    ".html": "a report",
-    ".npz": "prediction sets",
-    ".npy": "prediction sets",
-    ".csv": "prediction sets",
-}
+"""What a file of ours is, and how it is recognised, by its ending."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,9 @@ from fedconformal._base import registry
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import Alpha, From, Json, Source, load_predictor, read_summaries, warn_of_use
+from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
 from fedconformal.cli.options import GUARANTEES, SCORES, Given, taking
-from fedconformal.cli.rows import Columns, read_predictions
+from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
@@ -23,6 +24,13 @@ from fedconformal.scores.advice import before
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PilotColumns(Unlabelled):
+    """The same without the names of the classes: the pilot has them, and --classes is their number here."""
+
+    classes: str | None = None
 
 
 @taking(GUARANTEES, SCORES)
@@ -39,7 +47,8 @@ def plan(
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
-    source: From = Source.probs,
+    *,
+    columns: PilotColumns,
     score: Annotated[str | None, typer.Option(help="A score, to say which one has smaller sets:")] = None,
     classes: Annotated[int | None, typer.Option(min=2, help="How many labels there are, for the same.")] = None,
     json: Json = False,
@@ -49,6 +58,8 @@ def plan(
     counts, sites = _sites(sizes, summaries or [])
     if (pilot is None) != (probs is None):
         raise InputError("--pilot and --probs go together; give both or neither")
+    if probs is None and columns != PilotColumns():
+        raise InputError("options that name columns go with --probs; give the table of rows")
     wanted = {
         name: GUARANTEES.chosen(name, GUARANTEES.fitting(name, given))
         for name in dict.fromkeys((WorstCase.name, PAC.name, *_named(guarantee, given)))
@@ -57,10 +68,7 @@ def plan(
     predictor = rows = None
     if pilot is not None and probs is not None:
         predictor = load_predictor(pilot)
-        warn_of_use(predictor, source)
-        about = predictor.certificate
-        found_rows = read_predictions(probs, source, Columns(), wanted=about.labels, temperature=about.temperature)
-        rows = found_rows.values
+        rows = columns.read_for(predictor, probs).values
     found = make_plan(
         alpha=alpha,
         sizes=counts,
@@ -79,8 +87,8 @@ def plan(
         return
     crowded = len(counts) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
-    columns = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-    table([*columns, *["size"] * (predictor is not None)], [_cells(option) for option in shown])
+    header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
+    table([*header, *["size"] * (predictor is not None)], [_cells(option) for option in shown])
     say("")
     for option in shown:
         if not option.feasible:

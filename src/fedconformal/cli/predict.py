@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from fedconformal._base.arrays import as_alpha
+from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
+from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
-from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import (
-    AllowEmpty,
-    From,
-    Json,
-    Source,
-    load_predictor,
-    warn_of_use,
-)
+from fedconformal.cli.console import print_result
+from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
+from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import ClassNames, Columns, Drop, Encoding, Id, Positive, read_predictions
-from fedconformal.cli.sets import encode, make_sets
+from fedconformal.cli.rows import Unlabelled
+from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
+from fedconformal.tables import Predictions
 
 
+@taking()
 def predict(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[Path, typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz).")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the sets (.npz .npy .csv).")],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
-    source: From = Source.probs,
-    ids: Id = None,
-    classes: ClassNames = None,
-    drop: Drop = None,
-    positive: Positive = None,
-    encoding: Encoding = None,
+    *,
+    columns: Unlabelled,
     allow_empty: AllowEmpty = False,
     force: Force = False,
     json: Json = False,
@@ -48,18 +43,40 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs, force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    warn_of_use(rule, source)
-    columns = Columns(ids=ids, classes=classes, drop=drop, positive=positive, encoding=encoding)
-    about = rule.certificate
-    rows = read_predictions(probs, source, columns, wanted=about.labels, temperature=about.temperature)
+    rows = columns.read_for(rule, probs)
     sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
-    write_bytes(output, encode(sets, output.suffix, rows, about.labels, alpha=float(wanted), threshold=threshold))
+    data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
+    write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
-    if json:
-        facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
-        made = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
-        print_json({**facts, **made})
-        return
-    say(f"wrote {output}: {len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}")
-    if full:
-        say(full_words(full, len(sets)))
+    facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
+    made = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
+    wrote = f"{len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}"
+    more = [full_words(full, len(sets))] if full else []
+    print_result({**facts, **made}, f"wrote {output}: {wrote}", *more, json=json)
+
+
+def _encoded(sets: Booleans, ending: str, rows: Predictions, classes: Any, **about: Any) -> bytes:
+    """Write sets as .npz, .npy or .csv: each row by its id and each label by its name, where they are known."""
+    names = None if classes is None or isinstance(classes, int) else list(classes)
+    buffer = io.BytesIO()
+    if ending == ".npz":
+        about |= {key: known for key, known in (("ids", rows.ids), ("classes", names)) if known is not None}
+        np.savez_compressed(buffer, sets=sets, **about)
+    elif ending == ".npy":
+        np.save(buffer, sets)
+    else:
+        buffer.write(_text(sets, rows, names).encode())
+    return buffer.getvalue()
+
+
+def _text(sets: Booleans, rows: Predictions, names: list[str] | None) -> str:
+    odd = next((name for name in names or () if ";" in name), None)
+    if odd is not None:
+        raise InputError(f"the class {shown(repr(odd))} has a semicolon, which parts names; write the sets as .npz")
+    file = io.StringIO()
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow([rows.id_column or "id" if rows.ids is not None else "row", "size", "labels"])
+    for row, members in enumerate(map(np.flatnonzero, sets)):
+        said = " ".join(map(str, members)) if names is None else ";".join(names[label] for label in members)
+        lines.writerow([row if rows.ids is None else rows.ids[row], members.size, said])
+    return file.getvalue()

@@ -16,31 +16,10 @@ from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, say
-from fedconformal.cli.inputs import (
-    From,
-    Source,
-    load_predictor,
-    read_run,
-    warn_of_use,
-)
+from fedconformal.cli.inputs import Source, load_predictor, read_run
 from fedconformal.cli.options import SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import (
-    ClassNames,
-    Columns,
-    Drop,
-    Encoding,
-    Id,
-    Labels,
-    Positive,
-    column_in,
-    file_in,
-    labels_of,
-    naming_rows,
-    read_predictions,
-    split,
-    values_of,
-)
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, split, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
@@ -59,25 +38,15 @@ def report(
     labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Annotated[
-        str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
-    ] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
-    ] = None,
+    clients: Clients = None,
+    groups: Groups = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
     score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
-    kept: From = Source.probs,
-    ids: Id = None,
-    label_column: Labels = None,
-    classes: ClassNames = None,
-    drop: Drop = None,
-    positive: Positive = None,
-    encoding: Encoding = None,
+    columns: Columns,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -90,13 +59,11 @@ def report(
         raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
     if not is_run and (alpha or score or SCORES.typed(given)):
         raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None and label_column is None):
+    if (probs is None) != (labels is None and columns.label_column is None):
         raise InputError("PROBS and LABELS go together; give both or neither")
     by = [] if groups is None else split(groups)
-    columns = Columns(
-        ids=ids, labels=label_column, classes=classes, drop=drop, positive=positive, encoding=encoding
-    ).keeping(*by, column_in(clients))
-    if probs is None and columns != Columns():
+    columns = columns.keeping(*by, column_in(clients))
+    if probs is None and columns != NONE:
         raise InputError("options that name columns go with PROBS; give the table of test rows")
     found: Predictions | None = None
     sites: Any = None
@@ -109,22 +76,19 @@ def report(
         found, sites = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
         predictor = load_predictor(source)
-        about = predictor.certificate
-        names = tuple(about.labels) if isinstance(about.labels, list) else ()
+        labelled = predictor.certificate.labels
+        names = tuple(labelled) if isinstance(labelled, list) else ()
         sent = dict(_sent(path, predictor) for path in summaries or ())
         if probs is not None:
-            warn_of_use(predictor, kept)
-            found = read_predictions(
-                probs, kept, columns, labels=labels, wanted=about.labels, temperature=about.temperature
-            )
+            found = columns.read_for(predictor, probs, labels)
             sites = None if clients is None else values_of(found, clients, "clients", columns)
     evaluation = rows = None
     if found is not None and found.labels is not None:
-        with naming_rows(found.table):
+        with found.table.in_lines():
             sets = predictor.predict_set(found.values)
         evaluation = evaluate_sets(
             sets,
-            labels_of(found),
+            found.truth,
             clients=sites,
             groups={name: values_of(found, name, "groups") for name in by},
             certificate=predictor.certificate,
@@ -133,10 +97,8 @@ def report(
         plain: Probabilities | None = None
         if is_run:
             plain = rows_of_run(path, None, None)[0].values
-        elif probs is not None and kept is Source.logits and predictor.certificate.temperature not in (None, 1.0):
-            plain = read_predictions(
-                probs, kept, columns, labels=labels, wanted=predictor.certificate.labels, again=True
-            ).values
+        elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
+            plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
         rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images)
     page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
     write_bytes(output, page)

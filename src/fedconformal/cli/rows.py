@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,29 +11,20 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_clients
+from fedconformal._base.arrays import as_clients, softmax
 from fedconformal._base.files import read_array
 from fedconformal._base.names import name_key
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
-from fedconformal.cli.inputs import Source, from_logits
+from fedconformal.cli.inputs import Source
 from fedconformal.errors import InputError
+from fedconformal.summaries.origin import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
 from fedconformal.tables.files import ENDINGS, TEXT
 
-Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column with the ids of the rows.")]
-Labels = Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="The column with the labels.")]
-ClassNames = Annotated[
-    str | None, typer.Option("--classes", metavar="A,B,...", help="The classes: which columns, in which order.")
-]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; repeatable, or A,B,...")
-]
-Positive = Annotated[
-    str | None,
-    typer.Option("--positive", metavar="CLASS", help="The class whose probability is the one column there is."),
-]
-Encoding = Annotated[
-    str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
+Clients = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
+Groups = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
 ]
 
 PLAIN = {"", "commas", "one column"}
@@ -43,14 +33,31 @@ PLAIN = {"", "commas", "one column"}
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What the options say of a table's columns; `keep` are others that the command uses."""
+    """What the options say of a table and its columns; `keep` are others that the command uses."""
 
-    ids: str | None = None
-    labels: str | None = None
-    classes: str | None = None
-    drop: Sequence[str] | None = None
-    positive: str | None = None
-    encoding: str | None = None
+    content: Annotated[Source, typer.Option("--from", help="What the file holds.")] = field(
+        default=Source.probs, compare=False
+    )
+    ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column with the ids of the rows.")] = (
+        None
+    )
+    label_column: Annotated[
+        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with the labels.")
+    ] = None
+    classes: Annotated[
+        str | None, typer.Option("--classes", metavar="A,B,...", help="The classes: which columns, in which order.")
+    ] = None
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="COLUMN", help="A column to leave out; repeatable, or A,B,..."),
+    ] = None
+    positive: Annotated[
+        str | None,
+        typer.Option("--positive", metavar="CLASS", help="The class whose probability is the one column there is."),
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
+    ] = None
     keep: tuple[str, ...] = ()
 
     def keeping(self, *names: str | None) -> Columns:
@@ -64,64 +71,70 @@ class Columns:
         encoding = self.encoding if path.suffix.lower() in TEXT else None
         return read_table(path, encoding=encoding, arrays=(array,))
 
-    def find(self, table: Table, wanted: int | Sequence[str] | None) -> Predictions:
+    def read(
+        self,
+        path: Path,
+        labels: Path | None = None,
+        *,
+        wanted: int | Sequence[str] | None = None,
+        temperature: float | None = None,
+        again: bool = False,
+    ) -> Predictions:
+        """Read rows, in the order of the classes `wanted`, and labels; say once what was recognised.
+
+        Labels are in a column, or in a file of their own.
+        """
+        if self.content is Source.logits and self.positive is not None:
+            raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
+        tables = [self.open(path, self.content.value)]
+        found = self._find(tables[0], self.label_column if labels is None else None, wanted)
+        if wanted is not None:
+            found = found.matched(wanted)
+        if labels is not None:
+            tables.append(self.open(labels, "labels"))
+            found = pair(found, tables[1], labels=self.label_column)
+        named = wanted is not None and not isinstance(wanted, int)
+        logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
+        if not again and (self != type(self)() or named or not all(map(_is_plain, tables))):
+            note(found.recognised)
+        if self.content is Source.probs:
+            return found
+        at = 1.0 if temperature is None else temperature
+        with found.table.in_lines():
+            return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
+
+    def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
+        """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
+        about = predictor.certificate
+        if has_expired(about.expires):
+            logger.warning("the certificate expired on %s; calibrate anew, from new summaries", about.expires)
+        if self.content is Source.probs and about.temperature not in (None, 1.0):
+            at = about.temperature
+            logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
+        return self.read(path, labels, wanted=about.labels, temperature=about.temperature)
+
+    def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
         """Find the columns of the classes; those of the predictor, `wanted`, name columns that have no names."""
-        named = None if wanted is None or isinstance(wanted, int) else list(wanted)
         given = None if self.classes is None else split(self.classes)
-        about: dict[str, Any] = {
-            "ids": self.ids,
-            "labels": self.labels,
-            "drop": [name for one in self.drop or () for name in split(one)],
-            "keep": self.keep,
-            "positive": self.positive,
-        }
-        if given is None and named is not None and self.positive is not None:
-            given = named
-        if given is None and named is not None and self.labels is not None and _unnamed(table, about):
-            given = named  # labels are names then, as the predictor has them
-        return probabilities_of(table, classes=given, **about)
+        drop = [name for one in self.drop or () for name in split(one)]
+        if given is None and wanted is not None and not isinstance(wanted, int):
+            aside = {name_key(name) for name in (labels, self.ids, *drop, *self.keep) if name is not None}
+            rest = [table.names[j] for j in table.columns if table.names[j] not in aside] if table.names else []
+            unnamed = labels is not None and rest == [str(k) for k in range(len(rest))]
+            if unnamed or self.positive is not None:
+                given = list(wanted)  # labels are names then, as the predictor has them
+        about: dict[str, Any] = {"drop": drop, "keep": self.keep, "positive": self.positive}
+        return probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlabelled(Columns):
+    """The same for rows without labels."""
+
+    label_column: str | None = None
 
 
 NONE = Columns()
-
-
-def read_predictions(
-    path: Path,
-    source: Source,
-    columns: Columns,
-    *,
-    labels: Path | None = None,
-    wanted: int | Sequence[str] | None = None,
-    temperature: float | None = None,
-    again: bool = False,
-) -> Predictions:
-    """Read rows, labels from a column or a file, in the order of the classes `wanted`; say once what was recognised."""
-    if source is Source.logits and columns.positive is not None:
-        raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
-    apart = None if labels is None else columns.labels
-    table = columns.open(path, source.value)
-    tables = [table]
-    found = (replace(columns, labels=None) if labels is not None else columns).find(table, wanted)
-    if wanted is not None:
-        found = found.matched(wanted)
-    if labels is not None:
-        tables.append(columns.open(labels, "labels"))
-        found = pair(found, tables[1], labels=apart)
-    named = wanted is not None and not isinstance(wanted, int)
-    logger.debug("%s: %s of shape %s", path, source.value, found.values.shape)
-    if not again and (columns != NONE or named or not all(map(_is_plain, tables))):
-        note(found.recognised)
-    if source is Source.probs:
-        return found
-    with found.table.in_lines():
-        return replace(found, values=from_logits(found.values, str(path), temperature))
-
-
-def labels_of(found: Predictions) -> NDArray[Any]:
-    """Return the label of each row as the library takes it: a name where classes have names."""
-    if found.labels is None:
-        raise found.table.error("has no labels; give LABELS as well, or their column with --labels")
-    return found.labels if found.classes is None else np.array(found.classes)[found.labels]
 
 
 def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:
@@ -157,29 +170,7 @@ def split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-@contextmanager
-def naming_rows(table: Table, first: int = 0) -> Iterator[None]:
-    """Name the file and the line where the library names a row of "probabilities", of which this is the first."""
-    try:
-        yield
-    except InputError as error:
-        start, called, problem = str(error).partition("probabilities: ")
-        if start or not called:
-            raise
-        row, number, rest = problem.startswith("row "), *problem.removeprefix("row ").partition(" ")[::2]
-        if row and number.isdecimal():
-            problem = f"{table.place(int(number) + first)} {rest}"
-        raise type(error)(f"{table.source}: {problem}") from None
-
-
 def _is_plain(table: Table) -> bool:
     if table.first_line is None:
         return table.names is None
     return table.names is None and table.head is None and set(table.said) <= PLAIN
-
-
-def _unnamed(table: Table, about: dict[str, Any]) -> bool:
-    asked = [about["labels"], about["ids"], *about["drop"], *about["keep"]]
-    aside = {name_key(name) for name in asked if name is not None}
-    rest = [table.names[j] for j in table.columns if table.names[j] not in aside] if table.names else []
-    return rest == [str(k) for k in range(len(rest))]

@@ -13,7 +13,7 @@ from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import print_json, say
+from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import name_of
@@ -59,15 +59,10 @@ def show(
     data = read_bytes(file)
     with naming(file):
         found = _npz(file) if file.suffix == ".npz" else described(data)
-    if json:
-        print_json({"file": str(file), "what": found.what, "holds": found.holds, "learns": found.learns})
-        return
-    say(f"{file}: {found.what}")
     width = max(map(len, found.holds), default=0)
-    for name, value in found.holds.items():
-        say(f"  {name:<{width}}  {_text(value)}")
-    for line in found.learns:
-        say(line)
+    held = [f"  {name:<{width}}  {_text(value)}" for name, value in found.holds.items()]
+    facts = {"file": str(file), **found._asdict()}
+    print_result(facts, f"{file}: {found.what}", *held, *found.learns, json=json)
 
 
 def described(data: bytes) -> Shown:
@@ -226,7 +221,7 @@ def _session(data: bytes) -> Shown:
         messages = msgspec.msgpack.decode(data, type=list[bytes])
     except (msgspec.DecodeError, RecursionError):
         messages = [data]
-    if messages and all(message.startswith(b"FCM1") and len(message) > SIGNED for message in messages):
+    if messages and all(message.startswith(b"FCM2") and len(message) > SIGNED for message in messages):
         learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
         return Shown("messages of a sums session", {"messages": len(messages)}, [f"{READER} learns {learns}."])
     raise InputError("not a file that fedconformal wrote")

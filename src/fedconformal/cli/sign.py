@@ -14,7 +14,7 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SignatureRecord
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import print_json, say
+from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
@@ -61,11 +61,12 @@ def sign(
         record = signatures.seal(data, private) if found is None else signatures.sign(found, private)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     who = record.site if isinstance(record, SignatureRecord) else "coordinator"
-    if json:
-        print_json({"signature": str(output), "site": None if found is None else who, "public_key": public})
-        return
-    say(f"wrote {output}: send it along with {file}")
-    say(f"public key of {who!r}: {public}")
+    print_result(
+        {"signature": str(output), "site": None if found is None else who, "public_key": public},
+        f"wrote {output}: send it along with {file}",
+        f"public key of {who!r}: {public}",
+        json=json,
+    )
 
 
 def _make_key(path: Path) -> None:

@@ -12,6 +12,7 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.summary import Summary
 
 T = TypeVar("T")
+SHOWN = 10
 
 
 def by_name(text: str, option: str) -> dict[str, str] | None:
@@ -82,3 +83,16 @@ def unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> list
     they = "gives its" if len(silent) == 1 else "give their"
     taken = f"they are taken as {listed(named)}, in this order"
     return [f"{listed(silent)}: {they} {len(named)} classes no names; {taken}"]
+
+
+def shares_in_words(shares: Mapping[str, float]) -> str:
+    """Say which part of the rows each site has, by its own claim: in a sum nothing else bounds what it counts.
+
+    >>> shares_in_words({"a": 0.25, "b": 0.75})
+    'shares of the rows, by their own claim: b 75.0%, a 25.0%'
+    """
+    most = sorted(shares.items(), key=lambda item: -item[1])
+    said = ", ".join(f"{shown(name)} {part:.1%}" for name, part in most[:SHOWN])
+    return f"shares of the rows, by their own claim: {said}" + (
+        f" and {len(most) - SHOWN} more sites" if len(most) > SHOWN else ""
+    )

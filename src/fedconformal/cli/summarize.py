@@ -11,35 +11,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, as_labels
+from fedconformal._base.arrays import Floats
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
-from fedconformal.cli.console import print_json, progress, say
-from fedconformal.cli.differential import BudgetFile, Epsilon, Grid, SitePrivacy, local_noise
-from fedconformal.cli.inputs import (
-    Alpha,
-    From,
-    Json,
-    Source,
-    from_logits,
-    read_run,
-)
+from fedconformal.cli.console import print_result, progress
+from fedconformal.cli.differential import LocalNoise
+from fedconformal.cli.inputs import Alpha, Json, Source, read_run
 from fedconformal.cli.options import KINDS, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
-from fedconformal.cli.rows import (
-    ClassNames,
-    Columns,
-    Drop,
-    Encoding,
-    Id,
-    Labels,
-    Positive,
-    labels_of,
-    naming_rows,
-    read_predictions,
-)
+from fedconformal.cli.policy import PolicyFile, Stays, check_files
+from fedconformal.cli.rows import NONE, Columns
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
@@ -68,13 +50,8 @@ def summarize(
         str, typer.Option(help="What the file holds: ranks takes about a kilobyte, exact all scores; there are")
     ] = "ranks",
     alpha: Alpha = "0.1",
-    source: From = Source.probs,
-    ids: Id = None,
-    labels: Labels = None,
-    classes: ClassNames = None,
-    drop: Drop = None,
-    positive: Positive = None,
-    encoding: Encoding = None,
+    *,
+    columns: Columns,
     temperature: Annotated[
         float | None,
         typer.Option(
@@ -92,66 +69,60 @@ def summarize(
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
-    privacy: SitePrivacy = None,
-    epsilon: Epsilon = None,
-    grid: Grid = None,
-    ledger: BudgetFile = None,
+    noise: LocalNoise,
+    policy: PolicyFile = None,
+    stays: Stays = False,
     force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
     function = SCORES.chosen(score, given)
+    noisy = noise.is_wanted()
+    if noisy and (kind != "ranks" or by_class or chunks):
+        raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
     about: dict[str, Any] = {
-        "kind": kind,
+        "kind": "exact" if noisy else kind,
         "alpha": alpha,
         "score": function,
         "model": model,
         "calibration": calibration,
         "expires": expires,
         "parameters": KINDS.values(kind, given),
+        "temperature": 1.0 if temperature is None and columns.content is Source.logits else temperature,
+        "by_class": by_class,
     }
-    about["temperature"] = 1.0 if temperature is None and source is Source.logits else temperature
-    about["by_class"] = by_class
-    columns = Columns(ids=ids, labels=labels, classes=classes, drop=drop, positive=positive, encoding=encoding)
-    asked = any(option is not None for option in (privacy, epsilon, grid, ledger))
-    noise = local_noise(privacy, epsilon, grid, ledger) if asked else None
-    ending = ".fcs" if noise is None else ".fcn"
-    if noise is not None:
-        if kind != "ranks" or by_class or chunks:
-            raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
-        about["kind"] = "exact"
+    ending = ".fcn" if noisy else ".fcs"
     if chunks and by_class:
         raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
-    if chunks or len(files) == 2 or labels is not None:
-        check_output(output, *files, grid, ledger, ending=ending, force=force)
+    if chunks or len(files) == 2 or columns.label_column is not None:
+        check_output(output, *files, noise.grid, noise.ledger, policy, ending=ending, force=force)
         read = _of_chunks if chunks else _of_files
-        written = {output: read(files, source, columns, about, output.stem if site is None else site)}
+        written = {output: read(files, columns, about, output.stem if site is None else site)}
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
-        if columns != Columns() and files[0].suffix == ".npz":
+        if columns != NONE and files[0].suffix == ".npz":
             raise InputError("--id, --classes and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
-        check_outputs(written, *files, grid, ledger, force=force)
+        check_outputs(written, *files, noise.grid, noise.ledger, policy, force=force)
         output.mkdir(parents=True, exist_ok=True)
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
-    if noise is not None:
+    if noisy:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}
+    check_files(policy, sent.values(), ledger=noise.ledger, stays=stays)
+    if noisy:
         noise.pay(list(written.values()))
     facts = []
     for path, found in sent.items():
         data = found.to_bytes()
         write_bytes(path, data, private=found.name.startswith(ExactSummary.name))
         facts.append(_facts(path, found, data))
-    if json:
-        print_json({"score": str(function), "summaries": facts})
-        return
-    for fact in facts:
-        say(*_lines(fact))
+    lines = [line for fact in facts for line in _lines(fact)]
+    print_result({"score": str(function), "summaries": facts}, *lines, json=json)
 
 
 def _lines(fact: dict[str, Any]) -> list[str]:
@@ -163,22 +134,14 @@ def _lines(fact: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _of_files(files: list[Path], source: Source, columns: Columns, about: dict[str, Any], site: str) -> Summary:
+def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
     """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
-    labels = files[1] if len(files) > 1 else None
-    found = read_predictions(files[0], source, columns, labels=labels, temperature=about["temperature"])
-    with naming_rows(found.table):
-        about = {**about, "classes": found.classes}
-        return _of_site(found.values, labels_of(found), str(files[0]), about, site)
+    found = columns.read(*files, temperature=about["temperature"])
+    with found.table.in_lines():
+        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, **about)
 
 
-def _of_site(rows: NDArray[Any], labels: NDArray[Any], name: str, about: dict[str, Any], site: str) -> Summary:
-    if not len(rows):
-        raise InputError(f"{name}: is empty; a site needs at least one calibration row")
-    return summarize_rows(rows, labels, site=site, **about)
-
-
-def _of_chunks(files: list[Path], source: Source, columns: Columns, about: dict[str, Any], site: str) -> Summary:
+def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
     passes = count(1)
@@ -186,10 +149,10 @@ def _of_chunks(files: list[Path], source: Source, columns: Columns, about: dict[
 
     def read() -> Iterator[Floats]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
-            truth = None if columns.labels is not None else file
-            rows = read_predictions(file, source, columns, labels=truth, temperature=about["temperature"])
-            with naming_rows(rows.table):
-                scores, found = score_rows(rows.values, labels_of(rows), about["score"], rows.classes)
+            truth = None if columns.label_column is not None else file
+            rows = columns.read(file, truth, temperature=about["temperature"])
+            with rows.table.in_lines():
+                scores, found = score_rows(rows.values, rows.truth, about["score"], rows.classes)
             if said and said != found:
                 raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
             said.update(found)
@@ -204,10 +167,8 @@ def _of_chunks(files: list[Path], source: Source, columns: Columns, about: dict[
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
     """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
-    run = read_run(path, "val")
-    about = {**about, "temperature": next(t for t in (temperature, run.temperature, 1.0) if t is not None)}
-    rows = from_logits(run.logits, str(path), about["temperature"])
-    truth = as_labels(run.labels, rows=len(rows), classes=rows.shape[1], name=f"{path}: val_labels")
+    run = read_run(path, "val", temperature)
+    about = {**about, "temperature": run.temperature}
     ids = np.unique(run.clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
@@ -217,7 +178,7 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
             raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the site {name!r} cannot be a file name")
-        written[name] = _of_site(rows[mine], truth[mine], str(path), about, name)
+        written[name] = summarize_rows(run.probs[mine], run.labels[mine], site=name, **about)
     return written
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.certificate import threshold_text
+from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import print_json, progress, say
-from fedconformal.cli.differential import BudgetFile, Grid, charge, describe_privacy, read_grid
+from fedconformal.cli.console import print_result, progress
+from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
+from fedconformal.cli.policy import PolicyFile, allowed
+from fedconformal.cli.sign import read_trusted
+from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
+from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
@@ -31,13 +35,17 @@ from fedconformal.privacy.sums.files import (
     read_state,
     write_secret,
 )
-from fedconformal.privacy.sums.radix import SHORT
+from fedconformal.privacy.sums.lost import remarks, share
+from fedconformal.privacy.sums.memory import note, recalled
+from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries.summary import Summary
 from fedconformal.tables.table import counted
 
 STATE = "coordinator.state"
+SHOWS = "to the last bit: who knows a row can often tell from these sums that it is in there"
+RECOMMENDED = "with --epsilon the sum itself is differentially private, which is recommended where rows are many"
 
 sums = typer.Typer(help="Find the threshold while the coordinator sees only sums over the sites.", no_args_is_help=True)
 
@@ -53,6 +61,9 @@ def start(
         str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
     ] = None,
     grid: Grid = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Go on to the last bit of a score; the sums then show rows one by one.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """At the coordinator: open a session, and write the invitation for all sites."""
@@ -60,16 +71,23 @@ def start(
         raise InputError(f"{folder}: holds a session already; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
-    check_output(folder / "invite.fcm", grid)
+    if exact and epsilon is not None:
+        raise InputError("--exact does not go with --epsilon, which adds noise")
+    invited = folder / "invite.fcm"
+    check_output(invited, grid)
     wanted = registry.find(guarantee, Guarantee)()
-    state, invitation = invite(wanted, alpha, SHORT, epsilon=epsilon, grid=read_grid(grid))
+    steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
+    state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid))
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
-    write_bytes(folder / "invite.fcm", bundle(invitation))
-    if json:
-        print_json({"invite": str(folder / "invite.fcm")})
-        return
-    say(f"wrote {folder / 'invite.fcm'}: send it to every site")
+    write_bytes(invited, bundle(invitation))
+    print_result(
+        {"invite": str(invited)},
+        f"wrote {invited}: send it to every site",
+        *([SHOWS] if exact else []),
+        *([RECOMMENDED] if epsilon is None else []),
+        json=json,
+    )
 
 
 @sums.command()
@@ -80,41 +98,68 @@ def answer(
     summary: Annotated[
         Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
     ] = None,
-    ledger: BudgetFile = None,
+    key: Annotated[
+        Path | None, typer.Option(help="With the invitation: the private key by which the other sites know this one.")
+    ] = None,
+    signed: Annotated[
+        Path | None,
+        typer.Option(metavar="KEYS", help='With the invitation: all sites\' public keys, {"site": "hex"} (.json).'),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="With the invitation: enter here (.json with a budget) what is spent and with whom rows are summed, "
+            "and refuse what is over the budget or would show a single site."
+        ),
+    ] = None,
+    policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
     """At a site: answer the coordinator's file."""
-    check_output(output, message, summary, state, ledger)
-    check_output(state, message, summary, ledger)
+    check_output(output, message, summary, state, ledger, key, signed, policy)
+    check_output(state, message, summary, ledger, key, signed, policy)
+    if summary is None and (key is not None or signed is not None):
+        raise InputError("--key and --signed go with --summary, at the first step")
     rows, spent = [], None
     if summary is not None:
         if state.exists():
             raise InputError(f"{state}: exists; --summary is for the first step only")
         with naming(summary):
             own = Summary.from_bytes(read_bytes(summary))
-            known, rows = site_from(own), rows_of([own])
+            known, rows = site_from(own, None if signed is None else read_trusted(signed)), rows_of([own])
+        known = known if ledger is None else recalled(known, ledger)
     elif state.exists():
         known = read_state(state, SiteState)
+        if ledger is not None:
+            raise InputError("--ledger goes with --summary; later steps know it")
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
+    before = known
     with naming(message):
-        known, reply = answer_bundle(known, read_bytes(message))
+        entered = bool(known.roster)
+        known, reply = answer_bundle(known, read_bytes(message), None if key is None else read_bytes(key))
+    allowed(policy).check(Leaving.of_sums(known))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
     if spent is not None:  # a site that joins will answer: it pays now
         charge(ledger, rows, spent, "noisy sum")
-    elif ledger is not None:
-        raise InputError("--ledger goes with --summary and an invitation that asks for noise")
+    note(before, known)
     write_secret(state, known)
     write_bytes(output, reply)
     if known.is_over:
         wipe(state)
-    if json:
-        print_json({"answer": str(output), "bytes": len(reply), **({} if spent is None else {"epsilon": spent})})
-        return
+    facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
+    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
+    if known.roster and not entered:
+        facts |= known.session.shown()
+        lines = [*_roster_lines(facts), *lines]
+    if summary is not None and known.invite is not None and spent is None:
+        least = facts["least"] = known.invite.least
+        lines.insert(0, SHOWS if least is None else f"joined: cells with fewer than {least} rows will not be split")
     if spent is not None:
-        say(f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
-    say(f"wrote {output}: {len(reply)} bytes for the coordinator")
+        facts["epsilon"] = spent
+        lines.insert(0, f"joined for epsilon {spent:g}, which the answer to the coordinator's question spends")
+    print_result(facts, *lines, json=json)
 
 
 @sums.command()
@@ -127,7 +172,10 @@ def advance(
     state = read_state(folder / STATE, CoordinatorState)
     if sent := publish(folder, state):
         raise InputError(f"{folder}: this step was taken before and broke off; send {sent[0]} and the like, then go on")
+    before = state
     state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
+    shares = {name: share(state.session, k) for k, name in enumerate(state.session.names)}
+    about = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
@@ -136,11 +184,9 @@ def advance(
         prepare(state, {files[name]: data for name, data in outgoing.items()})
         write_secret(folder / STATE, state)
         publish(folder, state)
-        if json:
-            print_json({"send": {name: str(path) for name, path in files.items()}})
-            return
-        for name, path in files.items():
-            say(f"send {path} to {name}")
+        to = {name: str(path) for name, path in files.items()}
+        said = [*([] if before.roster else [shares_in_words(shares)]), *(f"send {to[name]} to {name}" for name in to)]
+        print_result({"send": to, **about}, *said, json=json)
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
@@ -149,19 +195,29 @@ def advance(
     wipe(folder / STATE)
     certificate = predictor.certificate
     bound = quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha))
-    if json:
-        found = {"certificate": certificate.to_dict(), "bytes_received": state.received, "bound": bound}
-        print_json({"predictor": str(folder / "predictor.json"), **found})
-        return
-    say(certificate.sentence())
     privacy = certificate.privacy or {}
-    if "epsilon" in privacy:
-        say(describe_privacy(privacy))
-    say(f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}")
-    for one in privacy.get("dropped", []):
-        say(f"{one['site']} dropped out {one['when']}; the promise still covers it")
-    say(f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}")
-    say("The session is over; every site wipes its state with fedconformal sums close STATE")
+    print_result(
+        {
+            "predictor": str(folder / "predictor.json"),
+            "certificate": certificate.to_dict(),
+            "bytes_received": state.received,
+            "exchanges": state.exchanges,
+            "bound": bound,
+            **about,
+        },
+        certificate.sentence(),
+        *([describe_privacy(privacy)] if "epsilon" in privacy else []),
+        f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
+        *_precise(certificate),
+        *(
+            f"{one['site']} dropped out {one['when']}; the promise still covers it"
+            for one in privacy.get("dropped", [])
+        ),
+        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}",
+        shares_in_words(shares),
+        "The session is over; every site wipes its state with fedconformal sums close STATE",
+        json=json,
+    )
 
 
 @sums.command()
@@ -172,10 +228,25 @@ def close(
     path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
     read_state(path, kind)
     wipe(path)
-    if json:
-        print_json({"wiped": str(path)})
-        return
-    say(f"wiped {path}: its keys and scores are gone")
+    print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
+
+
+def _precise(certificate: Certificate) -> list[str]:
+    """Say how precise a finite threshold is, if it comes without noise."""
+    precision = (certificate.privacy or {}).get("precision")
+    if precision is None or certificate.threshold == "inf":
+        return []
+    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
+    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
+
+
+def _roster_lines(shown: dict[str, Any]) -> list[str]:
+    """Say who takes part, so that people can compare it."""
+    lines = []
+    for one in shown["roster"]:
+        kept = "key" if one["kept_key"] else "key of this session only"
+        lines.append(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
+    return [*lines, f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same"]
 
 
 def _safe(name: str) -> str:

@@ -84,7 +84,7 @@ def train(
     check_outputs((output / name for name in FILES), config, start)
     with tracking("getting ready") as progress:
         result = run(Config.from_dict(settings), output, resume=resume, tensorboard=tensorboard, progress=progress)
-    if result.at_bound:
+    if result.temperature_at_bound:
         logger.warning("the temperature %g is at the end of its range; look at the accuracy", result.temperature)
     logits, summaries = (shlex.quote(str(output / name)) for name in ("logits.npz", "sites"))
     following = f"fedconformal summarize {logits} -o {summaries}"

@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.remarks import heavy_sites, heavy_warning, site_names
-from fedconformal.cli.console import logger, print_json, say
+from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
 from fedconformal.errors import AlteredError
-from fedconformal.guarantees.by_class import described
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
@@ -38,13 +36,9 @@ def verify(
     problems = _problems(predictor, data, summaries, None if signed is None else read_trusted(signed), sealed=sealed)
     if coordinator is not None and not sealed:
         problems.append(f"{beside(predictor)} is not the signature of this coordinator for this predictor")
-    if json:
-        print_json({"predictor": str(predictor), "confirmed": not problems, "problems": problems})
-    elif problems:
-        for problem in problems:
-            say(f"{predictor}: {problem}")
-    else:
-        say(f"{predictor}: confirmed from {len(summaries)} summaries")
+    facts = {"predictor": str(predictor), "confirmed": not problems, "problems": problems}
+    words = problems or [f"confirmed from {len(summaries)} summaries"]
+    print_result(facts, *(f"{predictor}: {one}" for one in words), json=json)
     if problems:
         raise typer.Exit(1)
 
@@ -71,6 +65,6 @@ def _warn(certificate: Certificate) -> None:
     """Say what is to be known of a certificate that is right, also where one of the first format does not say it."""
     if has_expired(certificate.expires):
         logger.warning("the certificate expired on %s; it is right, and no longer to be used", certificate.expires)
-    sizes = [n for record in certificate.summaries for n in record.sizes]
-    for heavy in heavy_sites(described(certificate.guarantee), site_names(certificate.summaries), sizes):
+    guarantee, _, sizes = certificate.terms()
+    for heavy in heavy_sites(guarantee, site_names(certificate.summaries), sizes):
         logger.warning("%s", heavy_warning(heavy))

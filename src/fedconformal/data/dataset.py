@@ -100,7 +100,8 @@ class Dataset:
         """Return the rows of a split by its name."""
         if split not in SPLITS:
             raise InputError(f"no split is called {split!r}; there are {', '.join(SPLITS)}")
-        return {"train": self.train, "val": self.val, "test": self.test}[split]
+        found: Rows = getattr(self, split)
+        return found
 
     def having(self, column: str) -> Dataset:
         """Leave out the rows that have no value in this column, and log how many there are.
@@ -114,8 +115,8 @@ class Dataset:
         if not left_out:
             return self
         logger.info("%s: %d rows without a value in %r are left out", self.name, left_out, column)
-        kept = {split: self.rows(split).take(mask) for split, mask in known.items()}
-        return replace(self, train=kept["train"], val=kept["val"], test=kept["test"])
+        kept: dict[str, Any] = {split: self.rows(split).take(mask) for split, mask in known.items()}
+        return replace(self, **kept)
 
     def column(self, split: Split, name: str) -> NDArray[np.str_]:
         """Return a column of a split, or say which columns there are."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,11 +22,13 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import SiteAnswer
+from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts, shares_by_site
-from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.policy_file import policy_of
+from fedconformal.scores import Score
 
 try:
     from nvflare.collab import CollabCallError, collab
@@ -42,7 +45,12 @@ KEYS = {"data", "format", "num-examples"}
 
 
 def calibrate_reply(
-    question: Mapping[str, Any], weights: Mapping[str, ArrayLike], logits: ArrayLike, labels: ArrayLike
+    question: Mapping[str, Any],
+    weights: Mapping[str, ArrayLike],
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    policy: str | Path | None = None,
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
 
@@ -51,11 +59,13 @@ def calibrate_reply(
         weights: the model that came with it.
         logits: of that model, (n, J).
         labels: (n,) class indices.
+        policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
     asked = Question.from_dict(question)
     if fingerprint(weights) != asked.model:
         raise InputError("the model in the call is not the one that is asked about")
     summary = asked.answer(logits, labels, site=collab.site_name)
+    policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee))
     return {"data": summary.to_bytes(), "format": exchange.FORMAT, "num-examples": summary.n}
 
 
@@ -84,14 +94,8 @@ def calibrate(  # noqa: PLR0913
         min_scores: nor with fewer scores in all.
         timeout: seconds that sites have for an answer.
     """
-    question = Question(
-        model=fingerprint(weights),
-        alpha=alpha,
-        score=DEFAULT if score is None else score,
-        temperature=temperature,
-        kind=kind,
-        by_class=isinstance(guarantee, ByClass),
-    )
+    asked = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind}
+    question = Question.about(fingerprint(weights), guarantee=guarantee or Mixture(), **asked)
     sites, reader = SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), Reader(question)
 
     def read(site: str, reply: Any) -> SiteSummary:
@@ -159,7 +163,7 @@ class SitesOnNVFlare:
         self._timeout = timeout
         self._reasons: dict[str, str] = {}
 
-    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[SiteAnswer[T]]:
+    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[Answer[T]]:
         """Call every site, and read what can be read."""
         sites = sorted(client.name for client in collab.clients)
         if not sites:
@@ -170,12 +174,12 @@ class SitesOnNVFlare:
             try:
                 if site not in found:
                     raise InputError(self._why_none(replies.failures.get(site)))
-                answers.append(SiteAnswer(site, read(site, found[site])))
+                answers.append(Answer(site, read(site, found[site])))
             except exchange.MALFORMED as error:
                 self._refuse(site, exchange.reason(error))
         return answers
 
-    def refuse(self, answers: Sequence[SiteAnswer[T]], reasons: Sequence[str | None]) -> list[SiteAnswer[T]]:
+    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
         """Refuse the answers that have a reason, and return the others."""
         kept = []
         for answer, reason in zip(answers, reasons, strict=True):
@@ -190,7 +194,7 @@ class SitesOnNVFlare:
             )
         return kept
 
-    def left_out(self, answers: Iterable[SiteAnswer[Any]]) -> list[LeftOut]:
+    def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Name the sites that were refused."""
         return [LeftOut(site=site, reason=self._reasons[site]) for site in sorted(self._reasons)]
 
@@ -202,7 +206,7 @@ class SitesOnNVFlare:
         """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
         if failure is None or isinstance(failure.cause, TimeoutError):
             return f"gave no answer within {self._timeout:g} s"
-        return f"failed: {exchange.last_line(str(failure.cause))}"
+        return f"failed: {exchange.failure(str(failure.cause))}"
 
 
 def _read_counts(_site: str, reply: Any) -> Counts:

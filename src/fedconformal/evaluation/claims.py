@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key
-from fedconformal.evaluation.sample import Sample
+from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import class_called, described
+from fedconformal.guarantees.by_class import class_called
 from fedconformal.guarantees.guarantee import MOST_SCORES
 from fedconformal.guarantees.luck import MissLimit
 
@@ -62,9 +62,8 @@ class Claims(NamedTuple):
 
 def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float) -> Claims:
     """List what is claimed; all limits hold together, but with probability `failure` over calibration draws."""
-    guarantee = described(certificate.guarantee)
-    names = [name_key(site) for used in certificate.summaries for site in used.sites]
-    sizes = [n for used in certificate.summaries for n in used.sizes]
+    guarantee, sites, sizes = certificate.terms()
+    names = list(map(name_key, sites))
     if not all(1 <= n <= MOST_SCORES for n in sizes):
         return Claims([], why_none="the certificate has sites with no scores, or with more than there can be")
     bound = guarantee.bind(names, sizes)

@@ -12,7 +12,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import class_called, described, to_classes
+from fedconformal.guarantees.by_class import class_called, to_classes
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.scores import APS, LAC, Score
 from fedconformal.scores.advice import smaller_sets
@@ -93,7 +93,7 @@ def why_full(
             most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
             every = "every label is in every set"
             held = every if share in (None, 0.0, 1.0) else f"but for rounding {every}"
-            return f"{most}, so {held}; {_score_helps(score, classes)}"
+            return f"{most}, so {held}; {_rounded(certificate) or _score_helps(score, classes)}"
         if limit >= least - ROUNDING and share != 0.0 and isinstance(score, APS) and not score.randomized:
             return (
                 f"the least likely label of every row scores the threshold {limit:.6g} but for rounding "
@@ -115,6 +115,17 @@ def _model_helps(alpha: Fraction, score: Score | None, classes: int | None, shar
 def _least_full(score: Score, classes: int) -> float:
     """Return the least threshold at which every label is in, but for the rounding of sums."""
     return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * GRID)
+
+
+def _rounded(certificate: Certificate) -> str:
+    """Say so if the threshold is the edge of a cell, and would be lower to the last bit."""
+    precision = (certificate.privacy or {}).get("precision")
+    if precision is None or precision["exact"]:
+        return ""
+    return (
+        f"the threshold is the edge of a cell, rounded up since {precision['stopped']}; more rows, or sums to the last "
+        "bit, may give a lower one"
+    )
 
 
 def _score_helps(score: Score, classes: int) -> str:
@@ -139,6 +150,10 @@ def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
     names, sizes, bound = _bound(certificate)
     if not feasible(bound, alpha, sizes):
         return shortfall(bound, alpha, sizes, names)
+    if dropped := (certificate.privacy or {}).get("dropped"):
+        size = dict(zip(names, sizes, strict=True))
+        lost = [f"{shown(one['site'])} ({size[one['site']] / sum(sizes):.3g} of the rows)" for one in dropped]
+        return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
     if certificate.privacy is not None and "epsilon" in certificate.privacy:
         return "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
     return "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
@@ -156,10 +171,8 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
 
 
 def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
-    kept = described(certificate.guarantee).kept
-    names = [site for used in certificate.summaries for site in used.sites]
-    sizes = [n for used in certificate.summaries for n in used.sizes]
-    return names, sizes, kept.bind(names, sizes)
+    guarantee, names, sizes = certificate.terms()
+    return names, sizes, guarantee.kept.bind(names, sizes)
 
 
 def _lost(certificate: Certificate) -> str:

@@ -15,8 +15,8 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import Mixture, OneClient
-from fedconformal.guarantees.by_class import described, name_of
-from fedconformal.guarantees.guarantee import capped_words, find_client
+from fedconformal.guarantees.by_class import name_of
+from fedconformal.guarantees.mixture import capped_words
 from fedconformal.guarantees.ranked import Ranked
 
 if TYPE_CHECKING:
@@ -93,11 +93,9 @@ def reweighted(
 
 def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | None:
     """Return the weight of every site and the weights in words; None if no single mixture is promised."""
-    guarantee = described(certificate.guarantee)
+    guarantee, names, sizes = certificate.terms()
     kept = guarantee.kept
-    names = [site for used in certificate.summaries for site in used.sites]
-    sizes = [n for used in certificate.summaries for n in used.sizes]
-    kept.bind(names, sizes)  # says so if they do not fit
+    bound = kept.bind(names, sizes)  # says so if they do not fit
     if isinstance(kept, Mixture) and kept.weights == "proportional":
         return _shares(kept.parts(sizes)), f"in proportion to {capped_words(kept.most_scores)}"
     if isinstance(kept, Mixture) and kept.weights == "uniform":
@@ -106,9 +104,8 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
         return _shares([Fraction(weight) for weight in kept.weights]), "with the given weights"
     if isinstance(kept, Ranked) and kept is guarantee:  # by class, every class has a mixture of its own
         return _shares(sizes), "in proportion to n_k"
-    if isinstance(kept, OneClient):
-        position = find_client(kept.client, names, len(sizes))
-        return _shares([int(k == position) for k in range(len(sizes))]), "the one site alone"
+    if isinstance(bound, OneClient):
+        return _shares([int(k == bound.position) for k in range(len(sizes))]), "the one site alone"
     return None
 
 

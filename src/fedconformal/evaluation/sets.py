@@ -108,7 +108,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
     def __repr__(self) -> str:
-        """Show the two numbers that matter."""
         return f"Evaluation(coverage={self.coverage:.4f}, mean_size={self.mean_size:.3f}, rows={self.overall.rows})"
 
 

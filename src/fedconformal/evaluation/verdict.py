@@ -14,9 +14,10 @@ rows at hand, the test would not reject. Then "no contradiction" would only mean
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
 from fedconformal.evaluation.mixture import listed
@@ -178,3 +179,31 @@ def _none(why: str, found: Claims | None = None) -> Verdict:
         words=f"No verdict: {why}.",
         without_rows=[] if found is None else list(found.without_rows),
     )
+
+
+class Standing(NamedTuple):
+    """Words for a badge, and how good the news is."""
+
+    words: str
+    level: Literal["good", "caution", "bad"]
+
+
+def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standing:
+    """Say where a certificate stands; it is good only if all of it is finite, certified, valid and not contradicted.
+
+    Once it was put to the test, it is good only if the rows were enough and show no contradiction.
+    """
+    if verdict is not None and verdict.below:
+        return Standing("below the promise", "bad")
+    infinite = np.isinf(certificate.limit)
+    against = {
+        "estimated": certificate.status != "certified",
+        "nothing is promised": bool(np.all(infinite)),
+        "not promised to every class": bool(np.any(infinite)),
+        "expired": has_expired(certificate.expires),
+    }
+    if found := [words for words, holds in against.items() if holds]:
+        return Standing(found[0], "caution")
+    if verdict is None:
+        return Standing("certified", "good")
+    return Standing(f"certified; {verdict.kind}", "good" if verdict.kind == "no contradiction" else "caution")

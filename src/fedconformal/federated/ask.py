@@ -11,33 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-A_co = TypeVar("A_co", covariant=True)
 
 
-class Answer(Protocol[A_co]):
+class Answer(NamedTuple, Generic[A]):
     """What one site answered; the engine has checked it. It may be valid only until the next one is taken."""
-
-    @property
-    def name(self) -> str:
-        """The site's name."""
-
-    @property
-    def value(self) -> A_co:
-        """What it answered."""
-
-
-class SiteAnswer(NamedTuple, Generic[A]):
-    """An answer of an engine that knows its sites by name."""
 
     name: str
     value: A
+    node: int = 0
+    """By which an engine knows the site, if not by its name."""
 
 
 Ask = Callable[[Q], Iterable[Answer[A]]]

@@ -13,7 +13,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import dropwhile
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
@@ -35,6 +36,8 @@ from fedconformal.summaries.rows import summarize_rows
 FORMAT = "fcs1"
 MAX_BYTES = 2**22
 """A summary of ranks has about a kilobyte a site."""
+MAX_REASON = 1000
+"""Characters; whole errors of torch fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """What reading an answer from outside can raise; all of it is the site's fault."""
 
@@ -56,6 +59,7 @@ class Question:
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
+        guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
     """
 
     model: str
@@ -64,10 +68,22 @@ class Question:
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
+    guarantee: str | None = None
+
+    @classmethod
+    def about(
+        cls, model: str, *, score: Score | None = None, guarantee: Guarantee | None = None, **others: Any
+    ) -> Question:
+        """Ask for what a guarantee needs, with the default score if none is given."""
+        name = None if guarantee is None else guarantee.name
+        by_class = isinstance(guarantee, ByClass)
+        return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
+        named = {} if self.guarantee is None else {"guarantee": self.guarantee}
         return {
+            **named,
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -87,6 +103,7 @@ class Question:
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
+            guarantee=found.get("guarantee"),
         )
 
     @property
@@ -197,10 +214,17 @@ def reason(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
 
 
-def last_line(text: str | None) -> str:
-    """Return the last line of what a site said when it failed: a traceback ends with the error."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return shown(lines[-1]) if lines else "no reason given"
+def failure(text: str | None) -> str:
+    r"""Return what a site said when it failed, in one line: the whole message of the error, without the traceback.
+
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
+    'ValueError: Missing: w'
+    """
+    lines = (text or "").splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return shown(" ".join(said), MAX_REASON) or "no reason given"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -223,20 +247,20 @@ class SiteSummary(NamedTuple):
     left_out: Sequence[LeftOut] = ()
 
 
-A = TypeVar("A", bound=Answer[SiteSummary])
+Summaries = Sequence[Answer[SiteSummary]]
 
 
-class SiteRegister(Protocol[A]):
+class SiteRegister(Protocol):
     """What an engine keeps: who is refused, and why."""
 
-    def refuse(self, answers: Sequence[A], reasons: Sequence[str | None], /) -> Sequence[A]:
+    def refuse(self, answers: Summaries, reasons: Sequence[str | None], /) -> Summaries:
         """Refuse the answers that have a reason, and return the others; too few of them are an error."""
 
-    def left_out(self, answers: Sequence[A], /) -> list[LeftOut]:
+    def left_out(self, answers: Summaries, /) -> list[LeftOut]:
         """Name the known sites that are not among these, with the reason."""
 
 
-def gather(sites: SiteRegister[A], answers: Sequence[A]) -> tuple[Sequence[A], list[LeftOut]]:
+def gather(sites: SiteRegister, answers: Summaries) -> tuple[Summaries, list[LeftOut]]:
     """Keep the answers whose summaries can be used, and name the sites without one."""
     answers = sites.refuse(answers, reasons_to_refuse([(answer.name, answer.value.summary) for answer in answers]))
     left_out = sites.left_out(answers)

@@ -94,11 +94,9 @@ class GradientFeatures(nn.Module):
         super().train(mode=False)
         return self
 
-    def forward(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return (rows, count) features, written to `out` if it is given."""
-        if out is None:
-            out = torch.empty(len(x), self.count, device=x.device)
-        shares = self._shares()
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (rows, count) features."""
+        out, shares = torch.empty(len(x), self.count, device=x.device), self._shares()
         for rows, into in zip(x.split(BATCH), out.split(BATCH), strict=True):
             found = self._from_layers(rows, shares) if self._by_layer else None
             if found is None:

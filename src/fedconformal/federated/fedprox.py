@@ -34,5 +34,4 @@ class FedProx(FedAvg):
 
     @property
     def proximal(self) -> float:
-        """How strongly a site is held at the global weights."""
         return self.mu

@@ -36,12 +36,12 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, device: torch.device | None = None) -> None:
         self.module = copy.deepcopy(module).to(device or "cpu")
-        trained, rest = _parts(self.module)
-        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in [*trained, *rest]])
-        self.trained = sum(tensor.numel() for tensor in trained)
+        parts = _parts(self.module)
+        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in parts])
+        self.trained = sum(tensor.numel() for tensor in parts if tensor.requires_grad)
         self.gradient = torch.zeros(self.trained, device=self.vector.device)
         start = 0
-        for tensor in [*trained, *rest]:
+        for tensor in parts:
             place = slice(start, start + tensor.numel())
             tensor.data = self.vector[place].view(tensor.shape)
             if tensor.requires_grad:
@@ -51,18 +51,15 @@ class FlatModel:
 
 def weights_of(module: nn.Module) -> Tensor:
     """Return all that is averaged of a model as one vector."""
-    trained, rest = _parts(module)
-    return torch.cat([tensor.detach().reshape(-1).cpu() for tensor in [*trained, *rest]])
+    return torch.cat([tensor.detach().reshape(-1).cpu() for tensor in _parts(module)])
 
 
 def with_weights(module: nn.Module, vector: Tensor) -> nn.Module:
     """Return a copy of a model with these weights, in eval mode."""
     made = copy.deepcopy(module).cpu()
-    trained, rest = _parts(made)
-    start = 0
-    for tensor in [*trained, *rest]:
-        tensor.data = vector[start : start + tensor.numel()].view(tensor.shape).clone()
-        start += tensor.numel()
+    parts = _parts(made)
+    for tensor, values in zip(parts, vector.split([tensor.numel() for tensor in parts]), strict=True):
+        tensor.data = values.view(tensor.shape).clone()
     return made.eval()
 
 
@@ -138,14 +135,13 @@ def batches(n: int, size: int) -> list[Tensor]:
     return dealt
 
 
-def _parts(module: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    parameters = list(module.parameters())
-    trained: list[Tensor] = [p for p in parameters if p.requires_grad]
-    rest: list[Tensor] = [p for p in parameters if not p.requires_grad]
-    rest += [b for b in module.buffers() if b.is_floating_point()]
-    if not trained:
+def _parts(module: nn.Module) -> list[Tensor]:
+    """Return what is averaged: first what is trained, then frozen weights, then buffers of floats."""
+    parts: list[Tensor] = sorted(module.parameters(), key=lambda weight: not weight.requires_grad)
+    if not parts or not parts[0].requires_grad:
         raise InputError("the model has no weights to train")
-    wrong = [tensor.dtype for tensor in [*trained, *rest] if tensor.dtype != torch.float32]
+    parts += [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    wrong = [tensor.dtype for tensor in parts if tensor.dtype != torch.float32]
     if wrong:
         raise InputError(f"the model has weights of {wrong[0]}; call model.float() first")
-    return trained, rest
+    return parts

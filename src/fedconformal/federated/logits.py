@@ -35,6 +35,10 @@ class Answers:
         """How often the highest logit is the label's."""
         return float(np.mean(self.logits.argmax(axis=1) == self.labels))
 
+    def take(self, index: Integers) -> Answers:
+        """Return the answers on some of the rows."""
+        return Answers(logits=self.logits[index], labels=self.labels[index], clients=self.clients[index])
+
     def by_client(self) -> list[tuple[NDArray[np.float32], Integers]]:
         """Return logits and labels of each site that has rows."""
         return [(self.logits[mine], self.labels[mine]) for k in np.unique(self.clients) for mine in [self.clients == k]]

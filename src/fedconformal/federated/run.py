@@ -17,7 +17,8 @@ import io
 import json
 import platform
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from fedconformal.data import Dataset, Progress, Sites
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.config import Config, suited_model
-from fedconformal.federated.logits import Answers, answer, halves, npz, write_logits
+from fedconformal.federated.logits import answer, halves, npz, write_logits
 from fedconformal.federated.metrics import Metrics
 from fedconformal.federated.preprocess import Preprocess, normalise
 from fedconformal.federated.trainer import RoundState, find_device
@@ -55,28 +56,21 @@ class Result:
     Attributes:
         accuracy: on the test rows of all sites.
         temperature: what logits are divided by.
-        at_bound: whether the temperature is at the end of its range.
+        temperature_at_bound: whether it is at the end of its range.
         rows: how many rows trained, fitted the temperature, calibrate and test.
         seconds: how long the training took, since its last start.
     """
 
     accuracy: float
     temperature: float
-    at_bound: bool
+    temperature_at_bound: bool
     clients: int
     rows: dict[str, int]
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
-        return {
-            "accuracy": self.accuracy,
-            "temperature": self.temperature,
-            "temperature_at_bound": self.at_bound,
-            "clients": self.clients,
-            "rows": self.rows,
-            "seconds": round(self.seconds, 3),
-        }
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 def train(
@@ -119,8 +113,27 @@ def train(
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
-    result, parts = _ask(config, trained.to(device), dataset, sites, clients[0].preprocess, progress)
-    result = replace(result, seconds=seconds)
+    ask = partial(answer, trained.to(device), preprocess=clients[0].preprocess, progress=progress)
+    val, test = ask(dataset.val, sites.val), ask(dataset.test, sites.test)
+    apart, kept = halves(sites, config.trainer.seed)
+    if config.settings.temperature == "none":
+        apart, kept = apart[:0], np.arange(len(sites.val))
+    parts = {"val": val.take(kept), "test": test, "temp": val.take(apart)}
+    fitted = parts["temp"].by_client()
+    temperature = fit_temperature([z for z, _ in fitted], [y for _, y in fitted], method=config.settings.temperature)
+    result = Result(
+        accuracy=test.accuracy,
+        temperature=temperature.value,
+        temperature_at_bound=temperature.at_bound,
+        clients=len(sites),
+        rows={
+            "train": len(dataset.train),
+            "temperature": len(apart),
+            "calibration": len(kept),
+            "test": len(dataset.test),
+        },
+        seconds=seconds,
+    )
     write_bytes(output / "model.pt", _weights(trained))
     write_bytes(output / "logits.npz", write_logits(parts, sites.names, result.temperature))
     write_bytes(output / "result.json", _json(result.to_dict()))
@@ -224,39 +237,6 @@ def _model(config: Config, dataset: Dataset) -> nn.Module:
     if config.settings.weights is not None:
         models.load_weights(model, config.settings.weights)
     return model
-
-
-def _ask(
-    config: Config,
-    trained: nn.Module,
-    dataset: Dataset,
-    sites: Sites,
-    preprocess: Preprocess,
-    progress: Progress | None,
-) -> tuple[Result, dict[str, Answers]]:
-    method = config.settings.temperature
-    apart, kept = halves(sites, config.trainer.seed)
-    if method == "none":
-        apart, kept = apart[:0], np.arange(len(sites.val))
-    val = answer(trained, dataset.val, sites.val, preprocess, progress)
-    test = answer(trained, dataset.test, sites.test, preprocess, progress)
-    parts = {"val": _rows(val, kept), "test": test, "temp": _rows(val, apart)}
-    fitted = parts["temp"].by_client()
-    temperature = fit_temperature([z for z, _ in fitted], [y for _, y in fitted], method=method)
-    rows = {"train": len(dataset.train), "temperature": len(apart), "calibration": len(kept), "test": len(dataset.test)}
-    result = Result(
-        accuracy=test.accuracy,
-        temperature=temperature.value,
-        at_bound=temperature.at_bound,
-        clients=len(sites),
-        rows=rows,
-        seconds=0.0,
-    )
-    return result, parts
-
-
-def _rows(answers: Answers, index: Any) -> Answers:
-    return Answers(logits=answers.logits[index], labels=answers.labels[index], clients=answers.clients[index])
 
 
 def _weights(model: nn.Module) -> bytes:

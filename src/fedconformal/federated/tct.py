@@ -93,6 +93,8 @@ class TCT(Trainer):
     """
 
     name: ClassVar[str] = "tct"
+    counts = (*Trainer.counts, "linear_rounds", "coordinates", "steps")
+    positive = (*Trainer.positive, "step", "memory")
 
     linear_rounds: int = 10
     coordinates: int = 10_000
@@ -107,12 +109,6 @@ class TCT(Trainer):
             replace(self, rounds=1)
             return
         super().__post_init__()
-        for what in ("linear_rounds", "coordinates", "steps"):
-            if getattr(self, what) < 1:
-                raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
-        for what in ("step", "memory"):
-            if not 0 < getattr(self, what) < math.inf:
-                raise InputError(f"{what} is {getattr(self, what)}, expected a positive number")
         if self.scratch and not Path(self.scratch).is_dir():
             raise InputError(f"scratch is {self.scratch}, which is no folder; make it, or leave scratch empty")
         if self.loss not in CURVATURE:
@@ -120,7 +116,6 @@ class TCT(Trainer):
 
     @property
     def total_rounds(self) -> int:
-        """How many rounds there are in both stages."""
         return self.rounds + self.linear_rounds
 
     def fit_linear(

@@ -80,6 +80,10 @@ class Trainer(ABC):
     """
 
     name: ClassVar[str]
+    counts: ClassVar[tuple[str, ...]] = ("rounds", "epochs", "batch")
+    """Settings that are at least 1."""
+    positive: ClassVar[tuple[str, ...]] = ("rate",)
+    """Settings that are positive numbers."""
 
     rounds: int = 20
     epochs: int = 1
@@ -92,11 +96,12 @@ class Trainer(ABC):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for what in ("rounds", "epochs", "batch"):
+        for what in self.counts:
             if getattr(self, what) < 1:
                 raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
-        if not 0 < self.rate < math.inf:
-            raise InputError(f"rate is {self.rate}, expected a positive number")
+        for what in self.positive:
+            if not 0 < getattr(self, what) < math.inf:
+                raise InputError(f"{what} is {getattr(self, what)}, expected a positive number")
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum is {self.momentum}, expected at least 0 and below 1")
         if self.seed < 0:

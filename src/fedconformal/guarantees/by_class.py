@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
-from fedconformal._base import registry
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import Counts, Guarantee
@@ -46,23 +45,19 @@ class ByClass(Guarantee):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Where all scores weigh alike, and where they do not."""
         return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
 
     def __post_init__(self) -> None:
-        """Check that there is a guarantee to keep."""
         given: Any = self.guarantee
         if not isinstance(given, Guarantee) or isinstance(given, ByClass):
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property
     def kept(self) -> Guarantee:
-        """What is promised to every class."""
         return self.guarantee
 
     @property
     def sites_apart(self) -> bool:
-        """As what is promised to every class."""
         return self.guarantee.sites_apart
 
     # Not a class variable as in the others: it follows from what is kept.
@@ -80,15 +75,12 @@ class ByClass(Guarantee):
         return self.guarantee.in_class(sizes).promised(counts, sizes)
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return f"the cases of each right answer by itself: {self.guarantee.plainly(sites)}"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Say to whom coverage is promised."""
         return f"given the true label, whichever it is, {self.guarantee.promise_in_class(sites)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
         return {"name": self.name, "guarantee": self.guarantee.to_dict()}
 
 
@@ -150,12 +142,3 @@ def shortfalls(
         for held, some in alike.items()
     ]
     return "; ".join([*parts, *([f"and {len(labels) - 5} more classes"] if len(labels) > 5 else [])])
-
-
-def described(parameters: Mapping[str, Any]) -> Guarantee:
-    """Rebuild a guarantee from what `to_dict` gave.
-
-    >>> described({"name": "by-class", "guarantee": {"name": "exchangeable"}})
-    ByClass(guarantee=Exchangeable())
-    """
-    return registry.build(parameters, Guarantee)

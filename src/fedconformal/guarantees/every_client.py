@@ -32,7 +32,6 @@ class EveryClient(Guarantee):
     caveat = "Given one calibration set, a site's coverage still varies around the promise."
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the least share over the sites."""
         return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
@@ -45,7 +44,6 @@ class EveryClient(Guarantee):
         ]
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest share over the sites."""
         return max(Fraction(gap, n + 1) for gap, n in zip(gaps, sizes, strict=True))
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
@@ -54,9 +52,7 @@ class EveryClient(Guarantee):
         return [MissLimit(rank_limit(ceil_rank(alpha, n + 1), n, each), site=k) for k, n in enumerate(sizes)]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return "new cases of each single site"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the sites."""
         return "for a test row of any one of the sites, each site by itself, on average over calibration draws"

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts, ceil_rank
+from fedconformal.guarantees.guarantee import Counts, WeightedSum, ceil_rank
 from fedconformal.guarantees.luck import MissLimit, rank_limit
-from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +34,6 @@ class Exchangeable(WeightedSum):
 
     @property
     def sites_apart(self) -> bool:
-        """All scores weigh alike."""
         return False
 
     def worth(self, sizes: Counts) -> tuple[None, int]:
@@ -43,13 +41,10 @@ class Exchangeable(WeightedSum):
         return None, sum(sizes) + 1
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the miss rate of any rows, as all are alike."""
         return [MissLimit(rank_limit(ceil_rank(alpha, sum(sizes) + 1), sum(sizes), failure))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return "new cases of all sites together, if the cases of all sites are alike; it can be less if they are not"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the condition."""
         return "for a test row like the calibration rows, if the sites are alike, on average over calibration draws"

@@ -3,6 +3,10 @@
 A guarantee has one job: from the counts of scores at or below q, site by site, to the coverage that q
 promises. The threshold is then the smallest q that promises enough, and +inf when no finite q does. All
 arithmetic is exact: integers and fractions, never floats.
+
+Most promise a weighted sum of counts: sum w_k m_k / whole, all of them whole numbers. What differs is what a score
+weighs, and out of how much. Where all scores weigh alike the promise is a rank of all scores together, summaries may
+come pooled, and it does not matter which site has more scores.
 """
 
 from __future__ import annotations
@@ -19,8 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import name_key, shown
-from fedconformal.errors import InputError
 
 if TYPE_CHECKING:
     from fedconformal.guarantees.luck import MissLimit
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
 """From counts, a column for each q, to the coverage that each q promises."""
+
+Weights = Sequence[int] | None
+"""What one score of each site weighs; None if every score weighs one."""
 
 MOST_SCORES = 2**60
 SAFE = 2**62
@@ -144,6 +149,57 @@ class Guarantee(ABC):
         return {"name": self.name, **asdict(self)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeightedSum(Guarantee):
+    """Promise sum w_k m_k / whole."""
+
+    @abstractmethod
+    def worth(self, sizes: Counts) -> tuple[Weights, int]:
+        """Return what a score of each site weighs, and the whole."""
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        weights, whole = self.worth(sizes)
+        return Fraction(weighed(weights, counts), whole)
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        group, promise = self.grouped(sizes)
+        return promise(summed(counts, group, sum(sizes)))
+
+    def grouped(self, sizes: Counts) -> tuple[Integers | None, Promise]:
+        """Count sites together whose scores weigh the same."""
+        weights, whole = self.worth(sizes)
+        if weights is None:
+            return None, lambda sums: [Fraction(int(total), whole) for total in sums[0].tolist()]
+        number = {weight: i for i, weight in enumerate(dict.fromkeys(weights))}
+        distinct = np.array(list(number), dtype=object)
+        group = np.fromiter(map(number.__getitem__, weights), dtype=np.int64, count=len(weights))
+        return group, lambda sums: [Fraction(total, whole) for total in (distinct @ sums.astype(object)).tolist()]
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
+        """Return ceil((1 - alpha) whole) of the whole: the rank among all scores and stand-ins at +inf."""
+        if self.sites_apart:
+            return None
+        whole = self.worth(sizes)[1]
+        return ceil_rank(alpha, whole), whole
+
+    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+        """Return the rank's share if all stand-ins but one are below it, plus what the summaries may cost."""
+        rank = self.rank(alpha, sizes)
+        if rank is None:
+            return Fraction(1)
+        stand_ins = rank[1] - sum(sizes)
+        return min(Fraction(1), Fraction(rank[0] + stand_ins - 1 + sum(gaps), rank[1]))
+
+
+def weighed(weights: Weights, counts: Counts) -> int:
+    """Add up the counts, each times what it weighs.
+
+    >>> weighed(None, [3, 4]), weighed([2, 1], [3, 4])
+    (7, 10)
+    """
+    return sum(counts) if weights is None else sum(w * m for w, m in zip(weights, counts, strict=True))
+
+
 def whole_type(most: int) -> Any:
     """Return int64 if no number on the way, sums and products included, exceeds `most` and that fits; else object.
 
@@ -184,26 +240,6 @@ def as_decimal(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
-def is_whole(value: Any) -> bool:
-    """Whether this is a whole number, and no truth value."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def as_number_of_scores(value: Any, name: str) -> None:
-    """Check a number of scores that is fixed beforehand, where one is given."""
-    if value is not None and (not is_whole(value) or value < 1):
-        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
-
-
-def capped_words(most_scores: int | None) -> str:
-    """Say what a site weighs in proportion.
-
-    >>> capped_words(500)
-    'n_k + 1 (n_k counted up to 500)'
-    """
-    return "n_k + 1" if most_scores is None else f"n_k + 1 (n_k counted up to {most_scores})"
-
-
 def ceil_rank(alpha: Fraction, total: int) -> int:
     """Return ceil((1 - alpha) total), exactly.
 
@@ -211,16 +247,3 @@ def ceil_rank(alpha: Fraction, total: int) -> int:
     9
     """
     return math.ceil((1 - alpha) * total)
-
-
-def find_client(client: str | int, sites: Sequence[str], count: int) -> int:
-    """Return the position of a client given by name or by position."""
-    if isinstance(client, str):
-        names = list(map(name_key, sites))
-        if name_key(client) not in names:
-            known = ", ".join(list(sites)[:10]) or "none: the summaries carry no site names"
-            raise InputError(f"no site is called {client!r}; there are {known}")
-        return names.index(name_key(client))
-    if not 0 <= client < count:
-        raise InputError(f"client is {client}, expected a site's name or a position from 0 to {count - 1}")
-    return client

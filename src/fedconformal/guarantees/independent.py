@@ -62,20 +62,17 @@ class Independent(Ranked):
         return [rank_units(min(rank, size), size) if rank > 1 else 0 for rank in ranks]
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the mixture's miss rate for one calibration."""
         total = sum(sizes)
         rate = rank_limit(self.rank(alpha, sizes)[0], total, failure)
         return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return (
             "new cases of all sites together, where a site counts by how many calibration cases it has, if no case "
             "depends on another; a single site can be below"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture."""
         return "for a test row from the mixture of the sites, in proportion to n_k, on average over calibration draws"
 
 

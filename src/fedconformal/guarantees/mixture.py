@@ -15,11 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal, as_number_of_scores, capped_words
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import Counts, Guarantee, WeightedSum, Weights, as_decimal
 from fedconformal.guarantees.luck import MissLimit, mixture_limit
 from fedconformal.guarantees.planning import counting
-from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum, Weights
 
 WEIGHT_TOLERANCE = 1e-6
 
@@ -58,12 +59,10 @@ class Mixture(WeightedSum):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """In proportion, equally, with given weights, and with a cap."""
         weights: list[Sequence[float]] = [(0.5, 0.3, 0.2), (0.0, 1.0, 0.0)]
         return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights), cls(most_scores=20)
 
     def __post_init__(self) -> None:
-        """Check the weights and the cap."""
         as_number_of_scores(self.most_scores, "most_scores")
         if self.most_scores is not None and not (isinstance(self.weights, str) and self.weights == "proportional"):
             raise InputError("most_scores goes with weights 'proportional': others do not depend on the sizes")
@@ -87,7 +86,6 @@ class Mixture(WeightedSum):
         return self.weights != "proportional" or self.most_scores is not None
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that there is a weight for every site."""
         if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
             raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
         return self
@@ -127,11 +125,9 @@ class Mixture(WeightedSum):
         return min(Fraction(1), 1 - alpha + one_each + self.slack(gaps, sizes))
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the mixture's miss rate."""
         return [mixture_limit(alpha, sizes, self.parts(sizes), failure)]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say what the sites count for."""
         if not isinstance(self.weights, str):
             counts = "each site counts as much as was agreed"
         elif self.weights == "uniform":
@@ -141,7 +137,6 @@ class Mixture(WeightedSum):
         return f"new cases of all sites together, where {counts}; a single site can be below"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture."""
         words = {
             "proportional": f"in proportion to {capped_words(self.most_scores)}",
             "uniform": "each site equally likely",
@@ -150,7 +145,6 @@ class Mixture(WeightedSum):
         return f"for a test row from the mixture of the sites, {weights}, on average over calibration draws"
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
         cap = {} if self.most_scores is None else {"most_scores": self.most_scores}
         return {"name": self.name, "weights": weights, **cap}
@@ -159,3 +153,23 @@ class Mixture(WeightedSum):
 @counting.register
 def _(guarantee: Mixture, sizes: Counts) -> Sequence[int]:
     return [k for k, part in enumerate(guarantee.parts(sizes)) if part]
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_number_of_scores(value: Any, name: str) -> None:
+    """Check a number of scores that is fixed beforehand, where one is given."""
+    if value is not None and (not is_whole(value) or value < 1):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
+
+
+def capped_words(most_scores: int | None) -> str:
+    """Say what a site weighs in proportion.
+
+    >>> capped_words(500)
+    'n_k + 1 (n_k counted up to 500)'
+    """
+    return "n_k + 1" if most_scores is None else f"n_k + 1 (n_k counted up to {most_scores})"

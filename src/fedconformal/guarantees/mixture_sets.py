@@ -42,7 +42,6 @@ class Box:
     """
 
     def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
-        """Keep the bounds over one denominator; refuse bounds that no mixture fulfils."""
         if not sum(lower) <= 1 <= sum(upper):
             raise InputError(
                 f"box: the lower bounds add up to {float(sum(lower)):g} and the upper to {float(sum(upper)):g}; "
@@ -73,7 +72,6 @@ class Ball:
     """
 
     def __init__(self, centre: Sequence[Fraction], radius: Fraction) -> None:
-        """Keep the weights over one denominator."""
         self._whole = math.lcm(radius.denominator, *(weight.denominator for weight in centre))
         self._centre = [int(weight * self._whole) for weight in centre]
         self._radius = int(radius * self._whole)
@@ -126,7 +124,6 @@ class Polytope:
     """
 
     def __init__(self, A: Sequence[Sequence[Number]], b: Sequence[Number]) -> None:
-        """Find a first vertex; refuse a polytope that has none."""
         rows = []
         for row, limit in zip(A, b, strict=True):
             scale = math.lcm(limit.denominator, *(entry.denominator for entry in row))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Counts, Guarantee
+from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.guarantee import Counts, Guarantee, WeightedSum
 from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
-from fedconformal.guarantees.weighted_sum import ClassShare, WeightedSum
 
 NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 
@@ -61,13 +61,11 @@ class NewClient(WeightedSum):
         return min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + self.slack(gaps, sizes))
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return (
             "new cases of a further site of the same kind, on average over such sites; a single new site can be below"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the site that is not there."""
         return (
             "for a test row of a fresh site from the same population, on average over such sites and calibration draws"
         )
@@ -84,7 +82,6 @@ class FreshClassShare(ClassShare):
     why_no_limit = NO_LIMIT
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """There is none, as for all classes together."""
         return []
 
 

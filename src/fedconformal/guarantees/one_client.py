@@ -12,11 +12,11 @@ from typing import Self
 
 import numpy as np
 
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank, find_client
+from fedconformal.guarantees.guarantee import Counts, WeightedSum, ceil_rank
 from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting
-from fedconformal.guarantees.weighted_sum import WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +41,25 @@ class OneClient(WeightedSum):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Name a site, or give its position."""
         return cls(client="b"), cls(client=2)
 
     def __post_init__(self) -> None:
-        """Check the client."""
         if isinstance(self.client, bool) or not isinstance(self.client, str | int | np.integer):
             raise InputError(f"client is {self.client!r}, expected a site's name or its position")
         if not isinstance(self.client, str):
             object.__setattr__(self, "client", int(self.client))
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Find the site's position."""
-        return replace(self, client=find_client(self.client, sites, len(sizes)))
+    def bind(self, sites: Sequence[str], sizes: Counts) -> OneClient:
+        if not isinstance(self.client, str):
+            if not 0 <= self.client < len(sizes):
+                most = len(sizes) - 1
+                raise InputError(f"client is {self.client}, expected a site's name or a position from 0 to {most}")
+            return self
+        names = list(map(name_key, sites))
+        if name_key(self.client) not in names:
+            known = ", ".join(list(sites)[:10]) or "none: the summaries carry no site names"
+            raise InputError(f"no site is called {self.client!r}; there are {known}")
+        return replace(self, client=names.index(name_key(self.client)))
 
     def worth(self, sizes: Counts) -> tuple[Sequence[int], int]:
         """Return the number of the site's scores and one stand-in; scores of other sites weigh nothing."""
@@ -67,7 +73,6 @@ class OneClient(WeightedSum):
         return self.client
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
-        """Return ceil((1 - alpha)(n_k + 1)) of n_k + 1."""
         total = sizes[self.position] + 1
         return ceil_rank(alpha, total), total
 
@@ -77,17 +82,14 @@ class OneClient(WeightedSum):
         return min(Fraction(1), Fraction(rank + gaps[self.position], total))
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound the site's miss rate."""
         rank, total = self.rank(alpha, sizes)
         return [MissLimit(rank_limit(rank, total - 1, failure), site=self.position)]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Name the site, for a board."""
         name = self.client if isinstance(self.client, str) else sites[self.client]
         return f"new cases of {name}; nothing is promised to the other sites"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the site."""
         name = self.client if isinstance(self.client, str) else sites[self.client]
         return f"for a test row of site {name!r}, on average over calibration draws"
 

@@ -62,7 +62,6 @@ class PAC(Ranked):
     failure: float = 0.05
 
     def __post_init__(self) -> None:
-        """Check the failure probability."""
         try:
             failure = float(str(self.failure))
         except ValueError:
@@ -79,7 +78,6 @@ class PAC(Ranked):
         )
 
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
-        """Return the coverage that holds but for the failure probability."""
         if size <= EXACT_SCORES:
             return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
         return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
@@ -95,14 +93,12 @@ class PAC(Ranked):
         return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, and how often it may fail, for a board."""
         return (
             "new cases of all sites together, where a site counts by how many calibration cases it has; "
             f"at most {self.failure:.3g} of all calibrations fail to do so, and a single site can be below"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture and the draws."""
         return (
             "for a test row from the mixture of the sites, in proportion to n_k, "
             f"for each calibration draw but for a share of {self.failure:g} of the draws"

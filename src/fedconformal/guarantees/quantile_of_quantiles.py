@@ -31,8 +31,9 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, as_number_of_scores, whole_type
+from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, whole_type
 from fedconformal.guarantees.luck import MissLimit, rounded_up
+from fedconformal.guarantees.mixture import as_number_of_scores
 from fedconformal.guarantees.planning import feasible, least_enough, missing, shortfall, what_is_missing
 from fedconformal.guarantees.robust import as_liars, bind_liars
 
@@ -88,18 +89,15 @@ class QuantileOfQuantiles(Guarantee):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Nobody lies, or one does."""
         return cls(liars=0), cls(liars=1, least_scores=4)
 
     def __post_init__(self) -> None:
-        """Check both numbers."""
         as_liars(self.liars)
         as_number_of_scores(self.least_scores, "least_scores")
         if self.least_scores is not None and self.least_scores > MOST_SCORES:
             raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that somebody is left to be honest, and that liars do not choose the ranks."""
         self._least(sizes)
         return bind_liars(self, self.liars, len(sizes))
 
@@ -108,7 +106,6 @@ class QuantileOfQuantiles(Guarantee):
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Find the pair that every column reaches."""
         least, middle = self._least(sizes), self._middle(len(sizes))
         kind = whole_type(max(sizes) * (least + 1))
         # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site; none where n_k is below n.
@@ -175,7 +172,6 @@ class QuantileOfQuantiles(Guarantee):
         return Fraction(_units(ranks, min(among, honest), honest), ALPHA_UNIT)
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest share over the sites."""
         return EveryClient().slack(gaps, sizes)
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
@@ -195,21 +191,18 @@ class QuantileOfQuantiles(Guarantee):
         return [MissLimit(rounded_up(1 - covered * (1 - MARGIN)))]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return (
             "new cases like those of the honest sites, if the cases of all honest sites are alike, "
             f"whatever at most {self.liars} of the sites sent"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the condition and the liars."""
         return (
             "for a test row like those of the honest sites, if these are alike, whichever they are and whatever at "
             f"most {self.liars} of the sites sent, on average over calibration draws"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
         return {key: value for key, value in super().to_dict().items() if value is not None}
 
 

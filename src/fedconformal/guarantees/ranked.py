@@ -53,7 +53,6 @@ class Ranked(Guarantee):
 
     @property
     def sites_apart(self) -> bool:
-        """All scores weigh alike."""
         return False
 
     @property
@@ -70,7 +69,6 @@ class Ranked(Guarantee):
         return Fraction(self.units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the coverage of every total."""
         return self.grouped(sizes)[1](summed(counts, None, sum(sizes)))
 
     def grouped(self, sizes: Counts) -> tuple[None, Promise]:

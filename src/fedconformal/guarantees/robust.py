@@ -24,9 +24,9 @@ from fedconformal._base.arrays import Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_number_of_scores, capped_words, is_whole, whole_type
+from fedconformal.guarantees.guarantee import Counts, Guarantee, whole_type
 from fedconformal.guarantees.luck import MissLimit
-from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.mixture import Mixture, as_number_of_scores, capped_words, is_whole
 from fedconformal.guarantees.planning import shortfall, what_is_missing
 
 
@@ -66,16 +66,13 @@ class Robust(Guarantee):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Nobody lies, one does, and two with a cap."""
         return cls(liars=0), cls(liars=1), cls(liars=2, most_scores=10**16)
 
     def __post_init__(self) -> None:
-        """Check both numbers."""
         as_liars(self.liars)
         as_number_of_scores(self.most_scores, "most_scores")
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that somebody is left to be honest."""
         return bind_liars(self, self.liars, len(sizes))
 
     def in_class(self, sizes: Counts) -> Guarantee:
@@ -138,14 +135,12 @@ class Robust(Guarantee):
         return [] if self.liars else Mixture(most_scores=self.most_scores).miss_limits(alpha, sizes, failure)
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return (
             "new cases of the honest sites together, where a site counts by how many calibration cases it has, "
             f"whatever at most {self.liars} of the sites sent; a single site can be below"
         )
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the mixture and the liars."""
         weights = capped_words(self.most_scores)
         return (
             f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "

@@ -69,7 +69,6 @@ class WorstCase(Guarantee):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """One of every kind of set."""
         return (
             cls(),
             cls(contamination=0.1),
@@ -79,7 +78,6 @@ class WorstCase(Guarantee):
         )
 
     def __post_init__(self) -> None:
-        """Check that one set is given, and its numbers."""
         given = {field: value for field, value in vars(self).items() if value is not None}
         if len(given) > 1:
             raise InputError(f"{self.name}: takes one set of mixtures, got {' and '.join(given)}")
@@ -87,16 +85,13 @@ class WorstCase(Guarantee):
             object.__setattr__(self, field, _CHECKS[field](value, field))
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that the set fits the number of sites and is not empty."""
         _set(self, tuple(sizes))
         return self
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the least weighted count over the set."""
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return the least weighted counts of many q at once."""
         if _set(self, tuple(sizes)) is None:
             share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
             return [
@@ -106,7 +101,6 @@ class WorstCase(Guarantee):
         return [self.least(column, sizes) for column in counts.T.tolist()]
 
     def in_class(self, sizes: Counts) -> Guarantee:
-        """Take the worst share of the class over the set."""
         return WorstClassShare(of=self, totals=tuple(sizes))
 
     def least(self, values: Sequence[int], sizes: Counts) -> Fraction:
@@ -120,7 +114,6 @@ class WorstCase(Guarantee):
         return mixtures.least([v * (whole // (n + 1)) for v, n in zip(values, sizes, strict=True)]) / whole
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest weighted gap over the set."""
         return -self.least([-gap for gap in gaps], sizes)
 
     @property
@@ -152,11 +145,9 @@ class WorstCase(Guarantee):
         return True
 
     def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom, for a board."""
         return "new cases of all sites together, whichever share of them each site has, within the agreed limits"
 
     def promise(self, sites: Sequence[str]) -> str:
-        """Name the set."""
         if self.contamination is not None:
             which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k + 1"
         elif self.total_variation is not None:
@@ -170,7 +161,6 @@ class WorstCase(Guarantee):
         return f"for a test row from any mixture of the sites {which}, on average over calibration draws"
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
         return {"name": self.name, **{field: _lists(value) for field, value in vars(self).items()}}
 
 
@@ -210,7 +200,6 @@ class WorstClassShare(Guarantee):
         return EveryClient().slack(gaps, sizes)
 
     def promise(self, sites: Sequence[str]) -> str:
-        """The guarantee that this stands in for says it."""
         return "for a test row of one class"
 
 

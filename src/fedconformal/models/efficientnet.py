@@ -131,6 +131,5 @@ class EfficientNetB1(ImageNetwork):
                 nn.init.zeros_(module.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of images into logits."""
         logits: Tensor = self.classifier(self.features(x).mean((2, 3)))
         return logits

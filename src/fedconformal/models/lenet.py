@@ -35,7 +35,6 @@ class LeNet(ImageNetwork):
         self.fc3 = nn.Linear(84, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of images into logits."""
         x = functional.max_pool2d(self.conv1(x).relu(), 2)
         x = functional.max_pool2d(self.conv2(x).relu(), 2).flatten(1)
         logits: Tensor = self.fc3(self.fc2(self.fc1(x).relu()).relu())

@@ -54,7 +54,6 @@ class ResNet14(ImageNetwork):
                 nn.init.kaiming_normal_(module.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of images into logits."""
         x = self.bn1(self.conv1(x)).relu()
         x = self.layer3(self.layer2(self.layer1(x)))
         logits: Tensor = self.linear(x.mean((2, 3)))

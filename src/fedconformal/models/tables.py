@@ -23,7 +23,6 @@ class Logistic(Network):
         self.linear = nn.Linear(math.prod(shape), classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of inputs into logits."""
         logits: Tensor = self.linear(x.flatten(1))
         return logits
 
@@ -41,7 +40,6 @@ class MLP(Network):
         self.fc3 = nn.Linear(HIDDEN, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of inputs into logits."""
         hidden = self.fc1(x.flatten(1)).relu()
         logits: Tensor = self.fc3(self.fc2(hidden).relu())
         return logits

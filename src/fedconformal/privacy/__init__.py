@@ -3,13 +3,17 @@
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
+from fedconformal.privacy.policy import Leaving, Policy
+from fedconformal.privacy.policy_file import read_policy
 from fedconformal.privacy.screening import Screened, screen
 from fedconformal.privacy.signatures import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
 from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums
 
 __all__ = [
+    "Leaving",
     "Ledger",
     "NoisyHistogram",
+    "Policy",
     "Screened",
     "Sums",
     "calibrate_by_sums",
@@ -22,6 +26,7 @@ __all__ = [
     "noisy_histogram",
     "public_key",
     "read_ledger",
+    "read_policy",
     "screen",
     "seal",
     "sign",

@@ -2,15 +2,16 @@
 
 Every site counts its scores in the cells of a public grid and adds its share of discrete Laplace noise (`noise`) before
 masks go on, so that the sum, and nothing smaller, can be read; its noise is about that of one draw, not of one for each
-site as in `local_dp`. Shares are made for just over half of the sites: as long as this many answer and keep
-their noise to themselves, it is enough for epsilon, whichever others drop out or work with the coordinator.
-Noise of the others comes on top, and the margins allow for it. Counts and noise are summed modulo the size of a word,
-which is read with a sign at the end.
+site as in `local_dp`. A half, a third, a sixth: the shares of half of the sites are enough for epsilon, a third of the
+sites may work with the coordinator and subtract their own, and up to a sixth may drop out; with fewer answers no sum is
+revealed. All shares together are the noise of two draws at most, and the margins allow for it. Counts and noise are
+summed modulo the size of a word, which is read with a sign at the end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -38,8 +39,8 @@ class NoisyRound:
     >>> from fedconformal.guarantees import Mixture
     >>> about = {"guarantee": Mixture(), "alpha": Fraction(1, 10), "sizes": (400,) * 10, "epsilon": Fraction(1)}
     >>> made = NoisyRound(**about, grid=np.array([0.5, 1, math.inf]))
-    >>> made.honest, made.cells(0), made.most_noise
-    (6, 3, 240)
+    >>> made.honest, made.colluding, made.least, made.cells(0), made.most_noise
+    (5, 4, 9, 3, 240)
     """
 
     guarantee: Guarantee
@@ -51,13 +52,27 @@ class NoisyRound:
     @cached_property
     def plan(self) -> NoisyPlan | None:
         """Where the threshold will be read; None if the scores are too few."""
-        strength = Fraction(len(self.sizes), self.honest)
-        return plan_noisy(self.guarantee, self.alpha, self.sizes, self.epsilon, self.grid, strength)
+        return plan_noisy(self.guarantee, self.alpha, self.sizes, self.epsilon, self.grid, self.strength)
 
     @property
     def honest(self) -> int:
-        """The number of sites whose shares make the noise of one draw; a sum over fewer is not revealed."""
-        return len(self.sizes) // 2 + 1
+        """The number of sites whose shares make the noise of one draw: half of them, rounded up."""
+        return (len(self.sizes) + 1) // 2
+
+    @property
+    def colluding(self) -> int:
+        """The number of sites that may pool what they know of their own noise: a third, rounded up."""
+        return (len(self.sizes) + 2) // 3
+
+    @property
+    def least(self) -> int:
+        """A sum over fewer sites than this is not revealed: without the colluding ones, too little noise is left."""
+        return self.honest + self.colluding
+
+    @property
+    def strength(self) -> Fraction:
+        """How many times the noise of one draw all sites add together."""
+        return Fraction(len(self.sizes), self.honest)
 
     def claim(self, counted: frozenset[int], played: dict[str, Any]) -> Claim:
         """Return what is claimed, given whose noise is in the sum; what was played goes into the certificate, too."""
@@ -67,8 +82,9 @@ class NoisyRound:
         return Claim(
             definition=(
                 "differential privacy of the sum over the sites that answered, by shares of discrete Laplace noise "
-                "that each of them adds in every cell; pure for whoever sees the sum, computational for the "
-                "coordinator, who sees masked counts as well"
+                f"that each of them adds in every cell, also towards up to {self.colluding} of them that know and "
+                "subtract their own shares; pure for whoever sees the sum, computational for the coordinator, who sees "
+                "masked counts as well"
             ),
             epsilon=self.epsilon,
             grid=self.grid,
@@ -77,11 +93,13 @@ class NoisyRound:
                 **played,
                 "margin": None if plan is None else int(plan.margins.max()),
                 "honest_sites": self.honest,
+                "colluding_sites": self.colluding,
                 "answered_sites": len(counted),
             },
             outside=(
-                f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol; a "
-                "coordinator that does not keep to it, such as one that tells sites different lists of who answered"
+                f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol, as the "
+                f"other {self.colluding} of at least {self.least} need not; a coordinator that does not keep to it, "
+                "such as one that tells sites different lists of who answered"
             ),
         )
 
@@ -90,10 +108,13 @@ class NoisyRound:
         """The noise in a cell is at most this: two draws or less, each beyond half of it with less than exp(-60)."""
         return math.ceil(2 * TAIL * MOVED / self.epsilon)
 
-    def check_noise(self, counted: frozenset[int]) -> None:
+    def check_noise(self, counted: Collection[int]) -> None:
         """Refuse a sum with less noise in it than epsilon takes: who dropped out before the answer has added none."""
-        if len(counted) < self.honest:
-            raise InputError(f"only {len(counted)} of {len(self.sizes)} sites added noise, expected {self.honest}")
+        if len(counted) < self.least:
+            raise InputError(
+                f"only {len(counted)} of {len(self.sizes)} sites add noise, at least {self.least} are needed to keep "
+                f"epsilon against {self.colluding} that know their own; their sum stays hidden"
+            )
 
     @property
     def start(self) -> Search:
@@ -104,6 +125,10 @@ class NoisyRound:
     def widths(self) -> tuple[int, ...]:
         """How many bits each round settles: there is one, which tells all candidates apart."""
         return ((len(self.grid) - 1).bit_length(),)
+
+    def extends(self, before: Search | None, after: Search) -> bool:
+        """Tell whether this is the one question."""
+        return before is None and (after.number, after.prefix) == (0, 0)
 
     def cells(self, number: int) -> int:
         """How many counts a site sends in this round."""

@@ -54,11 +54,13 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return Rows(self.data) if self.site is None else Rows(self.site, self.data)
 
 
-class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """All releases so far, and how much a data set may spend in all."""
 
     budget: Positive
     entries: list[Entry] = []
+    sessions: dict[str, str] = {}
+    """By a digest of scores that were in a sum without noise: a digest of the sites that they were summed with."""
 
     def spent(self, data: str | Rows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
@@ -85,7 +87,7 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Entry(site, epsilon, purpose) if digest is None else Entry(digest, epsilon, purpose, site)
             for site, digest in charged
         ]
-        return Ledger(self.budget, self.entries + entries)
+        return msgspec.structs.replace(self, entries=self.entries + entries)
 
     def _called(self, rows: Rows) -> str:
         names = {entry.rows.name for entry in self.entries if entry.rows.digest == rows.digest is not None}
@@ -138,6 +140,15 @@ def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purp
         after = read_ledger(path).spend(data, epsilon, purpose)
         yield
         write_ledger(path, after)
+
+
+def enter_session(path: Path, data: str, summed: str) -> None:
+    """Enter with which sites these rows are summed; others than before are refused."""
+    with _locked(path):
+        ledger = read_ledger(path)
+        if ledger.sessions.get(data, summed) != summed:
+            raise InputError(f"{path}: these scores were summed with other sites before")
+        write_ledger(path, msgspec.structs.replace(ledger, sessions={**ledger.sessions, data: summed}))
 
 
 @contextmanager

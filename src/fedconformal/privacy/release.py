@@ -17,9 +17,14 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json
+from fedconformal.calibration.certificate import (
+    SummaryRecord,
+    made_certificate,
+    site_names,
+    threshold_json,
+    warn_of_sites,
+)
 from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.remarks import site_names, warn_of_sites
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts

@@ -49,7 +49,7 @@ def new_key() -> bytes:
 
 def public_key(private: bytes) -> str:
     """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
-    return _private(private).public.hex()
+    return signing_key(private).public.hex()
 
 
 def sign(summary: Summary, private: bytes) -> SignatureRecord:
@@ -70,7 +70,9 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
     what = _what(summary.sites[0], summary.digest(), origin)
-    return SignatureRecord(site=summary.sites[0], key=public_key(private), signature=_private(private).sign(what).hex())
+    return SignatureRecord(
+        site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
+    )
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
@@ -80,7 +82,7 @@ def seal(predictor: bytes, private: bytes) -> Seal:
     >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
     (True, False)
     """
-    return Seal(key=public_key(private), signature=_private(private).sign(_sealed(predictor)).hex())
+    return Seal(key=public_key(private), signature=signing_key(private).sign(_sealed(predictor)).hex())
 
 
 def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
@@ -144,7 +146,8 @@ def _valid(key: str, signature: str, what: bytes) -> bool:
         return False
 
 
-def _private(private: bytes) -> SigningKey:
+def signing_key(private: bytes) -> SigningKey:
+    """Return the key that is in these 32 bytes."""
     if len(private) != 32:
         raise InputError(f"a private key has 32 bytes, not {len(private)}")
     return SigningKey(private)

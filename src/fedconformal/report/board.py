@@ -15,9 +15,7 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
-from fedconformal.evaluation.standing import standing
-from fedconformal.guarantees.by_class import described
-from fedconformal.report.badge import badge
+from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import name_of_label
 from fedconformal.summaries.origin import has_expired
 
@@ -39,11 +37,17 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
         _answer("What is promised", *_promised(about, names)),
-        _answer("Does it hold?", big, holds, mark=badge(about, evaluation), kind=level),
+        _answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
         _answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
+
+
+def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
+    """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
+    found = standing(certificate, None if evaluation is None else evaluation.verdict)
+    return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
 
 
 def _answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
@@ -61,8 +65,8 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     if about.status != "certified":
         why = "The sites sent estimates, which can be off either way, so there is no promise."
         return "Nothing", [f"The lists aim to hold the right answer in {wanted} of new cases. {why}"]
-    sites = [site for used in about.summaries for site in used.sites]
-    whom = described(about.guarantee).plainly(sites)
+    guarantee, sites, _ = about.terms()
+    whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
     if left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
         texts.append(f"Nothing is promised for the answers {listed(left)}: every list names them.")

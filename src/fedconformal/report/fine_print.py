@@ -10,7 +10,6 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees.by_class import name_of
-from fedconformal.report.badge import verdict_words
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS
 from fedconformal.report.html import shortened, soft, table
@@ -26,11 +25,12 @@ def fine_print(about: Certificate, evaluation: Evaluation | None, score: str, se
 def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
     if evaluation is None or evaluation.verdict is None:
         return ""
+    verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
     names = sites_without_rows(about, evaluation) if evaluation.by_client else []
     lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
-    return f"<h3>What the test rows show</h3>{verdict_words(evaluation)}{mixed}{assumes}{lacking}"
+    return f"<h3>What the test rows show</h3>{verdict}{mixed}{assumes}{lacking}"
 
 
 def _promises(about: Certificate) -> str:

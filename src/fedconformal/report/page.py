@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
+from fedconformal.calibration.certificate import remarks
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.remarks import remarks
 from fedconformal.evaluation import (
     Evaluation,
     full_words,

@@ -1,4 +1,4 @@
-"""Charts as SVG, by hand: axes with round numbers, lines, dots, bars and a legend.
+"""Charts as SVG, by hand: axes with round numbers, lines, dots and a legend.
 
 Written out rather than drawn by a charting library: a page stays at some ten kilobytes, needs no script to show its
 charts, takes its colours from one style for light and dark, and there is nothing to install. The colours are those of
@@ -8,9 +8,8 @@ Okabe and Ito, "Color universal design", 2008; every series has a dash or a mark
 from __future__ import annotations
 
 import math
-import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
@@ -18,7 +17,6 @@ from typing import Literal
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
 LEGEND_ROW = 18
-HEADING_ROW, HEADING_LETTER = 17, 7.2
 MOST_SERIES = 6
 
 STYLE = """
@@ -39,15 +37,10 @@ COLOURS = "".join(
     for i, dash in enumerate(("none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"))
 )
 CHART_STYLE = STYLE + COLOURS
-ALONE = f"""<style>{CHART_STYLE}
-svg.chart {{ color: #222; background: #fff; }}
-@media (prefers-color-scheme: dark) {{ svg.chart {{ color: #ddd; background: #16181c; }} }}
-</style>"""
-"""The style of a chart in a file of its own."""
-
 Point = tuple[float, float]
 Marker = Literal["dot", "square", "triangle", "diamond"]
 MARKERS: tuple[Marker, ...] = ("dot", "square", "triangle", "diamond", "dot", "square")
+OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}
 
 
 @dataclass(kw_only=True)
@@ -87,9 +80,6 @@ class Plot(Chart):
     x_label: str
     y_label: str
     height: float = HEIGHT
-    log_x: bool = False
-    x_names: Sequence[str] | None = None
-    """Words in place of numbers, at 0, 1, 2, ..."""
     x_text: Callable[[float], str] = "{:.6g}".format
     y_text: Callable[[float], str] = "{:.6g}".format
     _parts: list[str] = field(default_factory=list)
@@ -98,10 +88,7 @@ class Plot(Chart):
 
     def at(self, x: float, y: float) -> Point:
         """Place a point on the page."""
-        (left, right), value = self.x, x
-        if self.log_x:
-            left, right, value = math.log10(left), math.log10(right), math.log10(max(x, left))
-        across = (value - left) / ((right - left) or 1)
+        across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
         return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
 
@@ -125,29 +112,6 @@ class Plot(Chart):
         i = self._number(name)
         self._parts += [_marker(i, *self.at(*point)) for point in points]
         self._key(name, _marker(i, 11, 0))
-
-    def bars(self, boxes: Iterable[tuple[float, float, float]], name: str) -> None:
-        """Draw bars from zero, each as (left, right, height)."""
-        i = self._number(name)
-        for left, right, top in boxes:
-            (x0, y0), (x1, y1) = self.at(left, max(0.0, self.y[0])), self.at(right, top)
-            self._parts.append(
-                f'<rect class="f{i}" x="{x0:.1f}" y="{min(y0, y1):.1f}" width="{max(0.5, x1 - x0 - 0.8):.1f}" '
-                f'height="{abs(y0 - y1):.1f}"/>'
-            )
-        self._key(name, f'<rect class="f{i}" x="4" y="-5" width="14" height="10"/>')
-
-    def rings(self, points: Iterable[Point], name: str, *, like: str) -> None:
-        """Draw hollow markers in the colour of another series, such as the paper's values beside ours."""
-        i = self._number(like)
-        self._parts += [_marker(i, *self.at(*point), hollow=True) for point in points]
-        self._key(name, _marker(i, 11, 0, hollow=True))
-
-    def interval(self, at: float, low: float, high: float, name: str) -> None:
-        """Draw a vertical interval in the colour of a series."""
-        (x, y0), (_, y1) = self.at(at, low), self.at(at, high)
-        line = f'class="interval s{self._number(name)}" x1="{x:.1f}" x2="{x:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"'
-        self._parts.append(f"<line {line}/>")
 
     def target(self, y: float, name: str) -> None:
         """Draw a dashed level."""
@@ -181,8 +145,7 @@ class Plot(Chart):
         bottom, right = self.height - BOTTOM, self.width - RIGHT
         for value, text in self._x_ticks():
             x, _ = self.at(value, self.y[0])
-            if self.x_names is None:
-                yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
+            yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
             yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{escape(text)}</text>'
         for value in round_numbers(*self.y):
             _, y = self.at(self.x[0], value)
@@ -193,11 +156,6 @@ class Plot(Chart):
         yield f'<text transform="{turned}" text-anchor="middle">{escape(self.y_label)}</text>'
 
     def _x_ticks(self) -> list[tuple[float, str]]:
-        if self.x_names is not None:
-            return list(enumerate(self.x_names))
-        if self.log_x:
-            low, high = math.ceil(math.log10(self.x[0]) - 1e-9), math.floor(math.log10(self.x[1]) + 1e-9)
-            return [(10.0**power, f"{10.0**power:g}") for power in range(low, high + 1)]
         return [(value, self.x_text(value)) for value in round_numbers(*self.x)]
 
     def _number(self, name: str) -> int:
@@ -220,35 +178,10 @@ class Plot(Chart):
         return "".join(parts), (row + 1 if parts else 0)
 
 
-def svg(inside: str, width: float, height: float, title: str, *, head: str = "") -> str:
-    """Put the parts of a chart together; the title is for those who cannot see it, the head for a file of its own."""
-    size = f'viewBox="0 0 {width:g} {height:g}"'
-    if head:
-        size += f' xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
-    name = escape(title)
-    start = f'<svg class="chart" {size} role="img" aria-label="{name}">'
-    return f"{start}{head}<title>{name}</title>{inside}</svg>"
-
-
-def figure(*charts: Chart, name: str = "") -> str:
-    """Set charts side by side in a file of its own, each under its title; the name is for those who cannot see it.
-
-    >>> plots = [Plot(title=title, x=(0, 1), y=(0, 1), x_label="alpha", y_label="size") for title in ("One", "Two")]
-    >>> figure(*plots, name="Both").count('class="heading"')
-    2
-    """
-    headings = [textwrap.wrap(chart.title, int((chart.width - 8) / HEADING_LETTER)) for chart in charts]
-    top = HEADING_ROW * max(map(len, headings)) + 12
-    parts, x = [], 0.0
-    for chart, lines in zip(charts, headings, strict=True):
-        heading = "".join(
-            f'<text class="heading" x="8" y="{HEADING_ROW * (i + 1) - top}">{escape(line)}</text>'
-            for i, line in enumerate(lines)
-        )
-        parts.append(f'<g transform="translate({x:g} {top})">{heading}{chart.inside()}</g>')
-        x += chart.width
-    height = top + max(chart.full_height for chart in charts)
-    return svg("".join(parts), x, height, name or charts[0].title, head=ALONE)
+def svg(inside: str, width: float, height: float, title: str) -> str:
+    """Put the parts of a chart together; the title is for those who cannot see it."""
+    start = f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
+    return f"{start}<title>{escape(title)}</title>{inside}</svg>"
 
 
 def round_numbers(low: float, high: float) -> list[float]:
@@ -272,15 +205,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.4g}%"
 
 
-def _marker(i: int, x: float, y: float, *, hollow: bool = False) -> str:
-    shape, kind = MARKERS[i], f"ring s{i}" if hollow else f"f{i}"
+def _marker(i: int, x: float, y: float) -> str:
+    shape = MARKERS[i]
     if shape == "dot":
-        return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if hollow else 4}"/>'
+        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
     if shape == "square":
-        half = 4.5 if hollow else 3.5
-        side = f'width="{2 * half:g}" height="{2 * half:g}"'
-        return f'<rect class="{kind}" x="{x - half:.1f}" y="{y - half:.1f}" {side}/>'
-    outline = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}[shape]
-    grown = 1.3 if hollow else 1.0
-    points = " ".join(f"{x + grown * dx:.1f},{y + grown * dy:.1f}" for dx, dy in outline)
-    return f'<polygon class="{kind}" points="{points}"/>'
+        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in OUTLINES[shape])
+    return f'<polygon class="f{i}" points="{points}"/>'

@@ -24,9 +24,6 @@ GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12
 """Adding and subtracting this rounds to the grid: numbers of that size are multiples of 2^-40."""
 
-FINE = 2.0**-17
-"""A float32 from here on is on the grid already: its 24 bits end at 2^-40 or before."""
-
 FIRST_DEPTH = 32
 FEW = 512
 SHORT = 256
@@ -61,7 +58,6 @@ class APS(Score):
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         if not isinstance(self.randomized, bool):
             raise InputError(f"randomized is {self.randomized!r}, expected True or False")
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int):
@@ -71,7 +67,6 @@ class APS(Score):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return it as it is, and randomised."""
         return cls(), cls(randomized=True, random_state=5)
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
@@ -82,7 +77,7 @@ class APS(Score):
         ahead = flags.astype(probs.dtype)
         ranks = 1 + row_sums(ahead).astype(np.int64) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
         ahead *= probs
-        total = grid_sums(ahead, own) + mass
+        total = row_sums(on_grid(ahead)) + mass
         equal = np.equal(probs, own[:, None], out=flags)
         if np.count_nonzero(equal) > len(probs):  # ties go by class index
             before = count_true(equal & (np.arange(probs.shape[1]) < labels[:, None]))
@@ -176,16 +171,6 @@ def running_sums(lines: Floats) -> Floats:
     total = lines.copy()
     for last, line in itertools.pairwise(total):
         np.add(last, line, out=line)
-    return total
-
-
-def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
-    """Sum each row on the grid; its entries are 0, or at least `least`."""
-    if probs.dtype == np.float64:
-        return row_sums(on_grid(probs))
-    total: Floats = row_sums(probs.astype(np.float64))
-    rough = np.flatnonzero(least < FINE)
-    total[rough] = row_sums(on_grid(probs[rough]))
     return total
 
 

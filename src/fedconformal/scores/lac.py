@@ -32,11 +32,9 @@ class LAC(Score):
     chunk = QUICK
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
-        """Score one label a row."""
         return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)
 
     def of_all(self, probs: Probabilities) -> Floats:
-        """Score every label."""
         return np.subtract(1.0, probs, dtype=np.float64)
 
     def largest(self, classes: int) -> float:

@@ -25,11 +25,9 @@ class Margin(Score):
     top_first = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
-        """Score one label a row."""
         return _over(probs, of_own_label(probs, labels)[:, None])[:, 0]
 
     def of_all(self, probs: Probabilities) -> Floats:
-        """Score every label."""
         return _over(probs, probs)
 
     def largest(self, classes: int) -> float:

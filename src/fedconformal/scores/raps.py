@@ -36,7 +36,6 @@ class RAPS(APS):
     free_ranks: int = 1
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         super().__post_init__()
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float):
             raise InputError(f"penalty is {self.penalty!r}, expected a number")

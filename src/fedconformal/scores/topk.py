@@ -34,7 +34,6 @@ class TopK(APS):
         return self.by_rank(count_true(ahead) + np.float64(1), probs.max(axis=1), self.draws(probs))
 
     def of_all(self, probs: Probabilities) -> Floats:
-        """Score every label, in one stable sort a row."""
         order = np.argsort(-probs, axis=1, kind="stable")
         ranks = np.empty(probs.shape)
         np.put_along_axis(ranks, order, np.arange(1.0, probs.shape[1] + 1)[None], axis=1)

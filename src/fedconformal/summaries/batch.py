@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats
+from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.files import naming
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
@@ -31,10 +31,8 @@ from fedconformal.summaries.ranks import (
     RankMessage,
     RankSummary,
     plausible,
-    read_alpha,
     scheduled_ranks,
     widest_step,
-    write_alpha,
 )
 from fedconformal.summaries.summary import Summary, origin_fields, score_from
 
@@ -230,8 +228,8 @@ def _columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | N
 @lru_cache(maxsize=4096)
 def _schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
     """Return the parts that follow from a schedule, whose alpha must be written in the one canonical way."""
-    alpha = None if text is None else read_alpha(text)
-    if alpha is not None and write_alpha(alpha) != text:
+    alpha = None if text is None else as_alpha(text)
+    if alpha is not None and repr(float(alpha)) != text:
         raise InputError(wire.NOT_CANONICAL)
     ranks = scheduled_ranks(n, points, alpha)
     gap = widest_step(n, points, alpha) - 1

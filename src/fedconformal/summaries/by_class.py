@@ -111,11 +111,9 @@ class ClassSummary(Summary):
 
     @property
     def gap(self) -> int:
-        """The gaps of the parts together."""
         return sum(part.gap for part in self.parts.values())
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Add up the bounds of the parts."""
         lower, upper = np.zeros(len(q), dtype=np.int64), np.zeros(len(q), dtype=np.int64)
         for part in self.parts.values():
             at_least, at_most = part.bounds(q)
@@ -138,7 +136,6 @@ class ClassSummary(Summary):
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Pool class by class."""
         together = {}
         for label in sorted({label for part in parts for label in part.parts}):
             held = [part.parts[label] for part in parts if label in part.parts]
@@ -146,7 +143,6 @@ class ClassSummary(Summary):
         return cls(parts=together, **about)
 
     def to_message(self, header: dict[str, Any]) -> ClassMessage:
-        """Send every part as a summary of its own."""
         return ClassMessage(**header, labels=list(self.parts), parts=[part.to_bytes() for part in self.parts.values()])
 
     @classmethod

@@ -119,7 +119,6 @@ class DDSketchSummary(Summary):
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Add up the counts, bucket by bucket."""
         buckets, where = np.unique(np.concatenate([part.buckets for part in parts]), return_inverse=True)
         counts = np.zeros(len(buckets), dtype=np.int64)
         np.add.at(counts, where, np.concatenate([part.counts for part in parts]))
@@ -132,7 +131,6 @@ class DDSketchSummary(Summary):
         )
 
     def to_message(self, header: dict[str, Any]) -> DDSketchMessage:
-        """Add the buckets, the counts and the extremes to the header."""
         return DDSketchMessage(
             **header,
             buckets=wire.numbers(self.buckets, "<u8"),

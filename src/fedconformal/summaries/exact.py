@@ -47,7 +47,6 @@ class ExactSummary(Summary):
 
     @property
     def points(self) -> Floats:
-        """Every score."""
         return self.values
 
     @property
@@ -57,26 +56,21 @@ class ExactSummary(Summary):
 
     @property
     def gap(self) -> int:
-        """Nothing is lost."""
         return 0
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Count exactly."""
         counts = np.searchsorted(self.values, q, side="right").astype(np.int64)
         return counts, counts
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Sort all scores together."""
         return cls(values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"), **about)
 
     def to_message(self, header: dict[str, Any]) -> ExactMessage:
-        """Add the scores to the header."""
         return ExactMessage(**header, values=wire.numbers(self.values, "<f8"))
 
     @classmethod
     def from_message(cls, message: ExactMessage, about: dict[str, Any]) -> Self:
-        """Check that the scores are finite, sorted and as many as claimed."""
         values = ascending(wire.array(message.values, "<f8", "scores"))
         if len(values) != sum(message.sizes):
             raise InputError(f"the summary claims {sum(message.sizes)} scores and holds {len(values)}")

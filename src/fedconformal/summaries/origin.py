@@ -52,7 +52,6 @@ class Origin:
     expires: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the parts."""
         if self.score is not None and not isinstance(self.score, Score):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.precision not in (None, "float32"):

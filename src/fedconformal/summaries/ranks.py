@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Self
@@ -37,6 +37,8 @@ KEEP = 1024
 
 FINEST = 256
 """An extended summary need not be finer than n / FINEST."""
+
+read_alpha = lru_cache(maxsize=256)(as_alpha)
 
 
 class RankMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -76,13 +78,10 @@ class RankSummary(Summary):
 
     @classmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        """Take the order statistics at the scheduled ranks."""
-        ranks = scheduled_ranks(len(scores), POINTS, None if alpha is None else as_alpha(alpha))
+        schedule = (POINTS, None if alpha is None else as_alpha(alpha))
+        ranks = scheduled_ranks(len(scores), *schedule)
         scores.sort()  # with a hundred ranks faster than a partition
-        values = scores[ranks - 1]
-        return cls.scheduled(
-            values, (POINTS, None if alpha is None else as_alpha(alpha)), sizes=(len(scores),), **about
-        )
+        return cls.scheduled(scores[ranks - 1], schedule, sizes=(len(scores),), **about)
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
@@ -95,7 +94,6 @@ class RankSummary(Summary):
 
     @property
     def points(self) -> Floats:
-        """The scores that were sent."""
         return self.values
 
     @property
@@ -109,7 +107,6 @@ class RankSummary(Summary):
         return self.stated_gap
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Read the last score <= q and the first score > q."""
         after = np.searchsorted(self.values, q, side="right")
         return self._lower_from_zero[after], self._below_to_end[after]
 
@@ -161,8 +158,7 @@ class RankSummary(Summary):
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Add up the bounds at every point of every part."""
         if len(parts) == 1:
-            kept = {field.name: getattr(parts[0], field.name) for field in fields(cls)}
-            return cls(**{**kept, **about})
+            return replace(parts[0], **about)
         values = np.unique(np.concatenate([part.values for part in parts]))
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
@@ -185,9 +181,8 @@ class RankSummary(Summary):
                     narrow = middle
                 else:
                     index, wide = more, middle
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        points = {name: kept[name][index] for name in ("values", "lower", "below")}
-        return type(self)(**{**kept, **points, "stated_gap": gap})
+        values, lower, below = self.values[index], self.lower[index], self.below[index]
+        return replace(self, values=values, lower=lower, below=below, stated_gap=gap)
 
     def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
         """Choose points, from the last down, each as far before the one chosen last as this gap allows.
@@ -207,7 +202,7 @@ class RankSummary(Summary):
         values = wire.numbers(self.values, "<f8")
         if self.schedule is not None:
             points, alpha = self.schedule
-            text = None if alpha is None else write_alpha(alpha)
+            text = None if alpha is None else repr(float(alpha))
             return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
         lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
         return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
@@ -281,15 +276,3 @@ def _levels(points: int, alpha: Fraction | None) -> Integers:
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
     return np.array(levels, dtype=np.int64)
-
-
-@lru_cache(maxsize=256)
-def read_alpha(text: str) -> Fraction:
-    """Read an alpha from the wire."""
-    return as_alpha(text)
-
-
-@lru_cache(maxsize=256)
-def write_alpha(alpha: Fraction) -> str:
-    """Write an alpha for the wire, in the one canonical way."""
-    return repr(float(alpha))

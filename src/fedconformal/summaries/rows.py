@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_scores
-from fedconformal._base.classes import as_class_indices
-from fedconformal._base.frames import in_order, table_of
+from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import Score

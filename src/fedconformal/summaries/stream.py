@@ -4,8 +4,6 @@ The first pass counts how many scores are below and at each of a few thousand ed
 scores. That tells, for every rank to be sent, between which edges its score is; the second pass keeps just the
 scores there. If too many are between two edges, the space between them is cut finer and the scores are read once
 more. The result is the same, to the last byte, as from all scores at once.
-
-Counting takes one sort of each chunk. Collecting takes none: most scores are ruled out by a look in a table.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import Booleans, Floats, Integers, as_alpha, as_scores
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
 from fedconformal._base.chunks import CHUNK
 from fedconformal._base.float_bits import keys_of, score_of
 from fedconformal.errors import InputError
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
 
 EDGES = 2**13
-CELLS = 2**16
 CHANGED = "the files changed while they were being read; start again"
 MEMORY = 2**22
 """How many scores are kept at a time, by default; those of one chunk come on top."""
@@ -55,8 +52,7 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
             raise InputError(CHANGED)
     values = edges[at]
     if crowded.size:
-        sift = _Sift(np.append(-np.inf, edges)[crowded], edges[crowded], edges[upto - below > n // 16])
-        kept = _collect(_gathered(read, memory), sift, inside)
+        kept = _collect(_gathered(read, memory), np.append(-np.inf, edges)[crowded], edges[crowded], inside)
         first = np.cumsum(inside) - inside
         position = np.searchsorted(crowded, at[before])
         rank_inside = ranks[before] - np.append(0, upto)[at[before]]
@@ -110,14 +106,14 @@ def _finer(edges: Floats, wide: Integers) -> Floats:
     return np.unique(np.concatenate([edges, list(map(score_of, new))]))
 
 
-def _collect(chunks: Iterable[Floats], sift: _Sift, inside: Integers) -> Floats:
+def _collect(chunks: Iterable[Floats], low: Floats, high: Floats, inside: Integers) -> Floats:
     """Keep the scores strictly between each pair of bounds, sorted; there must be as many as were counted."""
     parts = []
     found = np.zeros(len(inside), dtype=np.int64)
-    for chunk in chunks:
-        scores = np.sort(np.concatenate([sift(chunk[i : i + CHUNK]) for i in range(0, len(chunk), CHUNK)]))
-        starts = np.searchsorted(scores, sift.low, side="right")
-        stops = np.searchsorted(scores, sift.high, side="left")
+    for scores in chunks:
+        scores.sort()
+        starts = np.searchsorted(scores, low, side="right")
+        stops = np.searchsorted(scores, high, side="left")
         found += stops - starts
         if (found > inside).any():
             raise InputError(CHANGED)
@@ -127,39 +123,3 @@ def _collect(chunks: Iterable[Floats], sift: _Sift, inside: Integers) -> Floats:
     kept = np.concatenate(parts)
     kept.sort()
     return kept
-
-
-class _Sift:
-    """Rule out most of the scores that are between no pair of bounds, at a fraction of the cost of a sort.
-
-    The line is cut into equal cells, and a table tells which of them touch a pair. A score's cell never falls as
-    the score rises, whatever the rounding, so no score between bounds is lost. The few values that very many
-    scores have, none of them between bounds, are ruled out by themselves.
-    """
-
-    def __init__(self, low: Floats, high: Floats, frequent: Floats) -> None:
-        self.low, self.high, self.frequent = low, high, frequent
-        # The cells stop short of the outermost bounds, which may be far out; scores beyond them share a cell.
-        ends = np.sort(np.concatenate([low, high]))
-        self.origin, last = ends[len(ends) // 50], ends[-1 - len(ends) // 50]
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            self.scale = CELLS / (last - self.origin)
-        self.of_use = bool(0 < self.scale < np.inf)
-        self.table: Booleans = np.zeros(CELLS + 2, dtype=np.bool_)
-        if self.of_use:
-            for start, stop in zip(self._cells(low), self._cells(high), strict=True):
-                self.table[start : stop + 1] = True
-
-    def _cells(self, scores: Floats) -> Integers:
-        with np.errstate(over="ignore"):
-            place: Floats = scores - self.origin
-            place *= self.scale
-        np.clip(place, -1, CELLS, out=place)
-        place += 1
-        return place.astype(np.int64)
-
-    def __call__(self, scores: Floats) -> Floats:
-        left = scores[self.table.take(self._cells(scores), mode="clip")] if self.of_use else scores
-        for value in self.frequent:
-            left = left[left != value]
-        return left

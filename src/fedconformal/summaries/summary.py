@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -91,7 +91,6 @@ class Summary(ABC):
         """Check a decoded message and rebuild the summary."""
 
     def __post_init__(self) -> None:
-        """Check what all kinds share."""
         if self.sites and len(self.sites) != len(self.sizes):
             raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
         for site in self.sites:
@@ -159,7 +158,6 @@ class Summary(ABC):
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def __repr__(self) -> str:
-        """Tell what it holds."""
         who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
         return f"<{self.name} summary of {self.n} scores from {who}>"
 
@@ -232,20 +230,15 @@ def extended(summary: Summary, more: Floats) -> dict[str, Any]:
     return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
 
 
-@lru_cache(maxsize=64)
-def described_score(score: Score) -> tuple[str, tuple[Any, ...]]:
-    """Write a score for the wire: its name and parameters."""
-    return score.name, tuple(getattr(score, field.name) for field in fields(score))
-
-
 def origin_fields(origin: Origin) -> dict[str, Any]:
     """Return the three fields with which every message says what its scores were made from.
 
     >>> origin_fields(Origin(model="m"))
     {'score': None, 'model': 'm', 'temperature': None}
     """
-    score = None if origin.score is None else described_score(origin.score)
-    return {"score": score, "model": origin.model, "temperature": origin.temperature}
+    score = origin.score
+    described = None if score is None else (score.name, tuple(getattr(score, one.name) for one in fields(score)))
+    return {"score": described, "model": origin.model, "temperature": origin.temperature}
 
 
 def origin_of(message: Any, **about: Any) -> Origin:

@@ -138,7 +138,6 @@ class TDigestSummary(Summary):
         )
 
     def to_message(self, header: dict[str, Any]) -> TDigestMessage:
-        """Add the means, the weights and the extremes to the header."""
         return TDigestMessage(
             **header,
             means=wire.numbers(self.means, "<f8"),
@@ -149,7 +148,6 @@ class TDigestSummary(Summary):
 
     @classmethod
     def from_message(cls, message: TDigestMessage, about: dict[str, Any]) -> Self:
-        """Check the means, the weights and the extremes against each other."""
         means = ascending(wire.array(message.means, "<f8", "means"))
         weights = wire.array(message.weights, "<u8", "weights")
         if not len(means) == len(weights) > 0:

@@ -26,7 +26,6 @@ from fedconformal.tables.table import CellError, absent
 CHUNK = 2**20
 """Characters that are read at a time."""
 LONGEST_LINE = 2**24
-LONGEST_TEXT = 256
 MOST_COLUMNS = 2**17
 SWAPPED = str.maketrans({",": ".", ".": "?"})
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?")
@@ -74,11 +73,7 @@ class TextCells:
 
     def texts(self, column: int) -> list[str]:
         """Return a column as text, without spaces around it."""
-        found = [row[column].strip() for block in self.blocks for row in rows_of(block.text, self.separator)]
-        if max(map(len, found), default=0) > LONGEST_TEXT:
-            row = next(row for row, cell in enumerate(found) if len(cell) > LONGEST_TEXT)
-            raise CellError(row, column, f"has {len(found[row])} characters, more than {LONGEST_TEXT}")
-        return found
+        return [row[column].strip() for block in self.blocks for row in rows_of(block.text, self.separator)]
 
     def _quickly(self, block: Block, columns: Sequence[int]) -> Floats | None:
         """Parse a block at once; None if a cell is no number, or hard to read."""

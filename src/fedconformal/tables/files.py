@@ -13,9 +13,8 @@ from fedconformal._base import npy
 from fedconformal._base.files import read_array, reading
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.tables.delimited import LONGEST_TEXT
 from fedconformal.tables.frames import array_table, table_of
-from fedconformal.tables.table import Table, listed
+from fedconformal.tables.table import LONGEST_TEXT, Table, listed
 from fedconformal.tables.text_file import read_text_file
 
 TEXT = (".csv", ".tsv", ".txt")

@@ -1,4 +1,4 @@
-"""Tables in memory: frames of pandas, polars and pyarrow, dictionaries, lists and arrays, by what they can do.
+"""Tables of arrays: frames of pandas, polars and pyarrow, dictionaries, lists and arrays, by what they can do.
 
 No such library is imported: a frame has columns, and a column turns into an array. The index of a pandas frame is not
 looked at: rows go together by their order, as in scikit-learn.
@@ -12,10 +12,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedconformal._base.arrays import is_missing
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.tables.arrays import ArrayCells
-from fedconformal.tables.table import Table, counted, listed
+from fedconformal.tables.table import CellError, Table, absent, counted, listed
+
+
+class ArrayCells:
+    """Columns as arrays of one length; a column that is neither numbers nor text is what it is called.
+
+    >>> cells = ArrayCells([np.array(["a", "b"]), np.array([1.0, 0.5])])
+    >>> cells.texts(0), cells.texts(1), cells.numbers([1]).tolist()
+    (['a', 'b'], ['1', '0.5'], [[1.0], [0.5]])
+    """
+
+    def __init__(self, columns: Sequence[NDArray[Any] | str], matrix: NDArray[Any] | None = None) -> None:
+        self.columns = columns
+        self.matrix = matrix
+        self.rows = next((len(column) for column in columns if not isinstance(column, str)), 0)
+
+    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
+        """Return columns of numbers, without a copy if they are all that an array has."""
+        for j in columns:
+            column = self._there(j, "numbers")
+            if column.dtype.kind not in "fiub":
+                found = [absent(str(cell).strip()) for cell in column]
+                row = next((row for row, problem in enumerate(found) if problem), 0)
+                raise CellError(row, j, found[row] or f"holds {shown(repr(str(column[row])))}, which is not a number")
+            if column.dtype.kind == "f" and not np.isfinite(column).all():
+                row = int(np.argmin(np.isfinite(column)))
+                raise CellError(row, j, f"holds {column[row]}; give every row its numbers, or leave the row out")
+        if self.matrix is not None and list(columns) == list(range(self.matrix.shape[1])):
+            return self.matrix
+        chosen: list[Any] = [self.columns[j] for j in columns]
+        return np.column_stack(chosen)
+
+    def texts(self, column: int) -> list[str]:
+        """Return a column as text; a whole number has no decimal point."""
+        values = self._there(column, "text")
+        if values.dtype.kind == "f":
+            return [str(int(x)) if np.isfinite(x) and x == int(x) else repr(float(x)) for x in values]
+        return [str(x).strip() for x in values.tolist()]
+
+    def _there(self, column: int, wanted: str) -> NDArray[Any]:
+        found = self.columns[column]
+        if isinstance(found, str):
+            raise CellError(0, column, f"holds {found}, not {wanted}")
+        return found
 
 
 def table_of(values: Any, *, name: str = "table") -> Table:
@@ -47,11 +90,10 @@ def array_table(
     matrix: NDArray[Any] | None = None,
 ) -> Table:
     """Put columns together, with one line that says what they are."""
-    cells = ArrayCells(columns, matrix)
     said = f"columns {listed(names)}" if names is not None else f"{counted(len(columns), 'column')} without names"
     return Table(
         source=source,
-        cells=cells,
+        cells=ArrayCells(columns, matrix),
         names=None if names is None else tuple(names),
         columns=tuple(range(len(columns))),
         said=(said,),
@@ -63,11 +105,8 @@ def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray
     if isinstance(values, Mapping):
         return [name_key(str(key)) for key in values], list(values.values()), None
     if hasattr(values, "column_names") and hasattr(values, "column"):  # pyarrow
-        return (
-            [name_key(one) for one in values.column_names],
-            [values.column(j) for j in range(values.num_columns)],
-            None,
-        )
+        names = [name_key(one) for one in values.column_names]
+        return names, [values.column(j) for j in range(values.num_columns)], None
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         names = [name_key(str(one)) for one in values.columns]
         by_position = values.iloc if hasattr(values, "iloc") else None
@@ -85,35 +124,37 @@ def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray
 
 def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
     """Turn a column into numbers, booleans or text; refuse what is missing, and what is mixed."""
-    where = f"{name}: " + ("" if title is None else f"column {shown(str(title))} ")
     if hasattr(values, "detach"):  # a torch tensor
         values = values.detach().cpu()
     try:
         array = np.asarray(values.to_pylist() if hasattr(values, "to_pylist") else values)
         array = np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
     except (ValueError, TypeError, RuntimeError):
-        raise InputError(f"{where}cannot be read as a column: its rows differ in kind or length") from None
+        raise InputError(
+            f"{_where(name, title)}cannot be read as a column: its rows differ in kind or length"
+        ) from None
     if array.dtype.kind in "MmT":
         array = array.astype(str)
     elif array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind != "O":
         if array.dtype.kind not in "fiubU":
-            raise InputError(f"{where}holds {shown(str(array.dtype))}, neither numbers nor text")
+            raise InputError(f"{_where(name, title)}holds {shown(str(array.dtype))}, neither numbers nor text")
         return array
     width = array.shape[1] if array.ndim > 1 else 1
-    row = next((at // width for at, value in enumerate(array.ravel()) if _is_missing(value)), None)
+    row = next((at // width for at, value in enumerate(array.ravel()) if is_missing(value)), None)
     if row is not None:
         column = "" if title is None else f", column {shown(str(title))}"
         raise InputError(f"{name}: row {row}{column} is missing; give every row a value")
     kinds = {_kind(value) for value in array.ravel()}
     if len(kinds) > 1 or not kinds <= {"text", "numbers", "booleans"}:
-        raise InputError(f"{where}holds {' and '.join(sorted(kinds)) or 'nothing'}, expected only numbers or only text")
-    return (
-        array.astype({"text": np.str_, "numbers": np.float64, "booleans": np.bool_}[kinds.pop()])
-        if kinds
-        else array.astype(np.float64)
-    )
+        held = " and ".join(sorted(kinds)) or "nothing"
+        raise InputError(f"{_where(name, title)}holds {held}, expected only numbers or only text")
+    return array.astype({"text": np.str_, "booleans": np.bool_}.get(kinds.pop() if kinds else "", np.float64))
+
+
+def _where(name: str, title: Any) -> str:
+    return f"{name}: " + ("" if title is None else f"column {shown(str(title))} ")
 
 
 def _kind(value: Any) -> str:
@@ -122,8 +163,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "booleans"
     return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__
-
-
-def _is_missing(value: Any) -> bool:
-    nothing = value is None or type(value).__name__ in ("NAType", "NaTType")
-    return nothing or (isinstance(value, float | np.floating) and bool(np.isnan(value)))

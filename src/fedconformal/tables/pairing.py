@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedconformal._base.names import name_key, shown
-from fedconformal.tables.labels import positions_of
+from fedconformal.tables.classes import positions_of
 from fedconformal.tables.predictions import Predictions
 from fedconformal.tables.table import Table, counted, listed
 

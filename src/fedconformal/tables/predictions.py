@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.tables.classes import as_class_names, found_columns, match_columns
-from fedconformal.tables.labels import positions_of, spellings
+from fedconformal.tables.classes import as_class_names, found_columns, match_columns, positions_of, spellings
 from fedconformal.tables.table import Table, absent, listed, twice
 
 
@@ -36,6 +36,12 @@ class Predictions:
     ids: list[str] | None = None
     labels: Integers | None = None
     others: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def truth(self) -> NDArray[Any]:
+        """The label of each row as the library takes it: a name where classes have names."""
+        labels = np.asarray(self.labels)
+        return labels if self.classes is None else np.array(self.classes)[labels]
 
     def matched(self, wanted: Sequence[str] | int) -> Predictions:
         """Put the columns into the order of these classes; see `match_columns`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fedconformal.errors import InputError
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
 SHOWN_NAMES = 5
+LONGEST_TEXT = 256
 
 
 class CellError(Exception):
@@ -69,18 +70,15 @@ class Table:
     head: tuple[str, ...] | None = None
     below: Cells | None = None
     first_line: int | None = None
+    rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Refuse two columns of one name."""
+        """Count the rows; refuse two columns of one name."""
+        object.__setattr__(self, "rows", self.cells.rows)
         names = [self.names[j] for j in self.columns] if self.names is not None else []
         same = twice(names)
         if same is not None:
             raise self.error(f"two columns are called {shown(same)}; give each a name of its own")
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self.cells.rows
 
     @property
     def recognised(self) -> str:
@@ -107,7 +105,11 @@ class Table:
         """Return a column, by name or position, as text."""
         position = self.column(column) if isinstance(column, str) else column
         with self._naming_cells():
-            return self.cells.texts(position)
+            found = self.cells.texts(position)
+            if max(map(len, found), default=0) > LONGEST_TEXT:
+                row = next(row for row, cell in enumerate(found) if len(cell) > LONGEST_TEXT)
+                raise CellError(row, position, f"has {len(found[row])} characters, more than {LONGEST_TEXT}")
+            return found
 
     def place(self, row: int, column: int | None = None) -> str:
         """Name a row as a spreadsheet counts it, and a column by its name: "line 7, column benign"."""
@@ -127,16 +129,18 @@ class Table:
         return replace(self, cells=self.below, names=self.head, head=None, below=None, first_line=self.first_line + 1)
 
     @contextmanager
-    def in_lines(self) -> Iterator[None]:
-        """Name the line where a check of an array names a row, as in "labels.csv: row 3 is 7"."""
+    def in_lines(self, first: int = 0) -> Iterator[None]:
+        """Name the line where a check names a row of "probabilities" or of this table, of which this is the first."""
         try:
             yield
         except InputError as error:
-            start, row, rest = str(error).partition(f"{self.source}: row ")
-            number, space, problem = rest.partition(" ")
-            if start or not row or not number.isdecimal():
+            problem = str(error).removeprefix("probabilities: ").removeprefix(f"{self.source}: ")
+            if problem == str(error):
                 raise
-            raise type(error)(f"{self.source}: {self.place(int(number))}{space}{problem}") from None
+            number, space, rest = problem.removeprefix("row ").partition(" ")
+            if problem.startswith("row ") and number.isdecimal():
+                problem = f"{self.place(int(number) + first)}{space}{rest}"
+            raise type(error)(f"{self.source}: {problem}") from None
 
     @contextmanager
     def _naming_cells(self) -> Iterator[None]:

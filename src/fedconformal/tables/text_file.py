@@ -1,5 +1,6 @@
 """A table from a text file: its encoding, its layout, its header, its row names.
 
+From bytes to text, a mark at the beginning decides, else it is UTF-8, and nothing is replaced in silence.
 Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
 writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
 text, the table that it is paired with decides.
@@ -7,18 +8,21 @@ text, the table that it is paired with decides.
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
 from fedconformal._base.arrays import SUM_TOLERANCE
-from fedconformal._base.names import name_key
+from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
-from fedconformal.tables.encoding import opened
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
 from fedconformal.tables.table import CellError, Table, absent, counted
 
@@ -28,6 +32,10 @@ PANDAS_NAMELESS = "Unnamed: 0"
 SOME_ROWS = 100
 """Where a number below line 1 is looked for."""
 WHOLE = re.compile(r"[-+]?[0-9]+")
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+SPELLED = {"utf-8": "", "utf-8-sig": "UTF-8 with a mark", "utf-16": "UTF-16"}
+ZIP = b"PK\x03\x04"
+BEGINNING = 256
 
 
 def read_text_file(path: Path, encoding: str | None) -> Table:
@@ -35,7 +43,7 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise InputError(f"has {size} bytes, more than {MOST_BYTES}; save it as .npy, or as several files")
-    with opened(path, encoding) as (file, coding):
+    with _opened(path, encoding) as (file, coding):
         texts = chunks(file)
         text = next(texts, "")
         stated = SEP_LINE.match(text)
@@ -53,6 +61,57 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
         coding,
     ]
     return _table(path, cells, said, short=layout.short)
+
+
+def encoding_of(start: bytes, asked: str | None) -> str:
+    r"""Choose the encoding of a file that begins with these bytes.
+
+    >>> encoding_of(b"\xef\xbb\xbfa,b", None), encoding_of(b"a,b", None), encoding_of(b"a,b", "cp1252")
+    ('utf-8-sig', 'utf-8', 'cp1252')
+    """
+    if start.startswith(ZIP):
+        raise InputError("is a spreadsheet or a zip file, not text; save the sheet as CSV UTF-8 first")
+    marked = next((name for mark, name in MARKS if start.startswith(mark)), None)
+    if asked is None:
+        if marked is None and b"\0" in start:
+            likely = "utf-16-le" if start[1::2].count(0) >= start[::2].count(0) else "utf-16-be"
+            raise InputError(f"holds NUL bytes and no mark; if it is text in UTF-16, give the encoding {likely}")
+        return marked or "utf-8"
+    try:
+        name = codecs.lookup(asked).name
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise InputError(f"no encoding is called {shown(asked)}; try utf-8, utf-16 or cp1252") from None
+    if marked is not None and not name.startswith(marked.removesuffix("-sig")):
+        spelled = SPELLED[marked].split()[0]
+        raise InputError(f"begins with the mark of {spelled}, not of {shown(asked)}; leave out the encoding")
+    return marked or name
+
+
+@contextmanager
+def _opened(path: Path, asked: str | None) -> Iterator[tuple[TextIO, str]]:
+    """Open a text file, with every kind of line end as one; say which encoding it has, if it is not plain UTF-8."""
+    with path.open("rb") as file:
+        name = encoding_of(file.read(BEGINNING), asked)
+    try:
+        with path.open(encoding=name) as text:
+            yield text, SPELLED.get(name, name)
+    except UnicodeDecodeError:
+        raise InputError(_undecodable(path, name)) from None
+
+
+def _undecodable(path: Path, name: str) -> str:
+    """Name the line of the first byte that is not in this encoding."""
+    data, start = path.read_bytes(), 0
+    try:
+        data.decode(name)
+    except UnicodeDecodeError as error:
+        start = error.start
+    before = data[:start].decode(name, "ignore")
+    line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
+    found, expected = f"{data[start]:02x}", name.removesuffix("-sig").upper()
+    other = "cp1252 (Excel on Windows)" if name.startswith("utf-8") else "another one"
+    return f"line {line} holds the byte {found}, which is not {expected}; give its encoding, such as {other}"
 
 
 def _has_decimal_comma(text: str, separator: str) -> bool:

@@ -1,6 +1,7 @@
 """The app that `flower init` writes: trained, calibrated and evaluated in this process."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -130,18 +131,19 @@ def test_a_run_goes_on_from_any_stage(method: str, stage: str, whole: Whole, tmp
     assert again["participants"][0]["stage"] == stage
 
 
-def test_sums_give_the_threshold_of_exact_summaries(whole: Whole, tmp_path: Path) -> None:
+def test_sums_round_the_threshold_of_exact_summaries_up(whole: Whole, tmp_path: Path) -> None:
     folder, _ = whole("fedavg")
     more = {"from-stage": "calibrate", "saved-model": str(folder / "model.npz")}
     exact = run(config_of("fedavg", tmp_path / "exact", kind="exact", **more))
     sums = run(config_of("fedavg", tmp_path / "sums", privacy="sums", **more))
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "exact" / "sites").iterdir()} == {0}  # its owner's only
-    assert sums["threshold"] == exact["threshold"]
-    assert sums["evaluation"] == exact["evaluation"]
+    assert sums["threshold"] >= exact["threshold"]
+    assert sums["evaluation"]["overall"]["coverage"] >= exact["evaluation"]["overall"]["coverage"]
     assert sums["certificate"]["privacy"]["mode"] == "sums"
+    assert sums["certificate"]["privacy"]["precision"]["above"] < exact["threshold"]
     assert list((tmp_path / "sums" / "sites").iterdir()) == []
     stage = sums["participants"][0]
-    assert (stage["stage"], stage["exchanges"]) == ("calibrate", 18)
+    assert (stage["stage"], stage["exchanges"] <= 20) == ("calibrate", True)
     weights = sum(weight.numel() for weight in build_model().parameters())
     assert stage["bytes"]["per_site_sent"] < 4 * weights + 10_000  # the model goes out once
     assert sums["bound"] == exact["bound"]
@@ -278,6 +280,8 @@ def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
         "server_app.py",
         "task.py",
     }
+    project = tomllib.loads((tmp_path / "My App" / "pyproject.toml").read_text())["project"]
+    assert project["dependencies"] == []  # what it needs is installed already; an index may not have it
     app = App.read(tmp_path / "My App", {"rounds": 1})
     assert (app.client, app.server) == ("my_app.client_app:app", "my_app.server_app:app")
     assert app.config["rounds"] == 1

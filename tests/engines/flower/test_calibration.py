@@ -122,3 +122,16 @@ def test_whom_an_aggregator_left_out_is_in_the_certificate() -> None:
     assert result.certificate.left_out == [LeftOut(site="site-1/node-5", reason="failed: ValueError: the disk is full")]
     assert fc.verify(result.predictor, result.summaries, sealed=True) == []
     assert fc.Predictor.from_bytes(result.predictor.to_bytes()).certificate == result.certificate
+
+
+def test_a_site_that_keeps_a_model_of_its_own_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+    app = calibrating_app()
+
+    def personal(message: Message, context: Context) -> Message:
+        if site_of(context).partition == 1:  # as Flower's examples keep the last layer at the site
+            context.state["head"] = MODEL
+        return app(message, context)
+
+    calibrate(Federation(InProcessGrid(personal, 3)), MODEL)  # type: ignore[arg-type]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name.endswith("flower.client")]
+    assert "keeps arrays of its own (head), and its scores carry the fingerprint of the global model" in warning

@@ -86,10 +86,24 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     model = tmp_path / "run" / "model.npz"
     options = ("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--privacy", "sums")
     here = command.ok(*options, "-o", tmp_path / "here")
-    assert "from sums only, in 8 rounds" in here.out
+    assert "from sums only, in " in here.out
+    assert "shares of the rows, by their own claim: " in here.out
     there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation", "--json").json
     assert there["threshold"] == json.loads((tmp_path / "here" / "result.json").read_text())["threshold"]
     assert there["certificate"]["privacy"]["dropped"] == []
+    assert left_running(str(tmp_path)) == []
+
+
+@pytest.mark.slow
+def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    home, log = tmp_path / "home", tmp_path / "log"
+    config = "rounds=1 epochs=1 temperature=false"
+    with running([program("flwr"), "run", str(app), "--stream", "--run-config", config], home, log) as process:
+        assert process.wait(PATIENCE) == 0, log.read_text()
+    result = json.loads((home / "fedconformal-run" / "result.json").read_text())  # where the SuperLink was started
+    assert result["certificate"]["clients"] == 2
+    assert str(home / "fedconformal-run") in log.read_text()
     assert left_running(str(tmp_path)) == []
 
 

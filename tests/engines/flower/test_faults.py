@@ -240,7 +240,7 @@ def test_a_site_that_does_not_answer_and_then_is_gone() -> None:
     lossy = Losing(calibrating_app(), SITES)
     federation = Federation(lossy, timeout=0.2)
     (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
-    assert (left_out.site, left_out.reason) == ("node-4", "gave no answer within 0.2 s")
+    assert (left_out.site, left_out.reason) == ("node-4", "timeout: gave no answer within 0.2 s")
     lossy.gone = True
     (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
     assert left_out.reason == "is not connected any more"
@@ -333,7 +333,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),
     "huge": (metrics(num_examples=1e12), "num-examples is 1000000000000"),
     "a fraction": (metrics(num_examples=0.5), "num-examples is 0.5"),
-    "an extra record": (records(more=MetricRecord({"a": 1})), "holds the records"),
+    "an extra record": (records(more=MetricRecord({"a": 1})), "holds 2 records of metrics, expected 1"),
 }
 
 

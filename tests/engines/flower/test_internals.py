@@ -1,16 +1,50 @@
-"""What is not public in Flower: these tests break when a new version changes it."""
+"""What is not public in Flower, part by part: these tests break when a new version changes it."""
+
+import ast
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+from flwr.supercore.superexec import run_superexec
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedconformal.engines.flower import internals
 from fedconformal.errors import InputError
 from fedconformal.flower import InProcessGrid
 from tests.engines.flower.tools import calibrating_app
+
+PUBLIC = {"flwr", "flwr.app", "flwr.clientapp", "flwr.serverapp", "flwr.serverapp.strategy"}
+
+
+def test_the_parts_that_are_not_public_are_as_they_were() -> None:
+    InProcessGrid(calibrating_app(), 1)
+    assert TaskIdentity._run_id is not None
+    assert Run.create_empty(3).run_id == 3
+    assert "_message_id" in vars(Message(RecordDict(), 2, "query").metadata)
+    assert ErrorCode.CLIENT_APP_RAISED_EXCEPTION == internals.RAISED
+    assert (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE) == internals.EXPIRED
+    assert ErrorCode.NODE_UNAVAILABLE == internals.NODE_GONE
+    assert NodeInfo(node_id=3, name="clinic-a").name == "clinic-a"
+    assert callable(Grid.get_nodes)
+    assert {run_superexec._TASK_POLL_INTERVAL_ENV} == internals.PROMPT.keys()
+
+
+def test_all_else_that_is_used_of_flower_is_public() -> None:
+    for path in Path(internals.__file__).parent.glob("*.py"):
+        found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        modules = {node.module for node in found if (node.module or "").split(".")[0] == "flwr"}
+        assert path.name == "internals.py" or modules <= PUBLIC, path
+    for name in PUBLIC - {"flwr"}:
+        assert import_module(name).__all__
 
 
 def test_messages_have_a_run_and_replies_name_their_message() -> None:
@@ -26,5 +60,13 @@ def test_messages_have_a_run_and_replies_name_their_message() -> None:
 
 def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TaskIdentity, "_run_id")
-    with pytest.raises(InputError, match=r"has changed inside .*; take flwr>=1.41,<1.43, or the simulation engine"):
+    with pytest.raises(InputError, match=f"has changed inside .*; take {internals.VERSIONS}, or the simulation"):
         InProcessGrid(calibrating_app(), 2)
+
+
+def test_the_versions_are_those_that_are_installed_with_the_package() -> None:
+    asked = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert asked["flower"] == [internals.VERSIONS]
+    assert asked["simulation"] == [internals.VERSIONS.replace("flwr", "flwr[simulation]")]

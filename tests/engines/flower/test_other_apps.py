@@ -18,7 +18,7 @@ from fedconformal.engines.flower.calibration import MAX_LEFT_OUT
 from fedconformal.engines.flower.certs import make_certs
 from fedconformal.engines.flower.records import SUMMARY, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import last_line
+from fedconformal.federated.calibration import failure
 from fedconformal.flower import (
     CheckedFedAvg,
     Federation,
@@ -164,7 +164,7 @@ def test_nobody_is_covered_and_left_out() -> None:
 
 
 def test_a_site_cannot_speak_to_the_terminal() -> None:
-    assert last_line("Traceback\nRuntimeError: \x1b[31mred\x07") == "RuntimeError: \\x1b[31mred\\x07"
+    assert failure('  File "a.py"\n    go()\nRuntimeError: \x1b[31mred\x07') == "RuntimeError: \\x1b[31mred\\x07"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_site_cannot_speak_to_the_terminal() -> None:
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
     pytest.importorskip("torch", reason="training needs torch")
-    from fedconformal.engines.flower.stages import RunConfig
+    from fedconformal.engines.flower.run_config import RunConfig
 
     with pytest.raises(InputError) as error:
         RunConfig.of(config)
@@ -192,7 +192,7 @@ def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any],
 
 def test_a_run_takes_the_parameters_of_its_score_and_guarantee() -> None:
     pytest.importorskip("torch", reason="training needs torch")
-    from fedconformal.engines.flower.stages import RunConfig
+    from fedconformal.engines.flower.run_config import RunConfig
 
     found = RunConfig.of({"score": "raps", "score-free-ranks": 2, "guarantee-weights": "0.25,0.75", "rounds": 3})
     assert (found.scored, found.promised) == (fc.RAPS(free_ranks=2), fc.Mixture(weights=(0.25, 0.75)))

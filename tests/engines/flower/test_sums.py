@@ -1,13 +1,13 @@
 """Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
-pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
@@ -17,14 +17,24 @@ import fedconformal as fc
 from fedconformal.engines.flower.records import site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, later_step, sums_reply
+from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
+from fedconformal.flower import calibrate_by_sums as in_steps
+from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
-SITES = 6
+SITES = 8
 BAD, WORSE = 2, 4
+
+
+def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
+    """Go on to the last bit, so that the threshold can be compared with the plain one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedconformal.engines.flower.sums.IN_STEPS", (BYTES, None))
+        return in_steps(*asked, **more)
+
 
 Fault = Callable[[Message], Any]
 
@@ -44,9 +54,24 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", len(BYTES), [])
     assert [record.kind for record in found.summaries] == ["sums"] * SITES
     (stage,) = federation.to_list()
-    assert stage["exchanges"] == 2 + 2 * len(BYTES)
+    assert stage["exchanges"] == 2 + 3 * len(BYTES)
     assert set(stage["took_part"].values()) == {stage["exchanges"]}
     assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+
+
+@pytest.mark.parametrize("sites", [4, SITES])
+def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
+    federation = Federation(grid(sites))
+    found = in_steps(federation, MODEL).certificate
+    plain = calibrate(Federation(grid(sites)), MODEL, kind="exact").certificate
+    assert found.limit >= plain.limit
+    assert found.coverage_at_least == plain.coverage_at_least
+    assert found.privacy is not None
+    precision = found.privacy["precision"]
+    assert precision["above"] < plain.limit
+    assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] <= 20
 
 
 def app_with(scores: list[Any]) -> ClientApp:
@@ -94,6 +119,34 @@ def test_too_few_sites_or_scores() -> None:
         calibrate_by_sums(Federation(grid(2)), MODEL)
     with pytest.raises(InputError, match="the sites have 120 scores, at least 121 are needed"):
         calibrate_by_sums(Federation(grid(3)), MODEL, min_scores=121)
+
+
+def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
+    """In one run a site remembers with whom its scores were summed; with a ledger, in all runs."""
+    nodes = Fewer(calibrating_app(), 4)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL)
+    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)  # other scores
+    nodes.out = 1
+    with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
+        calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
+    path = tmp_path / "ledger.json"
+    path.write_text('{"budget": 1.0}')
+    for count, left_out in ((4, []), (4, []), (5, ["site-0"])):
+        kept = [{"partition-id": k, **({"ledger": str(path)} if k == 0 else {})} for k in range(count)]
+        found = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
+        assert [one.site for one in found.left_out or []] == left_out
+    assert len(read_ledger(path).sessions) == 1
+
+
+class Fewer(InProcessGrid):
+    """A grid of which the last nodes may be out."""
+
+    out = 0
+
+    def get_node_ids(self) -> Any:
+        found = list(super().get_node_ids())
+        return found[: len(found) - self.out]
 
 
 def data_of(reply: Message) -> bytes:
@@ -153,8 +206,9 @@ def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(num
 
 
 @pytest.mark.parametrize("number", range(len(BYTES)))
-def test_a_site_lost_after_its_answer_is_recovered(number: int) -> None:
-    federation = Federation(grid(SITES, {BAD: From("V", number, gone)}))
+@pytest.mark.parametrize("letter", ["N", "V"])
+def test_a_site_lost_after_its_answer_is_recovered(number: int, letter: str) -> None:
+    federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
     check_dropped(certificate, {"site-2": f"after its answer in round {number}"})
     if number == len(BYTES) - 1:  # it counts in all rounds
@@ -202,14 +256,14 @@ def test_a_node_that_is_not_connected_any_more() -> None:
 
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
     faults = {k: From("A", 3, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 3 of 6 sites answered; their sum stays hidden"):
+    with pytest.raises(InputError, match="only 5 of 8 sites are left; a sum of fewer than 6 stays hidden"):
         calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
-    faults = {k: From("V", 3, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 3 of 6 sites are left; their sum stays hidden"):
+    faults = {k: From("N", 3, gone) for k in (0, 1, 2)}
+    with pytest.raises(InputError, match="only 5 of 8 sites signed the list of those who answered"):
         calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
     faults = {k: From("D", 0, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match=r"calibrate: 3 sites are left, at least 4 are needed .*gone"):
-        calibrate_by_sums(Federation(grid(SITES, faults), min_sites=4), MODEL)
+    with pytest.raises(InputError, match=r"calibrate: 5 sites are left, at least 6 are needed .*gone"):
+        calibrate_by_sums(Federation(grid(SITES, faults), min_sites=6), MODEL)
 
 
 class Replay:
@@ -243,16 +297,24 @@ def as_somebody_else(reply: Message) -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
-    "replayed answer": (lambda: Replay("A"), "an answer is of another session or round, expected round 1"),
-    "replayed reveal": (lambda: Replay("V"), "a reveal is of another session or round, expected round 1"),
+    "replayed answer": (
+        lambda: Replay("A"),
+        "an answer is of another session, round or list of sites, expected round 1",
+    ),
+    "replayed reveal": (
+        lambda: Replay("V"),
+        "a reveal is of another session, round or list of sites, expected round 1",
+    ),
     "altered answer": (lambda: From("A", 1, altered), "was altered, or is not from whom it says"),
+    "replayed signature": (lambda: Replay("N"), "a signature is of another session, round or list of sites, expected"),
+    "altered signature": (lambda: From("N", 1, altered), "was altered, or is not from whom it says"),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
     "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
     "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
-    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM1V" + data_of(reply)[5:])), "expected"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message of a sums session as bytes"),
+    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM2V" + data_of(reply)[5:])), "expected"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM2")), "no message of a sums session as bytes"),
     "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "4194304 at most"),
-    "another format": (lambda: From("A", 1, another_format), "in the format fcm1"),
+    "another format": (lambda: From("A", 1, another_format), "in the format fcm2"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
@@ -343,7 +405,7 @@ def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
 
     nodes = InProcessGrid(watched, SITES)  # type: ignore[arg-type]
     calibrate_by_sums(Federation(nodes), MODEL)
-    assert len(seen) == 2 + 2 * len(BYTES)
+    assert len(seen) == 2 + 3 * len(BYTES)
     context = nodes._contexts[2]
     for message in seen[1:]:
         with pytest.raises(InputError):

@@ -43,7 +43,7 @@ def test_results_come_in_the_order_of_the_clients(workers: int | None, monkeypat
         for turn in (1.0, 2.0):
             answers = pool.ask(step(turn, sleep_at_0=0.1, sleep_at_3=0.05))
             found = [
-                (name, update.rows, dict(update.numbers), update.tensors["out"].tolist()) for name, update in answers
+                (name, update.rows, dict(update.numbers), update.tensors["out"].tolist()) for name, update, _ in answers
             ]
             assert found == [(NAMES[k], k, {"threads": 1}, [2 * turn + k] * 3) for k in range(6)]
     assert not multiprocessing.active_children()
@@ -52,7 +52,7 @@ def test_results_come_in_the_order_of_the_clients(workers: int | None, monkeypat
 def test_few_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLOT_BYTES", 0)
     with made(Doubles(), 2) as pool:
-        found = [update.tensors["out"][0].item() for _, update in pool.ask(step(sleep_at_0=0.2))]
+        found = [update.tensors["out"][0].item() for _, update, _ in pool.ask(step(sleep_at_0=0.2))]
         assert found == list(range(6))
         assert pool._slots.shape == (4, 3)
 
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
     step = Step("double", {"vector": torch.zeros(1)}, {"sleep at 2": 60.0, "sleep at 3": 60.0})
     with WorkerPool(Doubles(), ["a", "b", "c", "d"], sent=1, received=1, workers=2) as pool:
-        for name, _ in pool.ask(step):
+        for name, _, _ in pool.ask(step):
             if name == "b":
                 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
 """
@@ -148,7 +148,7 @@ def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> No
 def test_a_worker_keeps_what_it_frees() -> None:
     """A step that takes some MB and frees them finds them again, instead of having them cleared page by page."""
     with made(TakesMemory(), 2) as pool:
-        pages = [update.numbers["pages"] for _, update in pool.ask(step())]
+        pages = [update.numbers["pages"] for _, update, _ in pool.ask(step())]
     assert max(pages) < TakesMemory.pages * TakesMemory.steps // 4
 
 
@@ -158,7 +158,7 @@ def test_this_process_computes_with_one_thread_while_the_pool_is_open() -> None:
     torch.set_num_threads(2)
     try:
         with made(Doubles(), 1) as pool:
-            assert [update.numbers["threads"] for _, update in pool.ask(step())] == [1] * 6
+            assert [update.numbers["threads"] for _, update, _ in pool.ask(step())] == [1] * 6
         assert torch.get_num_threads() == 2
         state = torch.get_rng_state()
         with one_thread():

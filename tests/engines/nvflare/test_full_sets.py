@@ -12,7 +12,7 @@ import fedconformal as fc
 from fedconformal import nvflare
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.nvflare import SitesOnNVFlare
-from fedconformal.federated.ask import SiteAnswer
+from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import SiteSummary
 
 
@@ -22,7 +22,7 @@ def test_a_lost_site_is_named(
 ) -> None:
     sites = [fc.summarize(np.linspace(0, 1, rows), "ranks", score=fc.LAC(), site=f"site-{k}") for k in range(2)]
     lost = [LeftOut(site="site-2", reason="gave no answer within 60 s")]
-    answers = [SiteAnswer(site.sites[0], SiteSummary(site)) for site in sites]
+    answers = [Answer(site.sites[0], SiteSummary(site)) for site in sites]
     monkeypatch.setattr(SitesOnNVFlare, "call", lambda *_, **__: answers)
     monkeypatch.setattr(SitesOnNVFlare, "left_out", lambda *_: lost)
     with caplog.at_level(logging.WARNING):

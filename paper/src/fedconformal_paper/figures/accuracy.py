@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedconformal.evaluation import selective_classification
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.score_functions import scores_for
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import trials

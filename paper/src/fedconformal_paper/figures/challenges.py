@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fedconformal.guarantees import OneClient
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.histogram import draw_sizes
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.setup import Setup
 
 LEVELS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))

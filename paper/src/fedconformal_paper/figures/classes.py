@@ -16,8 +16,8 @@ from fedconformal._base.registry import find
 from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 from fedconformal.report.bars import Bar, Bars
-from fedconformal.report.plot import Plot, figure
 from fedconformal_paper.clients import GROUPS
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.setup import Setup
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedconformal.report.plot import ALONE, svg
+from fedconformal_paper.figures.plot import ALONE, svg
 from fedconformal_paper.setup import Setup
 
 STYLE = ALONE + "<style>.box { fill: none; stroke: currentColor; stroke-width: 1.2; }</style>"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedconformal.report.plot import figure
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
+from fedconformal_paper.figures.plot import figure
 from fedconformal_paper.full_results import measure
 from fedconformal_paper.numbers import FULL_RESULTS, METHODS
 from fedconformal_paper.setup import Setup

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.setup import Setup
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedconformal.evaluation import reliability
 from fedconformal.report.charts import reliability_plot
-from fedconformal.report.plot import figure
+from fedconformal_paper.figures.plot import figure
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.temperature import probabilities, shifted
 from fedconformal_paper.trials import trials

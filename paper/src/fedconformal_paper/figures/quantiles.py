@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import RandomHalves
 

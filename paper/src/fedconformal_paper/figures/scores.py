@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL
 from fedconformal_paper.score_functions import PRINTED, SCORED, SCORES, scores_for
 from fedconformal_paper.setup import Setup

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.report.plot import Plot, figure
 from fedconformal_paper.figures.histogram import draw_sizes, shares_of, size_plot
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
 from fedconformal_paper.score_compare import all_right
 from fedconformal_paper.score_functions import SCORED, scores_for

@@ -15,8 +15,9 @@ from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.guarantees import PAC, EveryClient, Guarantee, Mixture, WorstCase
-from fedconformal.report.plot import Plot, figure, percent
+from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import trials

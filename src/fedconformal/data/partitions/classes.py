@@ -35,7 +35,6 @@ class Classes(Partition):
     groups: Sequence[Sequence[int]] | None = None
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to a site by its class."""
         groups = dataset.groups if self.groups is None else self.groups
         if groups is None:
             raise InputError(f"{dataset.name}: the paper has no class groups for it; give groups, or part it otherwise")
@@ -72,7 +71,6 @@ class Overlap(Partition):
     classes_per_client: int = 2
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to one of the sites that have its class."""
         classes = dataset.num_classes
         if not STEP <= self.classes_per_client <= classes:
             raise InputError(f"classes_per_client is {self.classes_per_client}, expected {STEP} to {classes}")

@@ -33,7 +33,6 @@ class Column(Partition):
     column: str
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to the site that its column names."""
         values = {split: dataset.column(split, self.column) for split in SPLITS}
         every = np.concatenate(list(values.values()))
         if nowhere := int(np.count_nonzero(every == "")):

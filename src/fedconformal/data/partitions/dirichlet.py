@@ -42,7 +42,6 @@ class Dirichlet(Partition):
     concentration: float = 0.5
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to a site by its class and at random."""
         check_clients(self.clients)
         if not 0 < self.concentration <= MOST:
             raise InputError(f"concentration is {self.concentration}, expected a positive number up to {MOST:g}")

@@ -32,7 +32,6 @@ class FlowerPartition(Partition):
     partitioner: Any
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to the partition that Flower puts it in."""
         try:
             from datasets import Dataset as Table
         except ImportError:

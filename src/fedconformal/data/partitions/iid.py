@@ -27,7 +27,6 @@ class IID(Partition):
     clients: int = 10
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        """Give every row to a site at random."""
         check_clients(self.clients)
         rng = np.random.default_rng(seed)
         owners = {split: rng.permutation(np.arange(len(dataset.rows(split))) % self.clients) for split in SPLITS}

@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
@@ -31,12 +31,12 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import Ask
+from fedconformal.federated.ask import Answer, Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import Counts
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.scores import Score
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
@@ -66,32 +66,17 @@ def calibrate(
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
     """
-    by_class = isinstance(guarantee, ByClass)
-    question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, by_class=by_class)
+    question = ask_for(
+        arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, guarantee=guarantee or Mixture()
+    )
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
-def ask_for(
-    arrays: ArrayRecord,
-    *,
-    alpha: Any,
-    score: Score | None = None,
-    temperature: float = 1.0,
-    kind: str = "ranks",
-    by_class: bool = False,
-) -> RecordDict:
-    """Write the question that `calibrate_reply` answers."""
-    question = Question(
-        model=fingerprint(arrays),
-        alpha=alpha,
-        score=DEFAULT if score is None else score,
-        temperature=temperature,
-        kind=kind,
-        by_class=by_class,
-    )
-    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(question.to_dict())})
+def ask_for(arrays: ArrayRecord, **settings: Any) -> RecordDict:
+    """Write the question that `calibrate_reply` answers; the settings are those of `Question.about`."""
+    return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(Question.about(fingerprint(arrays), **settings).to_dict())})
 
 
 def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answer[SiteSummary]], list[LeftOut]]:
@@ -132,7 +117,10 @@ def _read_left_out(found: Any) -> list[LeftOut]:
     if len(found) > MAX_LEFT_OUT:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
-    return [LeftOut(site=as_name(site, "a site left out"), reason=shown(reason)) for site, _, reason in parts]
+    return [
+        LeftOut(site=as_name(site, "a site left out"), reason=shown(reason, exchange.MAX_REASON))
+        for site, _, reason in parts
+    ]
 
 
 def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence[float], Sums]:

@@ -5,6 +5,7 @@ They take logits, so any model will do; one that gives probabilities passes thei
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,18 +23,22 @@ from fedconformal.engines.flower.records import (
     ASK,
     EXAMPLES,
     METRICS,
+    RESIDUALS,
     SUMMARY,
     SUMS,
     fingerprint,
     reply,
     site_of,
 )
-from fedconformal.engines.flower.sums_site import later_step, sums_reply
+from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
 from fedconformal.errors import InputError
 from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
 from fedconformal.federated.evaluation import Counts
+from fedconformal.privacy.policy import Leaving
 from fedconformal.summaries import Summary, pool
+
+logger = logging.getLogger(__name__)
 
 KEPT = "predictor"
 
@@ -57,6 +62,12 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
         raise InputError("the model in the message is not the one that is asked about")
     sums = question.kind == SUMS
     asked = replace(question, kind="exact") if sums else question
+    if own := sorted(context.state.array_records.keys() - {RESIDUALS}):
+        logger.warning(
+            "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
+            "if the logits are of a personal model, the promise is for that model here, not for the global one",
+            ", ".join(own),
+        )
     summary = asked.answer(logits, labels, site=site_of(context).name)
     return (sums_reply if sums else summary_reply)(msg, context, summary)
 
@@ -72,7 +83,9 @@ def pooled_reply(
 
 
 def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
-    """Wrap a summary as the server reads it."""
+    """Wrap a summary as the server reads it, unless the site's policy is against it."""
+    named: Any = msg.content.config_records[ASK].get("guarantee")
+    site_policy(context).check(Leaving.of(summary, guarantee=named))
     made = _reply(msg, context, {EXAMPLES: summary.n})
     made.content[SUMMARY] = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
     return made

@@ -25,14 +25,13 @@ from typing import Any
 
 from fedconformal.data import Progress
 from fedconformal.engines.flower.app import App
+from fedconformal.engines.flower.internals import PROMPT
 from fedconformal.errors import InputError
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 90.0
 PATIENCE = 10.0
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
-"""The program that starts apps looks every second by default."""
 NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
+from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
+from fedconformal.federated.ask import Answer
 from fedconformal.summaries.batch import BATCH, rare_collection
 
 logger = logging.getLogger(__name__)
@@ -26,47 +29,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 POLL_SECONDS = 0.5
-
-
-class Answer(NamedTuple, Generic[T]):
-    """What was read from the reply of one site."""
-
-    node: int
-    site: Site
-    value: T
-
-    @property
-    def name(self) -> str:
-        """The site's name."""
-        return self.site.name
-
-
-@dataclass(kw_only=True)
-class Stage:
-    """Who took part in a stage, who was refused and why, and what crossed the wire."""
-
-    name: str
-    exchanges: int = 0
-    took_part: dict[str, int] = field(default_factory=dict)
-    refused: dict[tuple[str, str], None] = field(default_factory=dict)
-    sent: int = 0
-    received: int = 0
-    messages: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {
-            "stage": self.name,
-            "exchanges": self.exchanges,
-            "took_part": self.took_part,
-            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
-            "bytes": {
-                "sent": self.sent,
-                "received": self.received,
-                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
-                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
-            },
-        }
 
 
 class Federation:
@@ -85,8 +47,7 @@ class Federation:
         self.min_sites = min_sites
         self.timeout = timeout
         self.stages: list[Stage] = []
-        self._known: dict[int, str | None] = {}
-        self._why: dict[int, str] = {}
+        self._roster = Roster(grid)
 
     def wait(self, seconds: float) -> None:
         """Wait until as many nodes are connected as are needed, but no longer than this."""
@@ -113,10 +74,29 @@ class Federation:
         `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
         once; it must refuse nothing.
         """
-        messages = self.messages(content, message_type)
+        contents = dict.fromkeys(self.grid.get_node_ids(), content)
+        return self._exchange(stage, contents, message_type, check, look_ahead=look_ahead, least=self.min_sites)
+
+    def ask_some(
+        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
+    ) -> list[Answer[T]]:
+        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
+        there = contents.keys() & self.grid.get_node_ids()
+        asked = {node: contents[node] for node in there}
+        return self._exchange(stage, asked, message_type, check, gone=sorted(contents.keys() - there))
+
+    def _exchange(
+        self,
+        stage: str,
+        contents: Mapping[int, RecordDict],
+        message_type: str,
+        check: Callable[[RecordDict], T],
+        **how: Any,
+    ) -> list[Answer[T]]:
+        messages = [Message(contents[node], node, message_type, ttl=self.timeout) for node in sorted(contents)]
         with rare_collection(len(messages)):
             numbers = list(filter(None, self.grid.push_messages(messages)))
-            return self.read_replies(stage, messages, self._replies(numbers), check, look_ahead=look_ahead)
+            return self.read_replies(stage, messages, self._replies(numbers), check, **how)
 
     def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
         """Yield the replies to messages with these numbers as they come, a batch at a time."""
@@ -136,28 +116,6 @@ class Federation:
                     return
                 time.sleep(POLL_SECONDS)
 
-    def ask_some(
-        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
-    ) -> list[Answer[T]]:
-        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
-        there = set(self.grid.get_node_ids())
-        messages = [
-            Message(content, node, message_type, ttl=self.timeout)
-            for node, content in sorted(contents.items())
-            if node in there
-        ]
-        numbers = list(filter(None, self.grid.push_messages(messages)))
-        found = self.read_replies(stage, messages, self._replies(numbers), check, everybody=False)
-        for node in sorted(contents.keys() - there):
-            self._refuse(self.stages[-1], node, "is not connected any more")
-        return found
-
-    def messages(self, content: RecordDict, message_type: str) -> list[Message]:
-        """Address the content to every node that is connected."""
-        nodes = sorted(self.grid.get_node_ids())
-        self._known |= {node: None for node in nodes if node not in self._known}
-        return [Message(content, node, message_type, ttl=self.timeout) for node in nodes]
-
     def read_replies(
         self,
         stage: str,
@@ -166,16 +124,18 @@ class Federation:
         check: Callable[[RecordDict], T],
         *,
         look_ahead: Callable[[list[RecordDict]], object] | None = None,
-        everybody: bool = True,
+        gone: Sequence[int] | None = None,
+        least: int = 0,
     ) -> list[Answer[T]]:
         """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
 
-        `everybody` has been asked, so nodes that were not are gone, and there have to be enough answers.
+        `gone` are the nodes that could not be asked, by default all that were there before; fewer good answers than
+        `least` are an error.
         """
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        waiting: set[int] = set(asked.values())
-        answers: list[Answer[T]] = []
+        waiting, twice = set(asked.values()), list[int]()
+        answers: dict[tuple[int, int], Answer[T]] = {}
         for some in replies:
             if look_ahead is not None:
                 look_ahead([reply.content for reply in some if reply.has_content()])
@@ -185,22 +145,24 @@ class Federation:
                 if node is None:
                     self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
                 elif node not in waiting:
-                    self._refuse(record, node, "answered twice; its first answer counts")
+                    twice.append(node)
                 else:
                     waiting.discard(node)
                     try:
-                        answers.append(self._read(record, node, reply, check))
+                        partition, answer = self._read(record, node, reply, check)
+                        answers[partition, node] = answer
                     except exchange.MALFORMED as error:
                         self._refuse(record, node, exchange.reason(error))
         for node in sorted(waiting):
-            self._refuse(record, node, f"gave no answer within {self.timeout:g} s")
-        for node in sorted(set(self._known) - set(asked.values())) if everybody else ():
-            self._refuse(record, node, "is not connected any more")
-        kept = self._each_once(record, sorted(answers, key=lambda answer: (answer.site.partition, answer.node)))
+            self._refuse(record, node, self._late)
+        for node in self._roster.gone if gone is None else gone:
+            self._refuse(record, node, GONE)
+        kept = self._each_once(record, [answers[place] for place in sorted(answers)])
         for answer in kept:
-            record.took_part[answer.site.name] = record.took_part.get(answer.site.name, 0) + 1
-        if everybody:
-            self._check_enough(record, kept)
+            record.took_part[answer.name] = record.took_part.get(answer.name, 0) + 1
+        for node in twice:
+            self._refuse(record, node, "answered twice; its first answer counts")
+        _check_enough(record, kept, least)
         return kept
 
     def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
@@ -210,51 +172,44 @@ class Federation:
             if reason is None:
                 kept.append(answer)
             else:
-                del stage.took_part[answer.site.name]
+                del stage.took_part[answer.name]
                 self._refuse(stage, answer.node, reason)
-        self._check_enough(stage, kept)
+        _check_enough(stage, kept, self.min_sites)
         return kept
 
     def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Name the nodes that are known of and not among these, with the reason."""
-        inside = {answer.node for answer in covered}
-        outside = sorted((self._name(node), node) for node in self._known if node not in inside)
-        return [LeftOut(site=name, reason=self._why.get(node, "was not asked")) for name, node in outside]
+        return self._roster.left_out(answer.node for answer in covered)
 
     def to_list(self) -> list[dict[str, Any]]:
         """Describe the stages for JSON."""
         return [stage.to_dict() for stage in self.stages]
 
-    def _check_enough(self, stage: Stage, answers: Sequence[Answer[Any]]) -> None:
-        if len(answers) < self.min_sites:
-            whys = "; ".join(f"{site}: {reason}" for site, reason in list(stage.refused)[-3:])
-            raise InputError(
-                f"{stage.name}: {len(answers)} sites answered properly, at least {self.min_sites} are needed "
-                f"({whys or 'none'})"
-            )
+    @property
+    def _late(self) -> str:
+        return f"timeout: gave no answer within {self.timeout:g} s"
 
-    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> Answer[T]:
+    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> tuple[int, Answer[T]]:
         if reply.has_error():
-            raise InputError(f"failed: {exchange.last_line(reply.error.reason)}")
+            known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
+            raise InputError(known.get(reply.error.code) or f"failed: {exchange.failure(reply.error.reason)}")
         content = reply.content
         stage.received += size_of(content)
-        site, before = read_site(content, node), self._known[node]
-        said = SITE in content  # an app that is not ours may not say so in every reply
-        if said and before is not None and before != site.name:
-            raise InputError(f"calls itself {site.name} now and was {before} before")
-        value = check(content)
-        if said:
-            self._known[node] = site.name
-        return Answer(node, site if said else Site(node, self._name(node)), value)
+        site = read_site(content, node)
+        if SITE in content:
+            self._roster.check(node, site.name)
+        else:  # an app that is not ours may not say so in every reply
+            site = Site(node, self._roster.name(node))
+        return site.partition, Answer(site.name, check(content), node)
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}
         for answer in answers:
-            if answer.site.name in kept:
-                self._known[answer.node] = None  # the name is another node's
-                self._refuse(stage, answer.node, f"{answer.site.name} has answered from another node")
+            if name_key(answer.name) in kept:
+                self._refuse(stage, answer.node, f"{answer.name} has answered from another node")
             else:
-                kept[answer.site.name] = answer
+                kept[name_key(answer.name)] = answer
+                self._roster.keep(answer.node, answer.name)
         return list(kept.values())
 
     def _stage(self, name: str, messages: Sequence[Message]) -> Stage:
@@ -271,11 +226,14 @@ class Federation:
         return stage
 
     def _refuse(self, stage: Stage, node: int, reason: str) -> None:
-        self._why[node] = reason
-        entry = (self._name(node), reason)
+        self._roster.refuse(node, reason)
+        entry = (self._roster.name(node), reason)
         if entry not in stage.refused:
             stage.refused[entry] = None
             logger.warning("%s: %s %s", stage.name, *entry)
 
-    def _name(self, node: int) -> str:
-        return self._known.get(node) or f"node-{node}"
+
+def _check_enough(stage: Stage, answers: Sequence[Answer[Any]], least: int) -> None:
+    if len(answers) < least:
+        whys = "; ".join(f"{site}: {reason}" for site, reason in stage.refused) or "none"
+        raise InputError(f"{stage.name}: {len(answers)} sites answered properly, at least {least} are needed ({whys})")

@@ -1,22 +1,33 @@
-"""What is not public in Flower and needed all the same to run its apps in one process.
+"""What is not public in Flower and needed all the same; `tests/engines/flower/test_internals.py` names each part.
 
-Messages take the number of their run from `TaskIdentity`, and only the code that delivers a message can number it.
-A version of Flower that changes either is refused at once, with advice.
+Messages take the number of their run from `TaskIdentity`, and only the code that delivers a message can number it: both
+are needed to run apps in one process. A version of Flower that changes either is refused at once, with advice. What a
+link knows of a node, and its codes for errors, only make names and reasons better; a shorter interval only saves time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import flwr
 from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
 
 from fedconformal.errors import InputError
 
+VERSIONS = "flwr>=1.38,<1.43"
+"""Those on which the test passes; pyproject.toml asks for the same."""
 RUN = 1
 SERVER = 1
 RAISED = 2
 """Flower's code for a client app that raised."""
+EXPIRED = (3, 4)
+"""Its codes for a message, or a reply, that has outlived its time."""
+NODE_GONE = 5
+"""Its code for a node that is not there any more."""
+PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
+"""Seconds; the program that starts apps looks every second by default."""
 
 
 def identify_run() -> None:
@@ -29,7 +40,7 @@ def identify_run() -> None:
         Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
     except (ImportError, AttributeError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"flwr {flwr.__version__} has changed inside ({error}); take flwr>=1.41,<1.43, or the simulation engine"
+            f"flwr {flwr.__version__} has changed inside ({error}); take {VERSIONS}, or the simulation engine"
         ) from None
 
 
@@ -43,3 +54,20 @@ def empty_run() -> Any:
     from flwr.supercore.run import Run
 
     return Run.create_empty(RUN)
+
+
+def watch_nodes(grid: Grid, see: Callable[[Iterable[int]], object]) -> None:
+    """Let `see` know of every list of nodes that anybody gets from this grid."""
+    ask = grid.get_node_ids
+
+    def get_node_ids() -> Iterable[int]:
+        nodes = list(ask())
+        see(nodes)
+        return nodes
+
+    vars(grid)["get_node_ids"] = get_node_ids
+
+
+def registered_names(grid: Grid) -> dict[int, str]:
+    """Return the names under which the link's operator has registered the keys of nodes."""
+    return {int(node.node_id): str(node.name) for node in grid.get_nodes() if node.name}

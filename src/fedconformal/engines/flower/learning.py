@@ -25,6 +25,7 @@ from fedconformal.engines.flower.records import (
     LINEAR,
     METRIC_OF,
     METRICS,
+    RESIDUALS,
     read_arrays,
     reply,
     site_of,
@@ -40,7 +41,6 @@ from fedconformal.federated.tct import TCT, LinearisedModel
 
 CPU = torch.device("cpu")
 BATCH = 256
-RESIDUALS = "residuals"
 STEPS = ("measure", "prepare", "round")
 
 

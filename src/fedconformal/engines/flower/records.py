@@ -21,7 +21,7 @@ from fedconformal.federated import calibration as exchange
 from fedconformal.summaries.wire import MAX_SIZE
 
 ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
-LINEAR = "linear"
+LINEAR, RESIDUALS = "linear", "residuals"
 EXAMPLES, FULL = "num-examples", "full"
 METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
 """What the numbers of an update are called in a message."""
@@ -139,16 +139,16 @@ def read_metrics(record: Any, names: Collection[str]) -> dict[str, float]:
     return values
 
 
-def read_examples(values: Mapping[str, float], most: int = MAX_SIZE) -> int:
+def read_examples(values: Mapping[str, float], most: int = MAX_SIZE, key: str = EXAMPLES) -> int:
     """Read how many rows an answer counts for.
 
     >>> read_examples({"num-examples": -1e9})
     Traceback (most recent call last):
     fedconformal.errors.InputError: num-examples is -1000000000.0, expected a whole number from 1 to 4294967296
     """
-    count = values[EXAMPLES]
+    count = values[key]
     if count != int(count) or not 1 <= count <= most:
-        raise InputError(f"{EXAMPLES} is {count!r:.40}, expected a whole number from 1 to {most}")
+        raise InputError(f"{key} is {count!r:.40}, expected a whole number from 1 to {most}")
     return int(count)
 
 

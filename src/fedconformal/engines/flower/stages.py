@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,14 @@ from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 from torch import nn
 
-from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
-from fedconformal._base.names import shown
-from fedconformal._base.parameters import from_settings
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
 from fedconformal.engines.flower.records import fingerprint
+from fedconformal.engines.flower.run_config import STAGES, RunConfig
 from fedconformal.engines.flower.sums import calibrate_by_sums
 from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
@@ -42,104 +39,14 @@ from fedconformal.federated.evaluation import overall, shares_by_site
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.logits import npz
 from fedconformal.federated.tct import TCT, LinearisedModel
-from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.federated.trainer import RoundState, TrainingMonitor
 from fedconformal.privacy.sums.communication import quoted_bound
-from fedconformal.privacy.sums.radix import summable
-from fedconformal.scores import DEFAULT, Score
-from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
 """What it logs is what `flwr run --stream` shows."""
 
-STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
-PRIVACY = ("none", "sums")
 TEMPERATURE = "fedconformal.temperature"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What a run's config may hold, in Flower's spelling with hyphens; everything else is the app's own.
-
-    Attributes:
-        method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it.
-        classes: how many classes there are.
-        score: its name, such as raps; its parameters stand beside it, such as score-penalty.
-        guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
-        privacy: none, or sums: the server sees only sums over the sites when it calibrates.
-        temperature: whether to fit one.
-        min_sites: fewer sites that answer properly in a stage are an error.
-        min_scores: with fewer scores in all there is no calibration.
-        wait: seconds for the nodes to connect.
-        timeout: seconds that sites have for an answer.
-        output: the directory for what comes out.
-        from_stage: where to begin.
-        saved_model: the weights to begin with.
-    """
-
-    method: str = "fedavg"
-    classes: int = 10
-    alpha: float = 0.1
-    score: str = DEFAULT.name
-    guarantee: str = "mixture"
-    kind: str = "ranks"
-    privacy: str = "none"
-    temperature: bool = True
-    min_sites: int = 2
-    min_scores: int = 1
-    wait: float = 60.0
-    timeout: float = 600.0
-    output: str = "fedconformal-run"
-    from_stage: str = "train"
-    saved_model: str = ""
-    trainer: Trainer = field(default_factory=TCT)
-    scored: Score = DEFAULT
-    promised: Guarantee = field(default_factory=Mixture)
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> RunConfig:
-        """Read the config of a run.
-
-        >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4}).trainer
-        FedProx(rounds=3, epochs=1, rate=0.01, momentum=0.9, batch=64, seed=0, weighting='examples', workers=1,
-        device='cpu', mu=0.5)
-        """
-        given = {key.replace("-", "_"): value for key, value in config.items()}
-        method = registry.find(str(given.get("method", cls.method)), Trainer)
-        if method.name == "central":
-            raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
-        own = {one.name: given[one.name] for one in fields(method) if one.name in given}
-        made = ("trainer", "scored", "promised")
-        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
-        for one in fields(cls):
-            wanted = (int, float) if isinstance(one.default, float) else (type(one.default),)
-            if one.name in mine and type(mine[one.name]) not in wanted:
-                name = one.name.replace("_", "-")
-                raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
-        try:
-            scored = from_settings(registry.find(str(given.get("score", cls.score)), Score), config, "score-")
-            kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
-            promised = from_settings(kept, config, "guarantee-")
-            trainer = method(**own | {"workers": 1, "device": "cpu"})
-            found = cls(trainer=trainer, scored=scored, promised=promised, **mine)
-            found.check()
-        except TypeError as error:
-            raise InputError(f"the run config cannot be read: {error}") from None
-        return found
-
-    def check(self) -> None:
-        """Refuse what there is not, and a stage that has nothing to begin with, before anything is trained."""
-        if self.from_stage not in STAGES:
-            raise InputError(f"from-stage is {self.from_stage!r}; there are {', '.join(STAGES)}")
-        if self.from_stage != "train" and not self.saved_model:
-            raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
-        as_alpha(self.alpha)
-        registry.find(self.kind, Summary)
-        if self.privacy not in PRIVACY:
-            raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
-        if self.privacy == "sums":
-            summable(self.promised)
 
 
 def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
@@ -158,7 +65,7 @@ class _Run:
         self.config = config
         self.model = model
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
-        self.output = Path(config.output)
+        self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
         self.coverage: dict[str, dict[str, float]] = {}
         self.predictor: Predictor | None = None
@@ -168,6 +75,7 @@ class _Run:
             (self.output / "sites").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.output}: cannot be made ({error.strerror}); choose another output") from None
+        flower_logger.info("the model, the predictor and result.json go to %s, on this machine", self.output)
         if self.config.saved_model:
             self.arrays, self.temperature = read_model(Path(self.config.saved_model))
             load_model(self.model, self.arrays)  # says so if they are not this model's
@@ -215,7 +123,7 @@ class _Run:
             "min_scores": config.min_scores,
         }
         if config.privacy == "sums":
-            result = calibrate_by_sums(self.federation, self.arrays, **asked)
+            result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):

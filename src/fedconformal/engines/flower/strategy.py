@@ -1,22 +1,25 @@
 """Flower's own FedAvg strategy, made to check what it averages: for an app that runs Flower's strategies itself.
 
-A site whose weights cannot be used is left out, and the round goes on. The mean is that of `fedconformal.federated`.
+A site whose reply cannot be used is left out, and the round goes on. The mean is that of `fedconformal.federated`.
 FedProx differs only at the clients, so it is this with `proximal-mu` in the train config.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
 from fedconformal.engines.flower.federation import Federation
-from fedconformal.engines.flower.records import EXAMPLES, METRICS, is_float, read_update
+from fedconformal.engines.flower.records import is_float, read_arrays, read_examples, read_metrics
+from fedconformal.errors import InputError
 from fedconformal.federated.mean import WeightedMean
+
+Update = tuple[dict[str, NDArray[Any]], int, RecordDict]
 
 
 class CheckedFedAvg(FedAvg):
@@ -26,15 +29,24 @@ class CheckedFedAvg(FedAvg):
 
     Args:
         federation: whom to ask; it keeps who took part and who was refused.
-        metrics: what every reply has to have beside `num-examples`, and nothing else; by default any finite numbers.
+        metrics: what every reply to `train` has to have beside its weight, and nothing else; by default any finite
+            numbers.
         max_examples: no site has more rows than this.
+        **settings: of Flower's FedAvg, such as `fraction_train` or `weighted_by_key`. Two have other defaults: as many
+            nodes are needed as the federation needs, and nothing is evaluated, as sites are asked for coverage later.
     """
 
     def __init__(
-        self, federation: Federation, *, metrics: tuple[str, ...] | None = None, max_examples: int = 10**8
+        self,
+        federation: Federation,
+        *,
+        metrics: tuple[str, ...] | None = None,
+        max_examples: int = 10**8,
+        **settings: Any,
     ) -> None:
-        super().__init__(min_available_nodes=federation.min_sites, min_train_nodes=federation.min_sites)
-        self.fraction_evaluate = 0.0  # sites are asked for coverage once there are sets
+        least = dict.fromkeys(("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"), federation.min_sites)
+        means = dict.fromkeys(("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"), mean_metrics)
+        super().__init__(**{**least, **means, "fraction_evaluate": 0.0, **settings})
         self.federation = federation
         self.metrics = metrics
         self.max_examples = max_examples
@@ -44,30 +56,77 @@ class CheckedFedAvg(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every site that is there."""
-        config["server-round"] = server_round
+        """Ask as many sites as FedAvg would, and remember whom."""
         self._like = arrays
-        content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        self._sent = self.federation.messages(content, MessageType.TRAIN)
-        return self._sent
+        self.federation.wait(self.federation.timeout)  # FedAvg would wait for ever
+        return self._limited(super().configure_train(server_round, arrays, config, grid))
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask as many sites as FedAvg would, and remember whom."""
+        return self._limited(super().configure_evaluate(server_round, arrays, config, grid))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the weighted mean of what can be used."""
-        answers = self.federation.read_replies("train", self._sent, [list(replies)], self._read)
-        floats = {name: array.numpy() for name, array in self._like.items() if is_float(array)}
-        mean = WeightedMean()
-        for arrays, examples, metrics in (answer.value for answer in answers):
-            numbers = {name: metrics[name] for name in sorted(metrics) if name != EXAMPLES}
-            mean.add(float(examples), {name: arrays[name] for name in floats}, numbers)
+        answers = self._answers("train", replies, self._read)
+        if not answers:
+            return None, None
+        floats, mean = {name: array.numpy() for name, array in self._like.items() if is_float(array)}, WeightedMean()
+        for arrays, examples, _ in answers:
+            mean.add(float(examples), {name: arrays[name] for name in floats}, {})
         averaged = {name: Array(array) for name, array in mean.arrays(floats).items()}
-        found: dict[str, Any] = mean.numbers()
-        return ArrayRecord({name: averaged.get(name, array) for name, array in self._like.items()}), MetricRecord(found)
+        found = ArrayRecord({name: averaged.get(name, array) for name, array in self._like.items()})
+        return found, self.train_metrics_aggr_fn([content for *_, content in answers], self.weighted_by_key)
 
-    def _read(self, content: RecordDict) -> tuple[dict[str, NDArray[Any]], int, dict[str, float]]:
-        names = self.metrics
-        if names is None:
-            record = content.get(METRICS)
-            names = tuple(record) if isinstance(record, MetricRecord) else ()
-        return read_update(content, self._like, names, most=self.max_examples)
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Return the weighted mean of the metrics that can be used."""
+        answers = self._answers("evaluate", replies, self._read_evaluation)
+        contents = [content for *_, content in answers]
+        return self.evaluate_metrics_aggr_fn(contents, self.weighted_by_key) if contents else None
+
+    def _limited(self, messages: Iterable[Message]) -> list[Message]:
+        """Let messages live as long as anybody waits for them."""
+        self._sent = list(messages)
+        for message in self._sent:
+            message.metadata.ttl = self.federation.timeout
+        return self._sent
+
+    def _answers(self, stage: str, replies: Iterable[Message], read: Callable[[RecordDict], Update]) -> list[Update]:
+        if not self._sent:
+            return []
+        least = min(self.federation.min_sites, len(self._sent))
+        answers = self.federation.read_replies(stage, self._sent, [list(replies)], read, least=least)
+        return [answer.value for answer in answers]
+
+    def _read(self, content: RecordDict) -> Update:
+        arrays = read_arrays(_only(content.array_records, "arrays"), self._like)
+        return arrays, self._weight(content, self.metrics), content
+
+    def _read_evaluation(self, content: RecordDict) -> Update:
+        return {}, self._weight(content, None), content
+
+    def _weight(self, content: RecordDict, names: Iterable[str] | None) -> int:
+        record = _only(content.metric_records, "metrics")
+        values = read_metrics(record, {self.weighted_by_key, *(record if names is None else names)})
+        return read_examples(values, self.max_examples, self.weighted_by_key)
+
+
+def mean_metrics(contents: list[RecordDict], weighted_by_key: str) -> MetricRecord:
+    """Return the weighted means of the metrics that every reply has."""
+    mean = WeightedMean()
+    for content in contents:
+        values: dict[str, Any] = dict(_only(content.metric_records, "metrics"))
+        weight = float(values.pop(weighted_by_key))
+        mean.add(weight, {}, {name: values[name] for name in sorted(values)})
+    found: dict[str, Any] = mean.numbers()
+    return MetricRecord(found)
+
+
+def _only(records: Any, what: str) -> Any:
+    """Return the one record of a kind, whatever it is called: FedAvg asks for no name."""
+    if len(records) != 1:
+        raise InputError(f"holds {len(records)} records of {what}, expected 1")
+    return next(iter(records.values()))

@@ -1,8 +1,8 @@
 """Calibration from sums only, over Flower: the server's part of a session, in which it sees no site's own counts.
 
 The protocol and its driver are those of `fedconformal.privacy.sums`; Flower carries the messages. First the sites join
-and say how many scores they have, then they leave shares of their secrets with some neighbours, then each round is two
-exchanges, and three if a site is lost in it after its answer. A site whose message cannot be used is out, with the
+and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
+three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
 out stays in the promise, and its scores count as if they were too large.
 """
@@ -20,17 +20,18 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.engines.flower.calibration import STAGE, ask_for
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
 from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import BYTES, summable
+from fedconformal.privacy.sums.radix import IN_STEPS, summable
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import Score
 from fedconformal.summaries.summary import origin_of
@@ -47,8 +48,9 @@ def calibrate_by_sums(
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
+    epsilon: float | None = None,
 ) -> Calibrated:
-    """Find the threshold that all scores together give, from sums over the sites alone.
+    """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
     Args:
         federation: the sites to ask; three at least.
@@ -58,11 +60,12 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
+        epsilon: with it, one round in which the sites add noise to their counts, for differential privacy.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    state = play(partial(invite, promised, alpha, BYTES), channel)
+    state = play(partial(invite, promised, alpha, *IN_STEPS, epsilon=epsilon), channel)
     return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
 
 
@@ -100,7 +103,7 @@ class _FlowerChannel:
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))
             self._joined = self._federation.ask_some(STAGE, nodes, TYPE, check)
             self._check_enough(self._joined)
-        self._nodes = {answer.site.name: answer.node for answer in self._joined}
+        self._nodes = {answer.name: answer.node for answer in self._joined}
         scores = sum(answer.value.size for answer in self._joined)
         if scores < self._min_scores:
             raise InputError(f"{STAGE}: the sites have {scores} scores, at least {self._min_scores} are needed")

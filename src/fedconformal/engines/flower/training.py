@@ -9,10 +9,10 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MessageType, RecordDict
 from torch import Tensor, nn
 
-from fedconformal.engines.flower.federation import Answer, Federation
+from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, is_float, read_update
-from fedconformal.federated.ask import Ask, Step, Update
+from fedconformal.federated.ask import Answer, Ask, Step, Update
 from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.tct import TCT, LinearisedModel
@@ -80,9 +80,9 @@ def _updates(
     def read(reply: RecordDict) -> tuple[dict[str, Any], int, dict[str, float]]:
         return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=MAX_EXAMPLES)
 
-    for node, site, (arrays, rows, metrics) in federation.ask(stage, content, message_type, read):
-        tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
-        yield Answer(node, site, Update(rows, tensors, {name: metrics[METRIC_OF[name]] for name in numbers}))
+    for name, (arrays, rows, metrics), node in federation.ask(stage, content, message_type, read):
+        tensors = {one: torch.tensor(array) for one, array in arrays.items() if is_float(like[one])}
+        yield Answer(name, Update(rows, tensors, {one: metrics[METRIC_OF[one]] for one in numbers}), node)
 
 
 def _array(tensor: Tensor) -> Array:

@@ -28,7 +28,7 @@ from fedconformal.engines.local.process import (
 )
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import SiteAnswer, Step, Update
+from fedconformal.federated.ask import Answer, Step, Update
 
 SLOT_BYTES = 2**28
 """Results of all sites are in memory at once up to this size; beyond it, a few for each worker."""
@@ -100,11 +100,11 @@ class WorkerPool:
             worker.end()
         self._team = []
 
-    def ask(self, step: Step) -> Iterator[SiteAnswer[Update]]:
+    def ask(self, step: Step) -> Iterator[Answer[Update]]:
         """Take the step for every site and yield the updates, in the order of the sites."""
         done = 0
         while done < len(self.sites) and not self._team:
-            yield SiteAnswer(self.sites[done], self._here(done, step))
+            yield Answer(self.sites[done], self._here(done, step))
             done += 1
             self._start_if_worth_it()
         if done < len(self.sites):
@@ -120,7 +120,7 @@ class WorkerPool:
         self._wait -= time.perf_counter() - start
         return update
 
-    def _in_workers(self, sites: range, order: Order) -> Iterator[SiteAnswer[Update]]:
+    def _in_workers(self, sites: range, order: Order) -> Iterator[Answer[Update]]:
         waiting, free = list(sites), list(range(len(self._slots)))
         if self._costs is not None and len(free) >= len(waiting):  # else they have to come in their order
             waiting.sort(key=self._costs.__getitem__, reverse=True)
@@ -136,7 +136,7 @@ class WorkerPool:
                     done, slot, update = worker.result(self.sites, self._slots)
                     finished[done] = slot, update
             slot, update = finished.pop(site)
-            yield SiteAnswer(self.sites[site], update)
+            yield Answer(self.sites[site], update)
             free.append(slot)
 
     def _start_if_worth_it(self) -> None:

@@ -6,21 +6,30 @@ import hashlib
 import math
 from fractions import Fraction
 
-from fedconformal._base.float_bits import BITS
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
+from fedconformal.privacy.sums.lost import share
 from fedconformal.privacy.sums.state import CoordinatorState
 
-HIDDEN = (
-    " It was found from sums over all sites: no site's own counts were seen. The threshold itself is a score of some "
-    "site, and the sums show how many scores of all sites together lie in ever smaller cells around it."
+HIDDEN = " It was found from sums over all sites: no site's own counts were seen."
+IN_CELLS = (
+    " The threshold is the upper edge of a public cell, never below the plain one; the sums show how many rows of all "
+    "sites together are in each of a few cells."
+)
+TO_THE_BIT = (
+    " The threshold itself is a score of some site, and the sums show how many scores of all sites together lie in "
+    "ever smaller cells around it: who knows a row can often tell that it is in there."
 )
 APART = (
     " It was found from weighted sums over all sites. The sites' weights differ, so that who knows every n_k can often "
     "take such a sum apart: count every site's own histogram as seen by the coordinator."
+)
+FOLLOWED = (
+    " It is assumed that every site follows the protocol: nothing bounds the counts that a site sends by its number of "
+    "rows, so one site can move the threshold to anywhere."
 )
 DROPPED = (
     " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
@@ -39,28 +48,41 @@ def certified(state: CoordinatorState) -> Calibration:
         for name, n, key in zip(session.names, sizes, session.signing, strict=True)
     ]
     inputs = Inputs(alpha=alpha, guarantee=bound, records=records, origin=state.origin)
-    caveat = DROPPED if state.dropped else ""
+    caveat = FOLLOWED + (DROPPED if state.dropped else "")
     played = {
         "mode": "sums",
         "rounds": state.search.number,
         "session": session.fingerprint,
-        "dropped": [{"site": session.names[k], "when": when} for k, when in sorted(state.dropped.items())],
+        "dropped": [
+            {"site": session.names[k], "when": when, "share": share(session, k)}
+            for k, when in sorted(state.dropped.items())
+        ],
     }
     if isinstance(rounds, NoisyRound):
         return certify_release(threshold, rounds.claim(state.counted, played), inputs, caveat)
     finite = threshold < math.inf
+    everybody = len(state.present) == len(session.names)
     # The upper edge of a cell instead of a score, or sites that dropped out, may cost any amount of coverage on top.
-    whole = sum(rounds.widths) == BITS and len(state.present) == len(session.names)
+    whole = rounds.exact and everybody
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
+    played["precision"] = {
+        "exact": whole,
+        "above": rounds.above(state.search) if finite and everybody else None,
+        "least": rounds.least,
+        "stopped": state.search.stopped,
+    }
     return certify(
         threshold,
         lowest,
         inputs,
         status="certified",
-        caveat=bound.caveat + (HIDDEN if rounds.alike else APART) + caveat,
+        caveat=bound.caveat
+        + (HIDDEN if rounds.alike else APART)
+        + (TO_THE_BIT if rounds.least is None else IN_CELLS)
+        + caveat,
         target=str(bound.at_least(alpha, sizes)),
         rank=rank,
         rank_out_of=out_of,

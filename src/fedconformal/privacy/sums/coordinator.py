@@ -3,15 +3,18 @@
 It sees masked histograms, which are noise, and their sum. A site that does not answer a round is out for the rest; its
 scores then count for nothing, so that the threshold may come out too high and never too low.
 
-    sites send     Join      Deposit     Answer    Reveal                 Shares, if a site was lost after its answer
-    it sends    Invite  Roster    Question   Unmask   Question or Lost           Question
+    it sends    Invite   Roster    Question   Closed       Unmask   Question, or Lost if a site was lost meanwhile
+    sites send       Join     Deposit     Answer   Countersign   Reveal                Shares
+
+If a site does not answer, those who did are asked again, with masks among themselves.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,8 +28,11 @@ from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.lost import remarks
 from fedconformal.privacy.sums.messages import (
     Answer,
+    Closed,
+    Countersign,
     Deposit,
     Invite,
     Join,
@@ -36,13 +42,17 @@ from fedconformal.privacy.sums.messages import (
     Reveal,
     Roster,
     Shares,
+    Signed,
     Unmask,
     pack,
 )
-from fedconformal.privacy.sums.radix import EXACT, Counted
+from fedconformal.privacy.sums.radix import EXACT
 from fedconformal.privacy.sums.session import Session, guarantee_of
+from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries.summary import origin_of
+
+logger = logging.getLogger(__name__)
 
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state, and what to send to which site; nothing to send if the threshold is found."""
@@ -54,6 +64,7 @@ def invite(
     guarantee: Guarantee,
     alpha: Any,
     widths: Sequence[int] = EXACT,
+    least: int | None = None,
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
@@ -61,10 +72,10 @@ def invite(
     """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
-    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths))
+    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths), least)
     if epsilon is not None:
         edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
-        message = changed(message, widths=[], epsilon=float(as_epsilon(epsilon)), grid=edges)
+        message = changed(message, widths=[], least=None, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
         raise InputError("a grid goes with epsilon; sums without noise find the score itself")
     guarantee_of(message)
@@ -73,7 +84,10 @@ def invite(
 
 def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
     """Take what the sites sent, as `read` has read it; a site that sent nothing is out."""
-    return STEPS[state.expects](state, list(messages))
+    after, outgoing = STEPS[state.expects](state, list(messages))
+    for remark in remarks(state, after):
+        logger.warning(remark)
+    return changed(after, exchanges=state.exchanges + 1), outgoing
 
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
@@ -83,7 +97,8 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     for found, origin in zip(joins, origins, strict=True):
         if difference := origins[0].difference(origin):
             raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
-    listed = sorted((found.site, found.size, found.signing, found.masking) for found in joins)
+    ordered = sorted(joins, key=lambda found: found.site)
+    listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
     roster = pack(Roster(state.invite.session, listed), state.signing)
     state = changed(state, first=joins[0], roster=roster, present=frozenset(range(len(joins))))
     search = state.session.rounds.start
@@ -94,7 +109,6 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
 
 def _take_deposits(state: CoordinatorState, deposits: list[Deposit]) -> Step:
     found = _each_once(state.session, deposits, "entered")
-    state.session.check_enough(found)
     return _ask(_without(changed(state, deposits=found), found.keys(), "before the first round"))
 
 
@@ -103,37 +117,43 @@ def _ask(state: CoordinatorState) -> Step:
     session, search = state.session, state.search
     if search.answer is not None:
         return state, {}
+    session.check_enough(state.present)
     question = Question(session.id, search.number, search.prefix, session.as_bits(state.present))
     return state, _to(session, state.present, pack(question, state.signing))
 
 
 def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
-    """Close the list of those who answered, and ask them to unmask the sum."""
+    """Close the list of those who answered, if all did who are present; else ask those who did once more."""
     session, number = state.session, state.search.number
     found = _each_once(session, answers, f"answered round {number}")
     session.check_enough(found)
-    request = Unmask(session.id, number, session.as_bits(found))
-    return changed(state, answers=found), _to(session, found, pack(request, state.signing))
+    if len(found) < len(state.present):
+        return _ask(_without(state, found.keys(), f"before its answer in round {number}"))
+    return changed(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
+
+
+def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
+    """Hand the signatures of the list round, so that each site can see that all have the same one."""
+    session = state.session
+    found = _each_once(session, signed, f"signed the list of round {state.search.number}")
+    signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
+    session.check_countersigned(state.about, state.present, signatures)
+    request = Unmask(session.id, state.about, signatures)
+    return changed(state, signed=frozenset(found)), _to(session, found, pack(request, state.signing))
 
 
 def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
     """Open the sum; if sites were lost after their answers, first ask those who hold their shares."""
     session, number = state.session, state.search.number
-    found = _each_once(session, reveals, f"revealed round {number}")
-    state = changed(state, reveals=found)
+    state = changed(state, reveals=_each_once(session, reveals, f"revealed round {number}"))
     if not state.lost_after_answer:
-        return _open_sum(state, {}, {})
-    if not masks.is_majority(len(found), len(session.names)):
-        raise InputError(f"only {len(found)} of {len(session.names)} sites are left; their sum stays hidden")
-    held: dict[int, list[tuple[int, bytes]]] = {}
-    for i in state.to_recover:
-        for j, sealed in state.deposits[i].shares:
-            if j in found:
-                held.setdefault(j, []).append((i, sealed))
-    lost = session.as_bits(state.lost_after_answer)
+        return _open_sum(state, {})
+    sealed = {i: dict(state.deposits[i].shares) for i in state.lost_after_answer}
+    for i, held in sealed.items():
+        _check_shares(state, i, held.keys() & state.reveals.keys())
+    asked = {j: [(i, sealed[i][j]) for i in lost] for j in sorted(state.reveals) if (lost := state.held_by(j))}
     return state, {
-        session.names[j]: pack(Lost(session.id, number, j, lost, shares), state.signing)
-        for j, shares in sorted(held.items())
+        session.names[j]: pack(Lost(session.id, state.about, j, shares), state.signing) for j, shares in asked.items()
     }
 
 
@@ -141,60 +161,37 @@ def _take_shares(state: CoordinatorState, shares: list[Shares]) -> Step:
     """Put the secrets of lost sites together, and open the sum."""
     session = state.session
     found = _each_once(session, shares, "opened shares")
-    opened = {j: {i: (own, locking) for i, own, locking in message.shares} for j, message in found.items()}
-    own, locks = {}, {}
-    for i in state.to_recover:
-        holders = session.holders(i)
-        there = [(place, *opened[j][i]) for place, j in enumerate(holders) if j in opened]
-        enough = masks.needed(len(holders))
-        if len(there) < enough:
-            raise InputError(
-                f"site {session.names[i]!r} is lost, and only {len(there)} of {enough} shares of its secrets are "
-                "there: start another session"
-            )
-        locks[i] = masks.combine({place: locking for place, _, locking in there[:enough]})
-        if i in state.answers:
-            own[i] = masks.combine({place: share for place, share, _ in there[:enough] if share is not None})
-    return _open_sum(state, own, locks)
+    opened: dict[int, dict[int, bytes]] = {i: {} for i in state.lost_after_answer}
+    for j, message in found.items():
+        for i, share in message.shares:
+            opened[i][session.neighbours(i).index(j)] = share
+    for i, there in opened.items():
+        _check_shares(state, i, there)
+    secrets = {i: combine(dict(list(there.items())[: session.needed])) for i, there in opened.items()}
+    return _open_sum(state, {i: masks.round_key(secret, state.about) for i, secret in secrets.items()})
 
 
-def _open_sum(state: CoordinatorState, own: dict[int, bytes], locks: dict[int, bytes]) -> Step:
-    """Add up the answers of the round, take off all masks, and go on; `own` and `locks` are secrets of lost sites."""
+def _check_shares(state: CoordinatorState, lost: int, there: Collection[int]) -> None:
+    session = state.session
+    if len(there) < session.needed:
+        raise InputError(
+            f"site {session.names[lost]!r} is lost, and only {len(there)} of {session.needed} shares of its secret are "
+            "there: the sum stays hidden, and the session is at its end"
+        )
+
+
+def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
+    """Add up the answers of the round, take off each site's own mask, and go on; the other masks cancel."""
     session, search, answers = state.session, state.search, state.answers
     rounds, number = session.rounds, search.number
-    start, words = masks.span(rounds, number)
-    total = np.zeros(words, dtype=rounds.dtype)
-    for i, found in answers.items():
-        seed = masks.seed_of(own[i], number) if i in own else state.reveals[i].seed
+    words = rounds.cells(number)
+    total = -masks.masks_of((recovered.get(i) or state.reveals[i].seed for i in answers), words, rounds.dtype)
+    for found in answers.values():
         total += np.frombuffer(found.counts, dtype=rounds.dtype)
-        total -= masks.expand(seed, words, rounds.dtype)
-    for i, j, mask in _masks_left(state, locks, start, words):
-        if j > i:
-            total -= mask
-        else:
-            total += mask
     counted = frozenset(answers)
     search = rounds.advance(search, total, counted)
-    state = changed(state, search=search, answers={}, reveals={}, counted=counted)
-    state = _without(state, answers.keys(), f"before its answer in round {number}")
-    return _ask(_without(state, answers.keys() - own.keys(), f"after its answer in round {number}"))
-
-
-def _masks_left(
-    state: CoordinatorState, locks: dict[int, bytes], start: int, words: int
-) -> Iterator[tuple[int, int, Counted]]:
-    """Yield the masks of those who answered with those who did not: revealed, or from both halves of their key."""
-    session, dtype = state.session, state.session.rounds.dtype
-    for i, revealed in state.reveals.items():
-        for j, mask in revealed.masks:
-            yield i, j, np.frombuffer(mask, dtype=dtype)
-    halves = {
-        i: dict(zip(session.neighbours(i), masks.unlock(secret, state.deposits[i].halves), strict=True))
-        for i, secret in locks.items()
-    }
-    for i in locks.keys() & state.answers.keys():
-        for j in halves[i].keys() & locks.keys() - state.answers.keys():
-            yield i, j, masks.expand(masks.joined(halves[i][j], halves[j][i]), words, dtype, start)
+    state = changed(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
+    return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number}"))
 
 
 def _without(state: CoordinatorState, left: Collection[int], when: str) -> CoordinatorState:
@@ -207,7 +204,7 @@ def _to(session: Session, sites: Iterable[int], message: bytes) -> dict[str, byt
     return {session.names[k]: message for k in sorted(sites)}
 
 
-S = TypeVar("S", Deposit, Answer, Reveal, Shares)
+S = TypeVar("S", Deposit, Answer, Signed, Reveal, Shares)
 
 
 def _each_once(session: Session, messages: list[S], did: str) -> dict[int, S]:
@@ -223,6 +220,7 @@ STEPS: dict[type[Message], Callable[[CoordinatorState, Any], Step]] = {
     Join: _freeze_roster,
     Deposit: _take_deposits,
     Answer: _take_answers,
+    Countersign: _take_signatures,
     Reveal: _take_reveals,
     Shares: _take_shares,
 }

@@ -17,8 +17,9 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums import coordinator, site
 from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.lost import may_restart
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import BYTES
+from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
@@ -52,15 +53,6 @@ def play(start: Callable[[], tuple[CoordinatorState, bytes]], channel: Channel) 
             messages = channel.invite(invitation, partial(read, state))
 
 
-def may_restart(state: CoordinatorState) -> bool:
-    """Tell whether the session may start again without a site that was lost: only before the first sum is asked for.
-
-    Nothing has been seen until then, so the promise is that of the sites that are left. Later the roster is frozen: the
-    difference of two sums over other sites would show one site's counts.
-    """
-    return state.search.number == 0 and not state.answers
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sums:
     """What came out, and what it cost."""
@@ -68,6 +60,8 @@ class Sums:
     calibration: Calibration
     session: Session
     rounds: int
+    exchanges: int
+    """How often all sites were sent something, and answered: joining, entering, and three times a round."""
     bytes_up: int
     """Sent by an average site, in all rounds."""
     bytes_down: int
@@ -83,29 +77,34 @@ def calibrate_by_sums(
     *,
     alpha: Any = 0.1,
     guarantee: Guarantee | None = None,
-    widths: tuple[int, ...] = BYTES,
+    widths: tuple[int, ...] | None = None,
     origin: Origin | None = None,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
 ) -> Sums:
     """Find the threshold while the coordinator sees only sums.
 
-    `widths` says how many bits each round settles: 64 in all give the exact threshold (`EXACT` does so with
-    the fewest counts), and `SHORT` rounds it up a little. With `epsilon` there is one round instead, in which the sites
-    add noise to their counts over the grid, so that the sum itself is epsilon-differentially private.
+    It narrows in small steps and stops at a cell of few rows, so the threshold is the plain one rounded up. `widths`
+    are for the exact one: how many bits of a score each round settles, 64 in all (`BYTES`; `EXACT` with the fewest
+    counts). Such sums show rows one by one. With `epsilon` there is one round instead, in which the sites add noise to
+    their counts over the grid, so that the sum itself is epsilon-differentially private.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
-    >>> found = calibrate_by_sums(sites, alpha=0.5)  # ceil(0.5 (9 + 3)) = 6
+    >>> found = calibrate_by_sums(sites, alpha=0.6)  # ceil(0.4 (9 + 3)) = 5, and the fifth score is 0.4
     >>> found.threshold, found.rounds
-    (0.5, 8)
+    (0.5, 1)
+    >>> calibrate_by_sums(sites, alpha=0.6, widths=(8,) * 8).threshold
+    0.4
     """
-    start = partial(coordinator.invite, guarantee or Mixture(), alpha, widths, epsilon=epsilon, grid=grid)
+    steps = IN_STEPS if widths is None else (widths, None)
+    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid)
     channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
     state = play(start, channel)
     return Sums(
         calibration=certified(state),
         session=state.session,
         rounds=state.search.number,
+        exchanges=state.exchanges,
         bytes_up=round(channel.up / len(sites)),
         bytes_down=round(channel.down / len(sites)),
     )

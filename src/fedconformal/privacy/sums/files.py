@@ -27,11 +27,11 @@ def bundle(message: bytes) -> bytes:
     return msgspec.msgpack.encode([message])
 
 
-def answer_bundle(state: SiteState, data: bytes) -> tuple[SiteState, bytes]:
-    """Take all steps that a file from the coordinator asks for; return what to send back."""
+def answer_bundle(state: SiteState, data: bytes, key: bytes | None = None) -> tuple[SiteState, bytes]:
+    """Take all steps that a file from the coordinator asks for; return what to send back. `key` is for `site.join`."""
     reply = b""
     for message in decoded(data, Bundle, "a file of a sums session"):
-        state, reply = site.step(state, message)
+        state, reply = site.step(state, message, key)
     return state, reply
 
 

@@ -1,8 +1,9 @@
-"""What coordinator and sites send each other: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
+"""What coordinator and sites send each other: `FCM2`, a letter for the kind, an Ed25519 signature, a MessagePack array.
 
 As everywhere, bytes are hostile: lengths are bounded by what is there, types are checked, only the one canonical
-encoding is accepted, and nothing is used before its signature has been verified. Every message names its session
-and round, so that one from elsewhere, from before or sent twice is refused.
+encoding is accepted, and nothing is used before its signature has been verified. Every message names its session, and
+from the first answer on what it is about (`Session.about`: the question and who is present, too), so that one from
+elsewhere, from before or sent twice is refused. `tests/vectors/sums` has one of each kind, from fixed keys.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
 from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, ScoreField
 
-MAGIC = b"FCM1"
+MAGIC = b"FCM2"
+OLD = b"FCM1"
 SIGNATURE = 64
 PREFIX = len(MAGIC) + 1 + SIGNATURE
 MAX_BYTES = 2**28
 
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-Seed = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+"""What a message is about."""
 Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-Sealed = Annotated[bytes, msgspec.Meta(min_length=48, max_length=48)]
-"""Shares of both secrets of a site, and a tag of 16 bytes."""
+Sealed = Annotated[bytes, msgspec.Meta(min_length=32, max_length=2**11)]
+"""Shares of a site's secrets of all rounds, and a tag of 16 bytes."""
+Signature = Annotated[bytes, msgspec.Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
 Bits = Annotated[bytes, msgspec.Meta(max_length=MAX_SITES // 8 + 1)]
 """Some of the sites, as a row of bits."""
 Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
@@ -53,13 +57,22 @@ class Invite(Message, frozen=True):
     alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
     widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(max_length=64)]
+    least: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)] | None = None
+    """Cells with fewer rows are not split; None if the digits are those of the scores' own bits."""
     epsilon: float | None = None
     """With noise: then there is one round, over this grid."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
 
 
+class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The public key that a site keeps from session to session, and its signature of how the site joins this one."""
+
+    key: Key
+    signature: Signature
+
+
 class Join(Message, frozen=True):
-    """A site says who it is, how many scores it has, its two public keys, and what the scores were made from."""
+    """A site says who it is, how many scores it has, its keys, and what the scores were made from."""
 
     letter = "J"
 
@@ -70,6 +83,10 @@ class Join(Message, frozen=True):
     score: ScoreField | None = None
     model: Name | None = None
     temperature: float | None = None
+    identity: Identity | None = None
+
+
+Listed = tuple[Name, Size, Key, Key, Identity | None]
 
 
 class Roster(Message, frozen=True):
@@ -77,17 +94,16 @@ class Roster(Message, frozen=True):
 
     letter = "R"
 
-    sites: Annotated[list[tuple[Name, Size, Key, Key]], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    sites: Annotated[list[Listed], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
 
 
 class Deposit(Message, frozen=True):
-    """What is needed to do without a site: locked halves of its keys, and for some neighbours sealed shares."""
+    """What is needed should this site be lost: sealed shares of its secrets of all rounds, for each neighbour."""
 
     letter = "D"
 
     site: Index
-    halves: bytes
-    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=64)]
+    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=128)]
 
 
 class Question(Message, frozen=True):
@@ -105,60 +121,95 @@ class Answer(Message, frozen=True):
 
     letter = "A"
 
-    number: Round
-    prefix: Digits
+    about: Digest
     site: Index
     counts: bytes
 
 
+class Closed(Message, frozen=True):
+    """All who are present have answered: sign the list of them."""
+
+    letter = "C"
+
+    about: Digest
+
+
+class Countersign(Message, frozen=True):
+    """A site signs the list of those who answered: the signature is that of this message, and the only one a round."""
+
+    letter = "N"
+
+    about: Digest
+    site: Index
+
+
+class Signed(Countersign, frozen=True):
+    """The same as the coordinator keeps it, with its signature."""
+
+    signature: Signature
+
+
 class Unmask(Message, frozen=True):
-    """Who answered."""
+    """The signatures of the list: each site checks them, and then reveals."""
 
     letter = "U"
 
-    number: Round
-    answered: Bits
+    about: Digest
+    signatures: Annotated[list[tuple[Index, Signature]], msgspec.Meta(max_length=MAX_SITES)]
 
 
 class Reveal(Message, frozen=True):
-    """The seed of a site's own mask, and this round's masks that it shares with those who did not answer."""
+    """The seed of a site's own mask in this round."""
 
     letter = "V"
 
-    number: Round
+    about: Digest
     site: Index
-    seed: Seed
-    masks: Annotated[list[tuple[Index, bytes]], msgspec.Meta(max_length=2**10)]
+    seed: Key
 
 
 class Lost(Message, frozen=True):
-    """The sites that were lost after their answer, and the sealed shares of lost sites that are for this one."""
+    """The sites that were lost after their answer, and the sealed shares of these that are for this one."""
 
     letter = "L"
 
-    number: Round
+    about: Digest
     site: Index
-    lost: Bits
-    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=2**10)]
+    shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=128)]
 
 
 class Shares(Message, frozen=True):
-    """Opened shares of lost sites: of what their own masks follow from, if they had answered, and of their locks."""
+    """Opened shares of the lost sites' secrets, of this round only."""
 
     letter = "S"
 
-    number: Round
+    about: Digest
     site: Index
-    shares: Annotated[list[tuple[Index, Share | None, Share]], msgspec.Meta(max_length=2**10)]
+    shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=128)]
 
 
 M = TypeVar("M", bound=Message)
 
 
+def signed_part(message: Message) -> bytes:
+    """Return what the signature of a message is for."""
+    return MAGIC + message.letter.encode() + msgspec.msgpack.encode(message)
+
+
 def pack(message: Message, key: SigningKey) -> bytes:
     """Encode and sign."""
-    body = message.letter.encode() + msgspec.msgpack.encode(message)
-    return MAGIC + body[:1] + key.sign(MAGIC + body) + body[1:]
+    data = signed_part(message)
+    return data[: len(MAGIC) + 1] + key.sign(data) + data[len(MAGIC) + 1 :]
+
+
+def signature_of(data: bytes) -> bytes:
+    """Return the signature of a message."""
+    return data[len(MAGIC) + 1 : PREFIX]
+
+
+def joining(site: str, size: int, signing: bytes, masking: bytes, session: bytes) -> bytes:
+    """Return what a site signs with the key that it keeps, when it joins a session."""
+    return b"fedconformal sums join" + session + msgspec.msgpack.encode((site, size, signing, masking))
 
 
 def letter_of(data: bytes) -> bytes:
@@ -172,6 +223,10 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     Of several keys it is the one of the site that the message names; without any, a Join or an Invite is verified with
     the key that it brings, which shows that it was not altered, not whose it is.
     """
+    if data[: len(OLD)] == OLD:
+        raise InputError(
+            "the message is of an older release: finish the session with that one, or start again, all with this one"
+        )
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
     if letter_of(data) != kind.letter.encode():
@@ -187,14 +242,29 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
         if site >= len(signer):
             raise InputError(f"there is no site number {site} on the roster")
         signer = signer[site]
-    _verify(data, signer)
+    verify = _verify_short if isinstance(message, Countersign) else _verify
+    verify(data, signer)
     if msgspec.msgpack.encode(message) != data[PREFIX:]:
         raise InputError(f"the message {kind.__name__} is not in canonical form")
     return message
 
 
-@lru_cache(maxsize=4)  # with everybody in one process, all sites look at the same question
-def _verify(data: bytes, signer: bytes) -> None:
+def has_signed(message: Countersign, signature: bytes, signer: bytes) -> bool:
+    """Tell whether this is the signature of a site's message that somebody passes on."""
+    data = signed_part(message)
+    try:
+        _verify_short(data[: len(MAGIC) + 1] + signature + data[len(MAGIC) + 1 :], signer)
+    except InputError:
+        return False
+    return True
+
+
+def _verify_now(data: bytes, signer: bytes) -> None:
     signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-    if not is_signed(signed, data[len(MAGIC) + 1 : PREFIX], signer):
+    if not is_signed(signed, signature_of(data), signer):
         raise InputError("the message was altered, or is not from whom it says (its signature is wrong)")
+
+
+# With everybody in one process, all sites look at the same question, and at the same signatures.
+_verify = lru_cache(maxsize=4)(_verify_now)
+_verify_short = lru_cache(maxsize=2**14)(_verify_now)

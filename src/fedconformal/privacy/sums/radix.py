@@ -1,12 +1,13 @@
-"""An exact order statistic from sums alone: radix select over the bit order of floats.
+"""An order statistic from sums alone: radix select over public cells, or over the bit order of floats.
 
 In each round every site counts, of its scores that start with the digits found so far, how many have which next
 digit. The coordinator needs only the sum of these histograms: it walks up to the target and keeps the digit where it is
-reached. Sixteen rounds of four bits give the exact score, ties and all. Two rounds of sixteen bits give its first
-32 bits; rounding up to the end of that cell (a relative 1e-6) keeps the promise.
+reached. The upper edge of that cell is the threshold: never below the plain one, so the promise holds.
 
-What the sums show: the number of scores of all sites together in each cell, ever finer around the threshold. The
-threshold itself is some site's score (or just above one), and the last rounds show how many scores equal it.
+`IN_STEPS` splits a cell of `scale` in eight, four times at most, and never one with fewer than 50 rows. So few cells
+are seen, and hardly any with a single row. With all 64 bits of a float (`BYTES`, `EXACT`) the threshold is the exact
+score, ties and all. Then the sums show rows one by one: cells get ever smaller around the threshold, and those of the
+first rounds hold single small scores. `tests/privacy/test_leaks.py` counts the rows that are given away.
 
 It serves guarantees for which the coordinator has to know sum w_k m_k(q) alone. Others compare the sites with each
 other (every-client, worst-case, robust, quantile-of-quantiles), or concern one site only: a sum does not tell enough.
@@ -29,11 +30,18 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.guarantees.ranked import Ranked
+from fedconformal.privacy.sums import scale
 
 EXACT = (4,) * 16
 BYTES = (8,) * 8
 """Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
-SHORT = (16, 16)
+FOUR_ROUNDS = (16,) * 4
+"""Exact as well, in the fewest rounds: by files every round is work for people."""
+LEAST = 50
+"""A cell with fewer rows is not split: eight cells would have six rows each, and single ones in some of them."""
+LOWEST = 20
+"""The least that sites agree to."""
+IN_STEPS = (3,) * 4, LEAST
 WIDEST = 16
 MOST = 2**62
 """Sums stay below this."""
@@ -61,6 +69,8 @@ class Search:
     below: int = 0
     answer: float | None = None
     """The threshold, when it has been found."""
+    stopped: str = ""
+    """Why it is no smaller cell."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +79,42 @@ class Rounds:
 
     widths: tuple[int, ...]
     wanted: WeightedSum
+    least: int | None = None
+    """Cells of `scale` with fewer rows are not split; None if the digits are those of the float itself."""
 
     def __post_init__(self) -> None:
         """Check that the widths make sense."""
-        if not self.widths or sum(self.widths) > BITS or not all(0 < width <= WIDEST for width in self.widths):
-            raise InputError(f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {BITS} in all at most")
+        if not self.widths or sum(self.widths) > self.bits or not all(0 < width <= WIDEST for width in self.widths):
+            raise InputError(
+                f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {self.bits} in all at most"
+            )
+        if self.least is not None and self.least < LOWEST:
+            raise InputError(f"cells of {self.least} rows are to be split, expected {LOWEST} at least")
+
+    @property
+    def bits(self) -> int:
+        """How many bits settle everything."""
+        return BITS if self.least is None else scale.BITS
+
+    @property
+    def exact(self) -> bool:
+        """Whether the threshold comes out to the last bit."""
+        return sum(self.widths) == BITS
+
+    def extends(self, before: Search | None, after: Search) -> bool:
+        """Tell whether a question is the first one, or asks for a cell of the one before it.
+
+        >>> rounds = Rounds((3, 3), WeightedSum(weights=(1,), target=2, most=3))
+        >>> (
+        ...     rounds.extends(None, Search()),
+        ...     rounds.extends(Search(), Search(1, 7)),
+        ...     rounds.extends(Search(), Search(1, 8)),
+        ... )
+        (True, True, False)
+        """
+        if before is None:
+            return (after.number, after.prefix) == (0, 0)
+        return after.number == before.number + 1 and after.prefix >> self.widths[before.number] == before.prefix
 
     @property
     def start(self) -> Search:
@@ -104,7 +145,8 @@ class Rounds:
         """
         done = sum(self.widths[: search.number])
         width = self.widths[search.number]
-        digits = keys >> np.uint64(BITS - done - width)
+        codes = keys if self.least is None else scale.codes_of(keys)
+        digits = codes >> np.uint64(self.bits - done - width)
         if done:
             digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
         counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
@@ -129,18 +171,31 @@ class Rounds:
         digit = int(np.searchsorted(reached, self.wanted.target))
         if digit == len(reached):
             if search.number == 0:
-                return Search(1, answer=math.inf)
+                return Search(1, answer=math.inf, stopped="the rows that were counted are too few for alpha")
             digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
-            return self._found(search.number + 1, search.prefix << self.widths[search.number] | digit)
-        below = int(reached[digit - 1]) if digit else search.below
-        prefix = search.prefix << self.widths[search.number] | digit
-        number = search.number + 1
-        return self._found(number, prefix) if number == len(self.widths) else Search(number, prefix, below)
+            why = "rows of a lost site are missing"
+        elif search.number + 1 == len(self.widths):
+            why = "it was the last round"
+        else:
+            why = f"its cell has fewer than {self.least} rows" if self._is_small(int(total[digit])) else ""
+        number, prefix = search.number + 1, search.prefix << self.widths[search.number] | digit
+        if why:
+            return Search(number, prefix, answer=self._edge(number, prefix), stopped=why)
+        return Search(number, prefix, int(reached[digit - 1]) if digit else search.below)
 
-    def _found(self, number: int, prefix: int) -> Search:
-        left = BITS - sum(self.widths[:number])
+    def _is_small(self, weight: int) -> bool:
+        """Tell whether a cell may have fewer rows than the least: no row weighs more than the heaviest site's."""
+        return self.least is not None and weight < self.least * max(self.wanted.weights)
+
+    def _edge(self, number: int, prefix: int) -> float:
+        """Return the upper edge of a cell."""
+        last = (prefix + 1 << self.bits - sum(self.widths[:number])) - 1
         # The last cells end in infinity and what is no number; no score is above the largest float.
-        return Search(number, prefix, answer=score_of(min((prefix + 1 << left) - 1, LARGEST)))
+        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges()[last])
+
+    def above(self, search: Search) -> float | None:
+        """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
+        return self._edge(search.number, search.prefix - 1) if search.prefix else None
 
 
 def summable(guarantee: Guarantee) -> Guarantee:

@@ -10,16 +10,30 @@ from typing import Any
 from fedconformal._base.names import check_name
 from fedconformal.errors import InputError
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.messages import Answer, Deposit, Join, Message, Reveal, Shares, unpack
+from fedconformal.privacy.sums.messages import (
+    Answer,
+    Countersign,
+    Deposit,
+    Join,
+    Message,
+    Reveal,
+    Shares,
+    Signed,
+    joining,
+    signature_of,
+    unpack,
+)
+from fedconformal.privacy.sums.session import check_identity
+from fedconformal.privacy.sums.shares import SECRET
 from fedconformal.privacy.sums.state import CoordinatorState
 
 
 def read(state: CoordinatorState, data: bytes) -> Message:
     """Read one message of a site; refuse it if it is not what the site has to send now."""
     kind = state.expects
-    found = unpack(data, kind, state.session.signing if state.roster else None)
+    found: Any = unpack(data, kind, state.session.signing if state.roster else None)
     CHECKS[kind](state, found)
-    return found
+    return Signed(found.session, found.about, found.site, signature_of(data)) if kind is Countersign else found
 
 
 def _check_join(state: CoordinatorState, found: Join) -> None:
@@ -27,6 +41,8 @@ def _check_join(state: CoordinatorState, found: Join) -> None:
         raise InputError("a site joined another session")
     check_name(found.site, "site")
     masks.check_public(found.masking)
+    joined = joining(found.site, found.size, found.signing, found.masking, found.session)
+    check_identity(found.site, found.identity, joined)
 
 
 def _check_deposit(state: CoordinatorState, found: Deposit) -> None:
@@ -34,47 +50,46 @@ def _check_deposit(state: CoordinatorState, found: Deposit) -> None:
     name = session.names[found.site]
     if found.session != session.id:
         raise InputError(f"site {name!r} entered another session")
-    if [j for j, _ in found.shares] != session.holders(found.site):
+    length = SECRET * len(session.rounds.widths) + 16
+    if [(j, len(sealed)) for j, sealed in found.shares] != [(j, length) for j in session.neighbours(found.site)]:
         raise InputError(f"site {name!r} did not share its secrets with those it should")
-    if len(found.halves) != masks.KEY * len(session.neighbours(found.site)):
-        raise InputError(f"site {name!r} sent {len(found.halves)} bytes of keys")
 
 
 def _check_answer(state: CoordinatorState, found: Answer) -> None:
-    session, search = state.session, state.search
-    if (found.session, found.number, found.prefix) != (session.id, search.number, search.prefix):
-        raise InputError(f"an answer is of another session or round, expected round {search.number}")
-    name = session.names[found.site]
-    if found.site not in state.present:
-        raise InputError(f"site {name!r} dropped out in an earlier round, and stays out")
-    if len(found.counts) != session.rounds.cells(search.number) * session.rounds.dtype.itemsize:
-        raise InputError(f"site {name!r} sent {len(found.counts)} bytes of counts")
+    session, number = state.session, state.search.number
+    _check_about(state, found, "an answer is")
+    if len(found.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
+        raise InputError(f"site {session.names[found.site]!r} sent {len(found.counts)} bytes of counts")
+
+
+def _check_countersign(state: CoordinatorState, found: Countersign) -> None:
+    _check_about(state, found, "a signature is")
 
 
 def _check_reveal(state: CoordinatorState, found: Reveal) -> None:
-    session, number = state.session, state.search.number
-    if (found.session, found.number) != (session.id, number) or found.site not in state.answers:
-        raise InputError(f"a reveal is of another session or round, expected round {number}")
-    length = session.rounds.cells(number) * session.rounds.dtype.itemsize
-    near = session.neighbours(found.site) if len(state.answers) < len(state.present) else ()
-    wanted = {j for j in near if j in state.present and j not in state.answers}
-    if {j for j, _ in found.masks} != wanted or any(len(mask) != length for _, mask in found.masks):
-        raise InputError(f"site {session.names[found.site]!r} did not reveal the masks that it should")
+    _check_about(state, found, "a reveal is")
 
 
 def _check_shares(state: CoordinatorState, found: Shares) -> None:
-    session, number = state.session, state.search.number
-    if (found.session, found.number) != (session.id, number) or found.site not in state.reveals:
-        raise InputError(f"shares are of another session or round, expected round {number}")
-    wanted = [i for i in state.to_recover if found.site in session.holders(i)]
-    if [(i, own is not None) for i, own, _ in found.shares] != [(i, i in state.answers) for i in wanted]:
+    _check_about(state, found, "shares are")
+    session = state.session
+    if found.site not in state.reveals or [i for i, _ in found.shares] != state.held_by(found.site):
         raise InputError(f"site {session.names[found.site]!r} did not open the shares that it should")
+
+
+def _check_about(state: CoordinatorState, found: Answer | Countersign | Reveal | Shares, what: str) -> None:
+    session, number = state.session, state.search.number
+    if found.session != session.id or found.about != state.about:
+        raise InputError(f"{what} of another session, round or list of sites, expected round {number}")
+    if found.site not in state.present:
+        raise InputError(f"site {session.names[found.site]!r} dropped out in an earlier round, and stays out")
 
 
 CHECKS: dict[type[Message], Any] = {
     Join: _check_join,
     Deposit: _check_deposit,
     Answer: _check_answer,
+    Countersign: _check_countersign,
     Reveal: _check_reveal,
     Shares: _check_shares,
 }

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import described
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
-from fedconformal.privacy.sums.masks import FEWEST, HOLDERS, Circle, circle_of, is_majority
-from fedconformal.privacy.sums.messages import Invite, Roster, unpack
-from fedconformal.privacy.sums.radix import Rounds, summable, weighted_sum
+from fedconformal.privacy.keys import is_signed
+from fedconformal.privacy.sums.masks import Circle, circle_of
+from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
+from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum
+from fedconformal.privacy.sums.radix import Rounds, WeightedSum, summable, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -37,20 +40,60 @@ class Session:
     sizes: tuple[int, ...]
     signing: tuple[bytes, ...]
     masking: tuple[bytes, ...]
+    identities: tuple[Identity | None, ...]
+    """Who joined with a key that it keeps, and its signature, which has been checked."""
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
 
     def neighbours(self, index: int) -> list[int]:
-        """Return the neighbours of a site, nearest first."""
+        """Return the neighbours of a site, nearest first: they share masks, and hold shares of each other's secrets."""
         return self._circle.near(index)
 
-    def holders(self, index: int) -> list[int]:
-        """Return the neighbours that hold shares of a site's secrets."""
-        return self._circle.near(index, HOLDERS)[:HOLDERS]
+    @property
+    def needed(self) -> int:
+        """How many shares put a secret together, and how many neighbours hide a site."""
+        return needed(len(self.names))
+
+    @property
+    def quorum(self) -> int:
+        """How many sites have to be in a sum, and to sign the list of those who are."""
+        return quorum(len(self.names))
+
+    def about(self, number: int, prefix: int, present: Bits) -> bytes:
+        """Return a digest of invitation, roster, question and who is present: what the masks of a round follow from."""
+        question = number.to_bytes(4, "big") + prefix.to_bytes(8, "big") + present
+        return hashlib.sha256(b"fedconformal round" + bytes.fromhex(self.fingerprint) + question).digest()
+
+    def check_countersigned(
+        self, about: bytes, present: Collection[int], signatures: Iterable[tuple[int, bytes]]
+    ) -> None:
+        """Refuse a list of sites that too few of them have signed, or that is not the one they signed."""
+        signers = _signers(self.signing, self.id, about, tuple(signatures))
+        if not signers <= frozenset(present):
+            raise InputError("a site that is not on the list has signed it")
+        if len(signers) < self.quorum:
+            raise InputError(
+                f"only {len(signers)} of {len(self.names)} sites signed the list of those who answered; with fewer "
+                f"than {self.quorum} nothing is revealed, so the session is at its end"
+            )
 
     @cached_property
     def _circle(self) -> Circle:
         return circle_of(self.names, bytes.fromhex(self.fingerprint))
+
+    def shown(self) -> dict[str, Any]:
+        """Return the roster for people: each site, its number of scores, and the SHA-256 of the key it joined with."""
+        rows = zip(self.names, self.sizes, self.signing, self.identities, strict=True)
+        roster = [
+            {
+                "site": name,
+                "scores": size,
+                "key": hashlib.sha256(own if kept is None else kept.key).hexdigest(),
+                "kept_key": kept is not None,
+            }
+            for name, size, own, kept in rows
+        ]
+        return {"roster": roster, "fingerprint": self.fingerprint}
 
     def as_bits(self, sites: Collection[int]) -> bytes:
         """Write some of the sites as a row of bits."""
@@ -64,8 +107,23 @@ class Session:
 
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
-        if len(answered) < FEWEST or not is_majority(len(answered), len(self.names)):
-            raise InputError(f"only {len(answered)} of {len(self.names)} sites answered; their sum stays hidden")
+        if len(answered) < self.quorum:
+            raise InputError(
+                f"only {len(answered)} of {len(self.names)} sites are left; a sum of fewer than {self.quorum} stays "
+                "hidden, so the session is at its end"
+            )
+        if isinstance(self.rounds, NoisyRound):
+            self.rounds.check_noise(answered)
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites check the same signatures
+def _signers(
+    keys: tuple[bytes, ...], session: bytes, about: bytes, found: tuple[tuple[int, bytes], ...]
+) -> frozenset[int]:
+    for index, signature in found:
+        if index >= len(keys) or not has_signed(Countersign(session, about, index), signature, keys[index]):
+            raise InputError(f"site number {index} did not sign this list of those who answered")
+    return frozenset(index for index, _ in found)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
@@ -87,16 +145,18 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     roster = unpack(signed_roster, Roster, invite.coordinator)
     if roster.session != invite.session:
         raise InputError("the roster is of another session")
-    names, sizes, signing, masking = zip(*roster.sites, strict=True)
+    names, sizes, signing, masking, identities = zip(*roster.sites, strict=True)
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
         raise InputError("a site or a key is on the roster twice")
+    for one in roster.sites:
+        check_identity(one[0], one[4], joining(*one[:4], roster.session))
     guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
     if invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes))
+        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -110,18 +170,40 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         sizes=sizes,
         signing=signing,
         masking=masking,
+        identities=identities,
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
+
+
+def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
+    """Refuse a key that did not sign how its site joined."""
+    if identity is not None and not is_signed(joined, identity.signature, identity.key):
+        raise InputError(f"site {name!r} joined with a key that is not its own")
+
+
+def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
+    """Refuse a roster with a site whose key is unknown, or another one than is trusted for it."""
+    keys = {name_key(name): key for name, key in trusted.items()}
+    if len(keys) < len(trusted):
+        raise InputError("there are two keys for one site among those that are trusted")
+    for name, identity in zip(session.names, session.identities, strict=True):
+        if name_key(name) not in keys:
+            raise InputError(f"no key is trusted for site {name!r}, which is on the roster; nothing was sent")
+        if identity is None or identity.key.hex() != keys[name_key(name)].lower():
+            how = "without a key of its own" if identity is None else "with another key than the one that is trusted"
+            raise InputError(f"site {name!r} joined {how}; nothing was sent")
 
 
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
-        found = described(json.loads(invite.guarantee))
+        found = registry.build(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)
+    else:
+        Rounds(tuple(invite.widths), WeightedSum(weights=(1,), target=1, most=1), invite.least)
     return summable(found)

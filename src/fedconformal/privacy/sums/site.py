@@ -1,19 +1,18 @@
 """A site in a sums session: pure functions from its state and a message to the next state and its answer.
 
-A site answers every round once and reveals once, in order: a coordinator that could ask twice, with another list of
-those who answered, would learn a single site's counts from the difference. A site that is out stays out. Of a site that
-did not answer in time no share is ever opened that would unmask a late answer.
+A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
+reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
+site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
+different ones, and the seed for the earlier answer stays with the site. A site that is out stays out.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_scores
@@ -21,10 +20,15 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.signatures import signing_key
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.memory import remembering
 from fedconformal.privacy.sums.messages import (
     Answer,
+    Closed,
+    Countersign,
     Deposit,
+    Identity,
     Invite,
     Join,
     Lost,
@@ -32,12 +36,14 @@ from fedconformal.privacy.sums.messages import (
     Reveal,
     Shares,
     Unmask,
+    joining,
     letter_of,
     pack,
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import guarantee_of
+from fedconformal.privacy.sums.session import check_trusted, guarantee_of
+from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
@@ -52,64 +58,83 @@ Step = tuple[SiteState, bytes]
 changed = msgspec.structs.replace
 
 
-def new_site(name: str, scores: ArrayLike, origin: Origin | None = None) -> SiteState:
-    """Make a site with fresh keys; `origin` is what the scores were made from."""
+def new_site(
+    name: str, scores: ArrayLike, origin: Origin | None = None, trusted: Mapping[str, str] | None = None
+) -> SiteState:
+    """Make a site with fresh keys.
+
+    Args:
+        name: of the site.
+        scores: of its calibration rows; they stay there.
+        origin: what they were made from.
+        trusted: the keys that all sites have to join with, by site, in hexadecimal digits; a roster with another one
+            is refused.
+    """
     return SiteState(
         name=as_name(name, "site"),
         scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
-        **fresh_secrets(),
+        trusted=None if trusted is None else dict(trusted),
+        **fresh_keys(),
         **origin_fields(origin or UNKNOWN),
     )
 
 
-def site_from(summary: Summary) -> SiteState:
+def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
     """Make a site with fresh keys from its own exact summary, which stays there."""
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
-    return new_site(summary.sites[0], summary.values, summary.origin)
+    return new_site(summary.sites[0], summary.values, summary.origin, trusted)
 
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = {name: getattr(site, name) for name in ("name", "scores", "score", "model", "temperature")}
-    return SiteState(**kept, **fresh_secrets())
+    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger")
+    return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 
-def fresh_secrets() -> dict[str, Any]:
+def fresh_keys() -> dict[str, Any]:
     """Make what a site must not use in two sessions."""
-    secrets = os.urandom(masks.SECRET), os.urandom(masks.SECRET)
-    return {"signing": SigningKey.new(), "masking": MaskingKey.new(), "secrets": secrets}
+    return {"signing": SigningKey.new(), "masking": MaskingKey.new()}
 
 
-def step(site: SiteState, message: bytes) -> Step:
-    """Take the step that a message from the coordinator asks for."""
+def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
+    """Take the step that a message from the coordinator asks for; `key` is for an invitation (`join`)."""
     kind = letter_of(message)
+    if kind == Invite.letter.encode():
+        return join(site, message, key)
     if kind not in STEPS:
         raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-    return STEPS[kind](site, message)
+    after, sent = STEPS[kind](site, message)
+    return remembering(site, after, sent), sent
 
 
-def join(site: SiteState, invitation: bytes) -> Step:
-    """Look at an invitation and join."""
+def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
+    """Look at an invitation and join; `key` is the private key by which others know the site in all sessions."""
     if site.invite is not None:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
+    size, signing, masking = len(site.keys), site.signing.public, site.masking.public
+    identity = None
+    if key is not None:
+        kept = signing_key(key)
+        identity = Identity(kept.public, kept.sign(joining(site.name, size, signing, masking, invite.session)))
     message = Join(
         session=invite.session,
         site=site.name,
-        size=len(site.keys),
-        signing=site.signing.public,
-        masking=site.masking.public,
+        size=size,
+        signing=signing,
+        masking=masking,
         score=site.score,
         model=site.model,
         temperature=site.temperature,
+        identity=identity,
     )
     return changed(site, invite=invite), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
-    """Agree on keys with the neighbours, and leave with some of them what is needed should this site be lost."""
+    """Agree on keys with the neighbours, and leave with them what is needed should this site be lost."""
     if site.invite is None or site.roster:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     site = changed(site, roster=roster)
@@ -118,81 +143,79 @@ def enter(site: SiteState, roster: bytes) -> Step:
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
+    if site.trusted is not None:
+        check_trusted(session, site.trusted)
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
     agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
-    site = changed(site, index=index, agreed=agreed, present=frozenset(range(len(listed))))
-    words = sum(session.rounds.cells(r) for r in range(len(session.rounds.widths)))
-    site = changed(site, mask=_added(site, agreed, 0, words).tobytes())
-    holders = session.holders(index)
-    both = zip(*(masks.split(secret, len(holders)) for secret in site.secrets), strict=True)
+    secrets, held = split(len(agreed), session.needed, len(session.rounds.widths))
     shares = [
-        (j, masks.seal(agreed[j].seal, own + locking, masks.about_share(session.id, index, j)))
-        for j, (own, locking) in zip(holders, both, strict=True)
+        (j, masks.seal(keys.seal, share, masks.about_share(session.id, index, j)))
+        for (j, keys), share in zip(agreed.items(), held, strict=True)
     ]
-    halves = masks.lock(site.secrets[1], [(keys, index < j) for j, keys in agreed.items()])
-    return site, pack(Deposit(session.id, index, halves, shares), site.signing)
+    site = changed(site, index=index, agreed=agreed, secrets=secrets, present=frozenset(range(len(listed))))
+    return site, pack(Deposit(session.id, index, shares), site.signing)
 
 
 def answer(site: SiteState, asked: bytes) -> Step:
     """Count, and mask."""
     session = site.session
     question = unpack(asked, Question, session.coordinator)
-    _check_round(site, question.session, question.number)
-    if site.open or question.number >= len(session.rounds.widths):
+    if question.session != session.id:
+        raise InputError("the message is of another session")
+    if question.number != site.number or question.number >= len(session.rounds.widths):
+        raise InputError(f"the message is of round {question.number}, expected round {site.number}")
+    again = site.stage == "answered"
+    if site.stage == "signed" or (again and question.present == session.as_bits(site.present)):
         raise InputError(f"round {question.number} has been answered")
+    before, search = Search(site.number - 1, site.prefix) if site.number else None, Search(site.number, question.prefix)
+    if question.prefix != site.prefix if again else not session.rounds.extends(before, search):
+        raise InputError(f"round {question.number} asks for other scores than those of the round before")
     present = _left(site, question.present)
-    search = Search(question.number, question.prefix)
+    about = session.about(question.number, question.prefix, question.present)
     counts = session.rounds.histogram(search, site.keys, site.index)
-    masked = counts + _mask(site, present)
-    masked += masks.expand(masks.seed_of(site.secrets[0], question.number), len(counts), session.rounds.dtype)
-    message = Answer(session.id, question.number, question.prefix, site.index, masked.tobytes())
-    return changed(site, open=True, present=present, may_open=False), pack(message, site.signing)
+    masked = counts + _mask(site, present, about, len(counts))
+    message = Answer(session.id, about, site.index, masked.tobytes())
+    now = changed(site, stage="answered", about=about, prefix=question.prefix, present=present)
+    return now, pack(message, site.signing)
+
+
+def countersign(site: SiteState, asked: bytes) -> Step:
+    """Sign the list of those who answered, which is the one that the masks are for."""
+    _check_turn(site, unpack(asked, Closed, site.session.coordinator), "answered", "is not to be signed now")
+    message = Countersign(site.session.id, site.about, site.index)
+    return changed(site, stage="signed"), pack(message, site.signing)
 
 
 def reveal(site: SiteState, asked: bytes) -> Step:
-    """Reveal the seed of the own mask, and the masks shared with those who did not answer."""
+    """Reveal the seed of the own mask, once enough others have signed the same list."""
     session = site.session
     request = unpack(asked, Unmask, session.coordinator)
-    _check_round(site, request.session, request.number)
-    if not site.open:
-        raise InputError(f"round {request.number} has not been answered yet")
-    answered = _left(site, request.answered)
-    start, words = masks.span(session.rounds, request.number)
-    missing = [
-        (j, masks.expand(keys.mask, words, session.rounds.dtype, start).tobytes())
-        for j, keys in site.agreed.items()
-        if j in site.present and j not in answered
-    ]
-    seed = masks.seed_of(site.secrets[0], request.number)
-    message = Reveal(session.id, request.number, site.index, seed, missing)
-    done = changed(site, open=False, number=site.number + 1, present=answered, may_open=True)
-    return done, pack(message, site.signing)
+    _check_turn(site, request, "signed", "is not to be revealed now")
+    session.check_countersigned(site.about, site.present, request.signatures)
+    seed = masks.round_key(site.secrets[site.number], site.about)
+    message = Reveal(session.id, site.about, site.index, seed)
+    return changed(site, stage="revealed", number=site.number + 1), pack(message, site.signing)
 
 
 def open_shares(site: SiteState, asked: bytes) -> Step:
-    """Open the shares held for lost sites: of both secrets if they had answered, of the lock alone if not."""
+    """Open the shares of lost sites' secrets, of the round that was just revealed and of no other."""
     session = site.session
     request = unpack(asked, Lost, session.coordinator)
-    if request.session != session.id or request.number != site.number - 1 or not site.may_open:
-        raise InputError(f"shares of sites lost in round {request.number} are not to be opened now")
-    lost = session.of_bits(request.lost)
-    left = site.present - lost
-    if request.site != site.index or site.index not in left or not lost <= site.present:
+    _check_turn(site, request, "revealed", "is not to be opened now")
+    lost = {sender for sender, _ in request.shares}
+    if request.site != site.index or site.index in lost or not lost <= site.present:
         raise InputError("the list of sites that were lost after their answer cannot be right")
-    if not masks.is_majority(len(left), len(session.names)):
-        raise InputError(f"only {len(left)} of {len(session.names)} sites are left; nothing is opened")
-    opened = []
+    opened, start = [], SECRET * (site.number - 1)
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, sender, site.index)
-        share = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
-        if share is None or sender in left:
-            raise InputError(f"a share of site number {sender} was altered, or the site is not lost")
-        own, locking = share[: masks.SECRET], share[masks.SECRET :]
-        opened.append((sender, own if sender in lost else None, locking))
-    message = Shares(session.id, request.number, site.index, opened)
-    return changed(site, present=left, may_open=False), pack(message, site.signing)
+        found = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
+        if found is None or len(found) != SECRET * len(session.rounds.widths):
+            raise InputError(f"a share of site number {sender} was altered")
+        opened.append((sender, found[start : start + SECRET]))
+    message = Shares(session.id, request.about, site.index, opened)
+    return changed(site, present=site.present - lost, stage="waiting"), pack(message, site.signing)
 
 
 def _left(site: SiteState, bits: bytes) -> frozenset[int]:
@@ -203,46 +226,35 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
-    if not masks.hide_enough(near, len(site.agreed)):
-        raise InputError(f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind")
+    if near < session.needed:
+        raise InputError(
+            f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind, expected "
+            f"{session.needed}: the session is at its end"
+        )
     return left
 
 
-def _mask(site: SiteState, present: frozenset[int]) -> Counted:
-    """Return the sum of this round's masks with those neighbours who are present."""
-    session = site.session
-    start, words = masks.span(session.rounds, site.number)
-    if not site.mask:
-        return _added(site, present & site.agreed.keys(), start, words)
-    whole = np.frombuffer(site.mask, dtype=session.rounds.dtype)
-    found: Counted = whole[start : start + words] - _added(site, site.agreed.keys() - present, start, words)
+def _mask(site: SiteState, present: frozenset[int], about: bytes, words: int) -> Counted:
+    """Add up the round's masks: of the two who share one, the first adds it and the second subtracts it."""
+    dtype, index = site.session.rounds.dtype, site.index
+    there = [(j, masks.round_key(keys.mask, about)) for j, keys in site.agreed.items() if j in present]
+    added = [masks.round_key(site.secrets[site.number], about), *(key for j, key in there if j > index)]
+    taken = (key for j, key in there if j < index)
+    found: Counted = masks.masks_of(added, words, dtype) - masks.masks_of(taken, words, dtype)
     return found
 
 
-def _added(site: SiteState, neighbours: Iterable[int], start: int, words: int) -> Counted:
-    """Add up the masks shared with these: of the two who share one, the first adds it and the second subtracts it."""
-    session = site.session
-    total = np.zeros(words, dtype=session.rounds.dtype)
-    for j in neighbours:
-        stream = masks.expand(site.agreed[j].mask, words, session.rounds.dtype, start)
-        if j > site.index:
-            total += stream
-        else:
-            total -= stream
-    return total
-
-
-def _check_round(site: SiteState, session: bytes, number: int) -> None:
-    if session != site.session.id:
-        raise InputError("the message is of another session")
-    if number != site.number:
-        raise InputError(f"the message is of round {number}, expected round {site.number}")
+def _check_turn(site: SiteState, request: Closed | Unmask | Lost, stage: str, problem: str) -> None:
+    if request.session != site.session.id or request.about != site.about:
+        raise InputError(f"the message is of another session, round or list of sites than site {site.name!r} knows of")
+    if site.stage != stage:
+        raise InputError(f"round {site.number} {problem}: site {site.name!r} is in another step")
 
 
 STEPS: dict[bytes, Callable[[SiteState, bytes], Step]] = {
-    b"I": join,
     b"R": enter,
     b"Q": answer,
+    b"C": countersign,
     b"U": reveal,
     b"L": open_shares,
 }

@@ -7,7 +7,7 @@ sent. Functions return the next state and leave this one as it is.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,7 +16,17 @@ from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums.masks import PairKeys
-from fedconformal.privacy.sums.messages import Answer, Deposit, Invite, Join, Message, Reveal, Seed, Shares
+from fedconformal.privacy.sums.messages import (
+    Answer,
+    Countersign,
+    Deposit,
+    Invite,
+    Join,
+    Message,
+    Reveal,
+    Share,
+    Shares,
+)
 from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.session import Session, session_of
 from fedconformal.summaries import Origin
@@ -25,7 +35,7 @@ from fedconformal.summaries.wire import ScoreField
 
 
 class SiteState(
-    msgspec.Struct, tag="sums-site-2", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
+    msgspec.Struct, tag="sums-site-3", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
 ):
     """What a site knows; all of it stays there."""
 
@@ -34,11 +44,15 @@ class SiteState(
     """The keys of all scores, whose order is that of the scores: 64-bit words, the low byte first."""
     signing: SigningKey
     masking: MaskingKey
-    secrets: tuple[Seed, Seed]
-    """The first gives the seeds of the site's own masks, the second locks its halves of keys."""
     score: ScoreField | None = None
     model: str | None = None
     temperature: float | None = None
+    summed: str = ""
+    """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
+    ledger: str = ""
+    """The file in which that is noted."""
+    trusted: dict[str, str] | None = None
+    """The keys that the others have to join with, by site; None if nobody said."""
     invite: Invite | None = None
     roster: bytes = b""
     """As it came, with the coordinator's signature."""
@@ -46,16 +60,18 @@ class SiteState(
     """The site's place on the roster."""
     agreed: dict[int, PairKeys] = {}
     """The keys agreed on with each neighbour, nearest first."""
-    mask: bytes = b""
-    """The sum of the masks with all neighbours, for all rounds; it is not written to a file, and made again."""
+    secrets: list[Share] = []
+    """One for each round: the seed of the site's own mask follows from it."""
     number: int = 0
     """The next round, or the one that is open."""
-    open: bool = False
-    """Whether the site has answered the round and revealed nothing yet."""
+    prefix: int = 0
+    """The digits of the last question."""
+    stage: Literal["waiting", "answered", "signed", "revealed"] = "waiting"
+    """What the site did last in the round; after `revealed` it may still open shares of sites that were lost."""
+    about: bytes = b""
+    """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
-    may_open: bool = False
-    """Whether the site may still open shares of sites that were lost in the round before."""
 
     @property
     def keys(self) -> Keys:
@@ -72,7 +88,7 @@ class SiteState(
     @property
     def is_over(self) -> bool:
         """Whether nothing can be asked of the site any more: the last round is revealed, and the shares are open."""
-        return bool(self.roster) and self.number >= len(self.session.rounds.widths) and not self.may_open
+        return bool(self.roster) and self.number >= len(self.session.rounds.widths) and self.stage == "waiting"
 
     def __repr__(self) -> str:
         """Show no secrets."""
@@ -80,7 +96,7 @@ class SiteState(
 
 
 class CoordinatorState(
-    msgspec.Struct, tag="sums-coordinator-2", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True
+    msgspec.Struct, tag="sums-coordinator-3", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True
 ):
     """What the coordinator knows."""
 
@@ -96,12 +112,16 @@ class CoordinatorState(
     deposits: dict[int, Deposit] = {}
     answers: dict[int, Answer] = {}
     """Of the open round."""
+    signed: frozenset[int] = frozenset()
+    """Who signed the list of those who answered the open round."""
     reveals: dict[int, Reveal] = {}
     """Of the open round, if a site was lost after its answer and has to be recovered."""
     counted: frozenset[int] = frozenset()
     """The sites that answered the last closed round: the sum is over them, also over those that were lost later."""
     dropped: dict[int, str] = {}
     """The sites that are not there any more, and since when."""
+    exchanges: int = 0
+    """How often all sites were sent something, and answered."""
     received: int = 0
     """Bytes from all sites so far, if the session goes by files."""
     tag: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]*$")] = ""
@@ -118,6 +138,8 @@ class CoordinatorState(
             return Deposit
         if not self.answers:
             return Answer
+        if not self.signed:
+            return Countersign
         return Shares if self.reveals else Reveal
 
     @cached_property
@@ -132,16 +154,19 @@ class CoordinatorState(
         """What all sites' scores were made from."""
         return origin_of(self.first)
 
-    @property
+    @cached_property
     def lost_after_answer(self) -> frozenset[int]:
         """The sites that answered the open round and revealed nothing."""
         return frozenset(self.answers.keys() - self.reveals.keys())
 
-    @property
-    def to_recover(self) -> list[int]:
-        """The sites whose secrets are needed: lost after their answer, and those neighbours of theirs without one."""
-        lost, missing = self.lost_after_answer, self.present - self.answers.keys()
-        return sorted(lost | {j for i in lost for j in missing.intersection(self.session.neighbours(i))})
+    def held_by(self, holder: int) -> list[int]:
+        """Return the lost sites whose shares this site holds."""
+        return sorted(self.lost_after_answer.intersection(self.session.neighbours(holder)))
+
+    @cached_property
+    def about(self) -> bytes:
+        """What the open round is about."""
+        return self.session.about(self.search.number, self.search.prefix, self.session.as_bits(self.present))
 
     def __repr__(self) -> str:
         """Show no secrets."""
@@ -153,7 +178,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 def encode_state(state: SiteState | CoordinatorState) -> bytes:
     """Encode a state; the bytes hold secrets."""
-    return msgspec.msgpack.encode(msgspec.structs.replace(state, mask=b"") if isinstance(state, SiteState) else state)
+    return msgspec.msgpack.encode(state)
 
 
 def decode_state(data: bytes, kind: type[S]) -> S:

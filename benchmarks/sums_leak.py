@@ -1,0 +1,92 @@
+"""What sums give away, and what it costs to give away less: small steps beside sums to the last bit.
+
+    PYTHONPATH=. python benchmarks/sums_leak.py [--page]
+
+The attack is that of tests/privacy/attack.py, on ten sites. Its table goes into docs/threat-model.md; `--page` writes
+it there again from the saved results, without measuring.
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from common import HERE, RESULTS, save
+
+import fedconformal as fc
+from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.sums.radix import BYTES
+from tests.privacy.attack import Draw, alone, decided, of_digits, watching
+
+NAME = "sums_leak"
+PAGE = HERE.parent / "docs" / "threat-model.md"
+START, END = "<!-- measured -->", "<!-- /measured -->"
+SITES, SPLITS, ALPHA = 10, 20, 0.1
+MODES = {"small steps": None, "8 rounds of 8 bits": BYTES, "2 rounds of 16 bits": (16, 16)}
+HEAD = ("scores", "rows", "sums", "members decided", "seen alone", "threshold", "coverage", "labels a set")
+
+
+def weak(seed: int) -> tuple[Any, Any, Any]:
+    """Scores of a weak model for many classes: close to 1."""
+    rng = np.random.default_rng(seed)
+    members, others = rng.beta(10, 0.5, (2, 10_000))
+    return members, others, others[:, None]
+
+
+DATA: dict[tuple[str, int], Draw] = {
+    **{("digits, LAC", n): of_digits(fc.LAC(), n) for n in (150, 650)},
+    **{("digits, APS", n): of_digits(fc.APS(), n) for n in (150, 650)},
+    ("a weak model", 10_000): weak,
+}
+
+
+def measured() -> list[dict[str, Any]]:
+    """Attack sessions on random splits, and compare their thresholds with the exact one."""
+    found = []
+    for (name, count), draw in DATA.items():
+        drawn = [draw(seed) for seed in range(SPLITS)]
+        for mode, widths in MODES.items():
+            rows = []
+            for members, others, labels in drawn:
+                with watching() as seen:
+                    sites = {f"site-{k}": members[k::SITES] for k in range(SITES)}
+                    threshold = calibrate_by_sums(sites, alpha=ALPHA, widths=widths).threshold
+                exact = np.sort(members)[math.ceil((1 - ALPHA) * (count + SITES)) - 1]
+                size, least = ((labels <= limit).sum(axis=1).clip(1).mean() for limit in (threshold, exact))
+                covered = (members <= threshold).mean() - (members <= exact).mean()
+                rows.append((decided(seen, members, others), alone(seen), threshold - exact, covered, size / least - 1))
+            means = dict(zip(("decided", "alone", "threshold", "coverage", "size"), np.mean(rows, axis=0), strict=True))
+            worst = {"most_decided": max(row[0] for row in rows), "most_size": max(row[4] for row in rows)}
+            found.append({"scores": name, "rows": count, "sums": mode, **means, **worst})
+            print(found[-1])
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Write the table."""
+    lines = [HEAD, ("---",) * len(HEAD)]
+    for row in rows:
+        share, most = row["decided"] / row["rows"], row["most_decided"] / row["rows"]
+        size = f"{row['size']:+.1%}, at most {row['most_size']:+.1%}" if row["scores"] != "a weak model" else ""
+        seen = (f"{share:.2%}, at most {most:.2%}", f"{row['alone']:.1f}")
+        cost = (f"{row['threshold']:+.4f}", f"{row['coverage']:+.2%}", size)
+        lines.append((row["scores"], f"{row['rows']:,}", row["sums"], *seen, *cost))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Measure and save, and put the table into its page."""
+    if "--page" not in sys.argv:
+        save(NAME, measured())
+    rows = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]
+    before, rest = PAGE.read_text().split(START)
+    PAGE.write_text(f"{before}{START}\n{table(rows)}\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

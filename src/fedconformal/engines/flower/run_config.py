@@ -1,0 +1,110 @@
+"""What the config of a run says: read as a whole and checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import as_alpha
+from fedconformal._base.names import shown
+from fedconformal._base.parameters import from_settings
+from fedconformal.errors import InputError
+from fedconformal.federated.tct import TCT
+from fedconformal.federated.trainer import Trainer
+from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.sums.radix import summable
+from fedconformal.scores import DEFAULT, Score
+from fedconformal.summaries import Summary
+
+STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
+PRIVACY = ("none", "sums")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What a run's config may hold, in Flower's spelling with hyphens; everything else is the app's own.
+
+    Attributes:
+        method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it.
+        classes: how many classes there are.
+        score: its name, such as raps; its parameters stand beside it, such as score-penalty.
+        guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
+        privacy: none, or sums: the server sees only sums over the sites when it calibrates.
+        epsilon: with sums, sites add noise for differential privacy; 0 for none.
+        temperature: whether to fit one.
+        min_sites: fewer sites that answer properly in a stage are an error.
+        min_scores: with fewer scores in all there is no calibration.
+        wait: seconds for the nodes to connect.
+        timeout: seconds that sites have for an answer.
+        output: the directory for what comes out, where the server app runs.
+        from_stage: where to begin.
+        saved_model: the weights to begin with.
+    """
+
+    method: str = "fedavg"
+    classes: int = 10
+    alpha: float = 0.1
+    score: str = DEFAULT.name
+    guarantee: str = "mixture"
+    kind: str = "ranks"
+    privacy: str = "none"
+    epsilon: float = 0.0
+    temperature: bool = True
+    min_sites: int = 2
+    min_scores: int = 1
+    wait: float = 60.0
+    timeout: float = 600.0
+    output: str = "fedconformal-run"
+    from_stage: str = "train"
+    saved_model: str = ""
+    trainer: Trainer = field(default_factory=TCT)
+    scored: Score = DEFAULT
+    promised: Guarantee = field(default_factory=Mixture)
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> RunConfig:
+        """Read the config of a run.
+
+        >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4}).trainer
+        FedProx(rounds=3, epochs=1, rate=0.01, momentum=0.9, batch=64, seed=0, weighting='examples', workers=1,
+        device='cpu', mu=0.5)
+        """
+        given = {key.replace("-", "_"): value for key, value in config.items()}
+        method = registry.find(str(given.get("method", cls.method)), Trainer)
+        if method.name == "central":
+            raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
+        own = {one.name: given[one.name] for one in fields(method) if one.name in given}
+        made = ("trainer", "scored", "promised")
+        mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
+        for one in fields(cls):
+            wanted = (int, float) if isinstance(one.default, float) else (type(one.default),)
+            if one.name in mine and type(mine[one.name]) not in wanted:
+                name = one.name.replace("_", "-")
+                raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
+        try:
+            scored = from_settings(registry.find(str(given.get("score", cls.score)), Score), config, "score-")
+            kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
+            promised = from_settings(kept, config, "guarantee-")
+            trainer = method(**own | {"workers": 1, "device": "cpu"})
+            found = cls(trainer=trainer, scored=scored, promised=promised, **mine)
+            found.check()
+        except TypeError as error:
+            raise InputError(f"the run config cannot be read: {error}") from None
+        return found
+
+    def check(self) -> None:
+        """Refuse what there is not, and a stage that has nothing to begin with, before anything is trained."""
+        if self.from_stage not in STAGES:
+            raise InputError(f"from-stage is {self.from_stage!r}; there are {', '.join(STAGES)}")
+        if self.from_stage != "train" and not self.saved_model:
+            raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
+        as_alpha(self.alpha)
+        registry.find(self.kind, Summary)
+        if self.privacy not in PRIVACY:
+            raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
+        if self.privacy == "sums":
+            summable(self.promised)
+        elif self.epsilon:
+            raise InputError(f"epsilon is {self.epsilon:g}, which goes with privacy sums; set both or neither")

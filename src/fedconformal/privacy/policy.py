@@ -1,0 +1,169 @@
+"""A site's own policy: a file of a few lines that says what may leave, for anyone who asks.
+
+The coordinator chooses kind, guarantee and epsilon. A site that has a policy compares them with its own words before
+anything leaves, and refuses with the line that is in the way. Each key is read to the safe side: what a request does
+not say counts as the worst that it can be. Noise that is not there is an epsilon above all, and a summary of one site
+is a sum over one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedconformal._base import registry
+from fedconformal.errors import InputError
+from fedconformal.guarantees.guarantee import as_decimal
+from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.privacy.sums.session import guarantee_of
+from fedconformal.privacy.sums.state import SiteState
+from fedconformal.summaries import Summary
+
+SUMS = "sums"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaving:
+    """What is about to leave a site."""
+
+    kind: str
+    """Of summary; "noisy" for noisy counts, "sums" for masked ones."""
+    rows: int
+    sites: int | None = 1
+    """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
+    epsilon: float | None = None
+    """None without noise."""
+    cell: int = 0
+    """In sums: cells with fewer rows are not split; 0 if there is no such number."""
+    guarantee: str | None = None
+    """None if the request does not say."""
+    ledger: bool = False
+    """Whether it is entered in a ledger."""
+
+    @classmethod
+    def of(cls, sent: Summary | NoisyHistogram, *, guarantee: str | None = None, ledger: bool = False) -> Leaving:
+        """Describe a summary, of one site or pooled, or noisy counts."""
+        if isinstance(sent, NoisyHistogram):
+            return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), guarantee=guarantee, ledger=ledger)
+        return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), guarantee=guarantee)
+
+    @classmethod
+    def of_sums(cls, site: SiteState) -> Leaving:
+        """Describe a step of a sums session, by the state after it."""
+        if site.invite is None:
+            raise InputError(f"site {site.name!r} has not joined a session")
+        return cls(
+            kind=SUMS,
+            rows=len(site.keys),
+            sites=len(site.present) if site.roster else None,
+            epsilon=site.invite.epsilon,
+            cell=site.invite.least or 0,
+            guarantee=guarantee_of(site.invite).name,
+            ledger=site.ledger != "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What may leave a site; what is not said is allowed.
+
+    >>> Policy(kinds=("sums", "ranks")).check(Leaving(kind="exact", rows=100))
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: the site's policy: kinds = ["sums", "ranks"], and this is of the kind exact
+    """
+
+    sums_only: bool = False
+    least_sites: int = 1
+    least_rows: int = 1
+    least_cell: int = 0
+    largest_epsilon: float | None = None
+    ledger: str | None = None
+    kinds: tuple[str, ...] | None = None
+    guarantees: tuple[str, ...] | None = None
+    file: str = field(default="the site's policy", compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def check(self, leaving: Leaving) -> None:
+        """Refuse what must not leave, with the line that is in the way; the reason may be sent to the coordinator."""
+        for key, why in self.against(leaving):
+            raise InputError(f"{self._place(key)}: {key} = {json.dumps(getattr(self, key))}, and {why}")
+
+    def against(self, leaving: Leaving) -> Iterator[tuple[str, str]]:
+        """Yield each key that is in the way, and why."""
+        if self.sums_only and leaving.kind != SUMS:
+            yield "sums_only", f"this is of the kind {leaving.kind}"
+        if self.kinds is not None and leaving.kind not in self.kinds:
+            yield "kinds", f"this is of the kind {leaving.kind}"
+        if leaving.sites is not None and leaving.sites < self.least_sites:
+            yield "least_sites", f"this is over {leaving.sites}"
+        if leaving.kind == SUMS and leaving.epsilon is None and leaving.cell < self.least_cell:
+            yield (
+                "least_cell",
+                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this has no least cell",
+            )
+        if self.guarantees is not None and leaving.guarantee not in self.guarantees:
+            yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
+        if self.largest_epsilon is not None:
+            if leaving.epsilon is None:
+                yield "largest_epsilon", "this has no noise"
+            elif as_decimal(leaving.epsilon) > as_decimal(self.largest_epsilon):
+                yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
+        if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
+            yield "ledger", "no ledger is given to enter this in"
+        if leaving.rows < self.least_rows:  # how many there are is nobody's business then
+            yield "least_rows", "this site has fewer"
+
+    def _place(self, key: str) -> str:
+        return f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is set, by key."""
+        return {key: value for key in WORDS if (value := getattr(self, key)) != getattr(Policy, key)}
+
+    @property
+    def may_leave(self) -> list[str]:
+        """The kinds that can pass at all, if nothing else is in the way.
+
+        >>> Policy(sums_only=True).may_leave, Policy(sums_only=True, kinds=("ranks",)).may_leave
+        (['sums'], [])
+        """
+        found = []
+        for kind in known_kinds():
+            least = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
+            sites = None if kind == SUMS else 1
+            named = self.guarantees[0] if self.guarantees else None
+            best = Leaving(kind=kind, rows=self.least_rows, sites=sites, epsilon=least, guarantee=named, ledger=True)
+            found += [] if any(self.against(best)) else [kind]
+        return found
+
+    def in_words(self) -> list[str]:
+        """Explain the policy, a sentence a key, and what may leave."""
+        said, left = self.to_dict().items(), self.may_leave
+        words = [WORDS[key].format(", ".join(value) if isinstance(value, tuple) else value) for key, value in said]
+        if left == known_kinds():
+            return [*words, "All kinds may leave."]
+        return [*words, f"These kinds may leave: {', '.join(left)}." if left else "So nothing can leave this site."]
+
+
+WORDS = {
+    "sums_only": "Only masked counts leave, in a sums session.",
+    "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
+    "least_rows": "Nothing leaves if this site has fewer than {} rows.",
+    "least_cell": "Sums without noise split no cell with fewer than {} rows, and do not go on to the last bit.",
+    "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
+    "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
+    "kinds": "Only these kinds leave: {}.",
+    "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
+}
+
+
+def known_kinds() -> list[str]:
+    """Return every kind of what a site can send.
+
+    >>> known_kinds()[:4]
+    ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
+    """
+    plain = sorted(registry.members(Summary))
+    return [SUMS, NoisyHistogram.name, *(kind + ending for kind in plain for ending in ("", " by class"))]

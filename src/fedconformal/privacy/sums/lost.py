@@ -1,0 +1,65 @@
+"""What the loss of a site means, said at the moment: its rows count as above every threshold from then on.
+
+A site with a larger share of the rows than alpha makes every set hold every label if it is lost before the first sum.
+Then the session had better start again without it, as long as that shows nothing.
+"""
+
+from __future__ import annotations
+
+from fedconformal.privacy.sums.radix import Rounds
+from fedconformal.privacy.sums.session import Session
+from fedconformal.privacy.sums.state import CoordinatorState
+
+
+def may_restart(state: CoordinatorState) -> bool:
+    """Tell whether the session may start again without a site that was lost: only before the first sum is asked for.
+
+    Nothing has been seen until then, so the promise is that of the sites that are left. Later the roster is frozen: the
+    difference of two sums over other sites would show one site's counts.
+    """
+    return state.search.number == 0 and not state.answers
+
+
+def gone(state: CoordinatorState) -> frozenset[int]:
+    """Return the sites that were lost so far, also in the round that is open."""
+    missing = state.present - state.answers.keys() if state.answers else frozenset()
+    late = state.lost_after_answer if state.reveals else frozenset()
+    return missing | late | frozenset(state.dropped)
+
+
+def share(session: Session, site: int) -> float:
+    """Return a site's share of all rows, by its own claim."""
+    return session.sizes[site] / sum(session.sizes)
+
+
+def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
+    """Say what the sites mean that were lost in a step."""
+    lost = sorted(gone(after) - gone(before)) if before.roster else []
+    if not lost:
+        return []
+    session = after.session
+    counted = before.search.number > 0 or bool(before.answers)
+    where = "the cell that is searched" if counted else "every threshold"
+    found = [
+        f"site {session.names[k]!r} is lost and held {share(session, k):.1%} of the rows; those that are not "
+        f"counted yet count as above {where} from now on"
+        for k in lost
+    ]
+    if not counted and not enough_left(session, frozenset(range(len(session.names))) - gone(after)):
+        found.append(
+            f"the sites that are left are too few for alpha={float(session.alpha):g}: every label will be in every set"
+        )
+    if may_restart(before):
+        found.append(
+            "no sum has been seen yet: to leave lost sites out of the promise, send nothing of this step, and start "
+            "another session with the others"
+        )
+    return found
+
+
+def enough_left(session: Session, left: frozenset[int]) -> bool:
+    """Tell whether the rows of these sites alone can give a finite threshold."""
+    rounds = session.rounds
+    if isinstance(rounds, Rounds):
+        return sum(rounds.wanted.weights[k] * session.sizes[k] for k in left) >= rounds.wanted.target
+    return rounds.plan is not None and sum(session.sizes[k] for k in left) >= rounds.plan.rank

@@ -1,0 +1,63 @@
+"""A site remembers with whom its rows were summed: the difference of two sums over other sites would show one site.
+
+Before it opens the first sum of a session it notes a digest of the names and sizes of all who are in it. A second
+session of the same scores has to be with the same sites, from its roster to its first sum. Without a ledger a site
+remembers for as long as its state is there. Sums with noise spend epsilon from the ledger instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.names import name_key
+from fedconformal.errors import InputError
+from fedconformal.privacy.ledger import enter_session, read_ledger
+from fedconformal.privacy.sums.messages import Reveal, letter_of
+from fedconformal.privacy.sums.radix import Rounds
+from fedconformal.privacy.sums.session import Session
+from fedconformal.privacy.sums.state import SiteState
+
+
+def summed(session: Session, sites: Iterable[int]) -> str:
+    """Return a digest of the names and sizes of some sites."""
+    listed = sorted((name_key(session.names[k]), session.sizes[k]) for k in sites)
+    return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
+
+
+def rows_digest(site: SiteState) -> str:
+    """Return a digest of a site's scores, in any order."""
+    return hashlib.sha256(b"fedconformal sums\n" + np.sort(site.keys).tobytes()).hexdigest()
+
+
+def remembering(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
+    """Refuse a sum with other sites than before; note with whom the first sum is, before it is opened."""
+    if not after.roster or not isinstance(after.session.rounds, Rounds):
+        return after
+    first = letter_of(sent) == Reveal.letter.encode() and before.number == 0
+    if not first and before.roster:
+        return after
+    session = after.session
+    found = summed(session, after.present if first else range(len(session.names)))
+    if after.summed not in ("", found):
+        raise InputError(
+            f"site {after.name!r} has shown a sum of these scores with other sites, and the difference of two sums "
+            "shows a single site; take part with the same sites, or in a session with epsilon"
+        )
+    return msgspec.structs.replace(after, summed=found) if first else after
+
+
+def recalled(site: SiteState, ledger: Path) -> SiteState:
+    """Return a new site with what its ledger says of these scores."""
+    known = read_ledger(ledger).sessions.get(rows_digest(site), "")
+    return msgspec.structs.replace(site, ledger=str(ledger.resolve()), summed=known)
+
+
+def note(before: SiteState, after: SiteState) -> None:
+    """Enter in the site's ledger, if it has one, with whom a sum is opened; to be called before anything is sent."""
+    if after.ledger and after.summed != before.summed:
+        enter_session(Path(after.ledger), rows_digest(after), after.summed)

@@ -1,0 +1,210 @@
+"""A site's policy on the command line: asked before a file is written, and explained in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedconformal.privacy import Ledger, write_ledger
+from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE
+from tests.cli.command import Command, write_sites
+
+ROWS = 60
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    write_sites(tmp_path)
+
+
+def says(line: str) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+
+
+NOISE = ["--privacy", "local", "--epsilon", "0.5"]
+SUMMARIES = [
+    ("sums_only = true", [], "this is of the kind ranks"),
+    ("sums_only = true", ["--kind", "exact"], "this is of the kind exact"),
+    ("sums_only = true", NOISE, "this is of the kind noisy"),
+    ('kinds = ["ranks"]', ["--kind", "tdigest"], "this is of the kind tdigest"),
+    ('kinds = ["ranks"]', ["--by-class"], "this is of the kind ranks by class"),
+    ("least_sites = 2", [], "this is over 1"),
+    ('guarantees = ["mixture"]', [], "this is for any guarantee"),
+    ("largest_epsilon = 0.4", NOISE, "this spends 0.5"),
+    ("largest_epsilon = 0.4", [], "this has no noise"),
+    ('ledger = "mandatory"', NOISE, "no ledger is given to enter this in"),
+    (f"least_rows = {ROWS + 1}", [], "this site has fewer"),
+]
+
+
+@pytest.mark.parametrize(("line", "options", "why"), SUMMARIES)
+def test_a_summary_that_must_not_leave(command: Command, line: str, options: list[str], why: str) -> None:
+    if NOISE[0] in options:
+        pytest.importorskip("opendp", reason="noise needs opendp")
+    says(line)
+    ending = "fcn" if "--privacy" in options else "fcs"
+    done = command("summarize", "probs-0.npy", "labels-0.npy", "--policy", "policy.toml", "-o", f"a.{ending}", *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1] == f"error: policy.toml, line 1: {line}, and {why}"
+    assert not Path(f"a.{ending}").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("sums_only = false", []),
+        ('kinds = ["ranks"]', []),
+        ("least_sites = 1", []),
+        ("largest_epsilon = 0.5", NOISE),
+        ('ledger = "mandatory"', []),
+        ('ledger = "mandatory"', [*NOISE, "--ledger", "ledger.json"]),
+        (f"least_rows = {ROWS}", []),
+    ],
+)
+def test_a_summary_that_may_leave(command: Command, line: str, options: list[str]) -> None:
+    if NOISE[0] in options:
+        pytest.importorskip("opendp", reason="noise needs opendp")
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    says(line)
+    ending = "fcn" if "--privacy" in options else "fcs"
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--policy", "policy.toml", "-o", f"a.{ending}", *options)
+
+
+def test_a_refusal_costs_nothing(command: Command) -> None:
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    before = Path("ledger.json").read_bytes()
+    says("largest_epsilon = 0.4")
+    noisy = ["summarize", "probs-0.npy", "labels-0.npy", *NOISE, "--ledger", "ledger.json", "-o", "a.fcn"]
+    assert "this spends 0.5" in command(*noisy, "--policy", "policy.toml").err
+    assert Path("ledger.json").read_bytes() == before
+
+
+def test_the_variable_names_the_policy(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    says("sums_only = true")
+    monkeypatch.setenv(VARIABLE, "policy.toml")
+    summarize = ["summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs"]
+    assert "policy.toml, line 1: sums_only = true" in command(*summarize).err
+    Path("other.toml").write_text("", "utf-8")
+    command.ok(*summarize, "--policy", "other.toml")
+    monkeypatch.setenv(VARIABLE, "missing.toml")
+    assert "missing.toml: cannot be read" in command(*summarize).err
+
+
+def test_what_stays_is_for_sums_only(command: Command) -> None:
+    says("sums_only = true")
+    summarize = ["summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs", "--policy", "policy.toml", "--stays"]
+    assert "--stays is for the file that sums answer reads; say --kind exact" in command(*summarize).err
+    command.ok(*summarize, "--kind", "exact")
+
+
+def joins(command: Command, *start: str) -> list[str]:
+    """Invite, and return the command with which a site joins."""
+    if start:
+        pytest.importorskip("opendp", reason="noise needs opendp")
+    pytest.importorskip("cryptography", reason="sums need cryptography")
+    pytest.importorskip("Crypto", reason="sums need pycryptodome")
+    command.ok("sums", "start", "session", *start)
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--kind", "exact", "-o", "a.fcs")
+    files = ["--summary", "a.fcs", "--state", "a.st", "-o", "a.fcm"]
+    return ["sums", "answer", "session/invite.fcm", *files, "--policy", "policy.toml"]
+
+
+@pytest.mark.parametrize(
+    ("line", "start", "why"),
+    [
+        ('kinds = ["ranks"]', [], "this is of the kind sums"),
+        ('guarantees = ["pac"]', [], "this is for mixture"),
+        ("largest_epsilon = 0.5", [], "this has no noise"),
+        ("largest_epsilon = 0.5", ["--epsilon", "0.6"], "this spends 0.6"),
+        ('ledger = "mandatory"', ["--epsilon", "0.6"], "no ledger is given to enter this in"),
+        ('ledger = "mandatory"', [], "no ledger is given to enter this in"),
+        (f"least_rows = {ROWS + 1}", [], "this site has fewer"),
+    ],
+)
+def test_a_session_that_a_site_does_not_join(command: Command, line: str, start: list[str], why: str) -> None:
+    says(line)
+    done = command(*joins(command, *start))
+    assert (done.code, done.err) == (2, f"error: policy.toml, line 1: {line}, and {why}\n")
+    assert not Path("a.st").exists()
+    assert not Path("a.fcm").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "start", "more"),
+    [
+        ("sums_only = true", [], []),
+        ('kinds = ["sums"]', [], []),
+        ('guarantees = ["pac", "mixture"]', [], []),
+        ("least_sites = 9", [], []),  # who else joins is not known yet
+        ("largest_epsilon = 0.5", ["--epsilon", "0.5"], []),
+        ('ledger = "mandatory"', ["--epsilon", "0.5"], ["--ledger", "ledger.json"]),
+        ('ledger = "mandatory"', [], ["--ledger", "ledger.json"]),
+        (f"least_rows = {ROWS}", [], []),
+    ],
+)
+def test_a_session_that_a_site_joins(command: Command, line: str, start: list[str], more: list[str]) -> None:
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    says(line)
+    command.ok(*joins(command, *start), *more)
+
+
+def test_a_roster_that_is_too_short(command: Command) -> None:
+    """The roster comes after the invitation, and the site leaves then, with its state as it was."""
+    says("least_sites = 4")
+    policy = ["--policy", "policy.toml"]
+    command.ok(*joins(command))
+    for k in (1, 2):
+        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "--kind", "exact", "-o", f"{k}.fcs")
+        files = ["--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm"]
+        command.ok("sums", "answer", "session/invite.fcm", *files)
+    command.ok("sums", "advance", "session", "a.fcm", "1.fcm", "2.fcm")
+    before = Path("a.st").read_bytes()
+    answer = ["sums", "answer", "session/to-a.fcm", "--state", "a.st", "-o", "b.fcm"]
+    done = command(*answer, *policy)
+    assert (done.code, done.err) == (2, "error: policy.toml, line 1: least_sites = 4, and this is over 3\n")
+    assert Path("a.st").read_bytes() == before
+    assert not Path("b.fcm").exists()
+    says("least_sites = 3")
+    command.ok(*answer, *policy)
+
+
+def test_a_policy_in_words(command: Command) -> None:
+    says("sums_only = true\nleast_rows = 50\n")
+    words = [
+        "Only masked counts leave, in a sums session.",
+        "Nothing leaves if this site has fewer than 50 rows.",
+        "These kinds may leave: sums.",
+    ]
+    assert command.ok("policy", "check", "policy.toml").out.splitlines() == words
+    assert command.ok("policy", "check", "policy.toml", "--json").json == {
+        "policy": {"sums_only": True, "least_rows": 50},
+        "words": words,
+        "may_leave": ["sums"],
+    }
+    says('sums_only = true\nkinds = ["ranks"]')
+    assert command.ok("policy", "check", "policy.toml").out.splitlines()[-1] == "So nothing can leave this site."
+    says("\nsums_onyl = true")
+    done = command("policy", "check", "policy.toml")
+    assert (done.code, done.out) == (2, "")
+    assert "policy.toml: line 2: sums_onyl: is no key of a policy" in done.err
+
+
+def test_a_policy_to_begin_with(command: Command) -> None:
+    assert VARIABLE in command.ok("policy", "new").out
+    assert Path("policy.toml").read_text("utf-8") == EXAMPLE
+    command.ok("policy", "check", "policy.toml")
+    assert "policy.toml: exists; choose another place" in command("policy", "new").err
+    assert command.ok("policy", "new", "b.toml", "--json").json == {"policy": "b.toml"}
+    assert "expected a file that ends in .toml" in command("policy", "new", "policy").err
+
+
+def test_the_policy_is_not_written_over(command: Command) -> None:
+    says("")
+    np.save("p.npy", np.load("probs-0.npy"))
+    done = command("summarize", "p.npy", "labels-0.npy", "--policy", "a.fcs", "-o", "a.fcs")
+    assert "a.fcs: is read by this command as well" in done.err

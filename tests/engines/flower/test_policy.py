@@ -1,0 +1,167 @@
+"""A Flower site with a policy: what must not leave does not, and the server learns which line is in the way."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+pytest.importorskip("cryptography", reason="sums need cryptography")
+pytest.importorskip("Crypto", reason="sums need pycryptodome")
+
+from flwr.app import ConfigRecord, Message
+
+import fedconformal as fc
+from fedconformal.engines.flower.calibration import ask_for
+from fedconformal.errors import InputError
+from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
+from fedconformal.privacy import Ledger, read_ledger, write_ledger
+from fedconformal.privacy.policy_file import VARIABLE
+from fedconformal.privacy.sums.coordinator import invite
+from tests.engines.flower.tools import MODEL, calibrating_app
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning"),
+    pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning"),
+]
+
+
+class Grid(InProcessGrid):
+    """Keeps what the sites said when they failed, in full."""
+
+    def __init__(self, sites: int | list[dict[str, str]]) -> None:
+        super().__init__(calibrating_app(), sites)
+        self.said: list[str] = []
+
+    def deliver(self, message: Message) -> Message:
+        reply = super().deliver(message)
+        if reply.has_error():
+            self.said.append((reply.error.reason or "").strip().splitlines()[-1].removeprefix("fedconformal.errors."))
+        return reply
+
+
+def refused(carried: Grid, run: Callable[..., Any], **asked: Any) -> str:
+    """Return why the sites refuse, which is one and the same reason; the server names the policy and the line too."""
+    with pytest.raises(InputError, match=r"InputError: policy\.toml"):
+        run(Federation(carried), MODEL, alpha=0.3, **asked)
+    (why,) = set(carried.said)
+    return why
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "policy.toml"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_sites_of_a_sums_run_do_not_answer_with_all_their_scores() -> None:
+    """A coordinator that has sums only so far may ask the same sites for the kind exact."""
+    Path("policy.toml").write_text("# ours\nsums_only = true\n", "utf-8")
+    carried = Grid(4)
+    assert calibrate_by_sums(Federation(carried), MODEL, alpha=0.3).certificate.privacy is not None
+    why = refused(carried, calibrate, kind="exact")
+    assert why == "InputError: policy.toml, line 2: sums_only = true, and this is of the kind exact"
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "why"),
+    [
+        ('kinds = ["ranks"]', {"kind": "tdigest"}, "this is of the kind tdigest"),
+        ('kinds = ["ranks"]', {"guarantee": fc.ByClass(fc.Mixture())}, "this is of the kind ranks by class"),
+        ("least_sites = 2", {}, "this is over 1"),
+        ('guarantees = ["mixture"]', {"guarantee": fc.Exchangeable()}, "this is for exchangeable"),
+        ("largest_epsilon = 1.0", {}, "this has no noise"),
+        ("least_rows = 41", {}, "this site has fewer"),
+    ],
+)
+def test_summaries(line: str, asked: dict[str, Any], why: str) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    assert refused(Grid(3), calibrate, **asked) == f"InputError: policy.toml, line 1: {line}, and {why}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['kinds = ["ranks"]', "least_sites = 1", 'guarantees = ["mixture"]', 'ledger = "mandatory"', "least_rows = 40"],
+)
+def test_summaries_that_may_leave(line: str) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    assert calibrate(Federation(Grid(3)), MODEL, alpha=0.3).certificate.left_out is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('kinds = ["ranks"]', "this is of the kind sums"),
+        ("least_sites = 5", "this is over 4"),
+        ('guarantees = ["pac"]', "this is for mixture"),
+        ("largest_epsilon = 1.0", "this has no noise"),
+        ('ledger = "mandatory"', "no ledger is given to enter this in"),
+        ("least_rows = 41", "this site has fewer"),
+    ],
+)
+def test_sums(line: str, why: str) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    assert refused(Grid(4), calibrate_by_sums) == f"InputError: policy.toml, line 1: {line}, and {why}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['kinds = ["sums"]', "least_sites = 4", 'guarantees = ["mixture"]', 'ledger = "mandatory"', "least_rows = 40"],
+)
+def test_sums_that_may_leave(line: str) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    ledgers = [f"{k}.json" for k in range(4)]
+    for ledger in ledgers:
+        write_ledger(Path(ledger), Ledger(budget=1.0))
+    carried = Grid([{"ledger": ledger} for ledger in ledgers])
+    assert calibrate_by_sums(Federation(carried), MODEL, alpha=0.3).certificate.left_out is None
+
+
+def test_a_policy_that_cannot_be_read_lets_nothing_out(tmp_path: Path) -> None:
+    """Nor where it is: the server is told the file's name only."""
+    assert "policy.toml: cannot be read" in refused(Grid(3), calibrate)
+    Path("policy.toml").write_text("sums_onyl = true", "utf-8")
+    why = refused(Grid(3), calibrate)
+    assert "policy.toml: line 1: sums_onyl: is no key of a policy" in why
+    assert str(tmp_path) not in why
+
+
+def test_the_node_config_names_the_policy_of_one_site() -> None:
+    Path("policy.toml").write_text("", "utf-8")
+    Path("strict.toml").write_text("sums_only = true", "utf-8")
+    carried = Grid([{}, {"policy": "strict.toml"}, {}])
+    certificate = calibrate(Federation(carried), MODEL, alpha=0.3).certificate
+    assert carried.said == ["InputError: strict.toml, line 1: sums_only = true, and this is of the kind ranks"]
+    assert certificate.left_out is not None
+    assert ["strict.toml, line 1" in one.reason for one in certificate.left_out] == [True]
+
+
+@pytest.mark.parametrize(
+    ("line", "epsilon", "config", "why"),
+    [
+        ("largest_epsilon = 0.5", 0.5, {}, None),
+        ("largest_epsilon = 0.5", 0.6, {}, "this spends 0.6"),
+        ('ledger = "mandatory"', 0.6, {}, "no ledger is given to enter this in"),
+        ('ledger = "mandatory"', 0.6, {"ledger": "ledger.json"}, None),
+        ("largest_epsilon = 0.5", 0.6, {"ledger": "ledger.json"}, "this spends 0.6"),
+    ],
+)
+def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: dict[str, str], why: str | None) -> None:
+    Path("policy.toml").write_text(line, "utf-8")
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    carried = Grid([config])
+    _, invitation = invite(fc.Mixture(), 0.1, epsilon=epsilon)
+    asked = ask_for(MODEL, alpha=0.1, kind="sums")
+    asked["sums"] = ConfigRecord({"data": invitation})
+    assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
+    assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
+    assert len(read_ledger(Path("ledger.json")).entries) == (1 if config and why is None else 0)
+
+
+def test_the_question_of_an_older_server_names_no_guarantee() -> None:
+    Path("policy.toml").write_text('guarantees = ["mixture"]', "utf-8")
+    carried = Grid(1)
+    question = ask_for(MODEL, alpha=0.3)
+    assert carried.deliver(Message(question, 2, "query.calibrate")).has_error()
+    assert carried.said == ['InputError: policy.toml, line 1: guarantees = ["mixture"], and this is for any guarantee']

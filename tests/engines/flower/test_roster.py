@@ -1,0 +1,172 @@
+"""Which node is which site, who is missing, and why: also where somebody else's strategy asks the nodes."""
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp.strategy import FedAvg
+
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.errors import InputError
+from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
+from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid, site_logits
+
+
+class Moving(InProcessGrid):
+    """A grid on which nodes come and go, and some are registered with a name."""
+
+    def __init__(self, app: Any, nodes: Any, *, names: dict[int, str] | None = None) -> None:
+        super().__init__(app, nodes)
+        self.away: set[int] = set()
+        self.names = names or {}
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node in super().get_node_ids() if node not in self.away]
+
+    def get_nodes(self) -> Any:
+        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.get_node_ids()]
+
+
+def training_app(arrays: str = "arrays", metrics: str = "metrics", weight: str = "num-examples") -> ClientApp:
+    """An app that trains under keys of its own choice, says nothing of names there, and calibrates."""
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        me = int(context.node_config["partition-id"])
+        trained = ArrayRecord({"weights": Array(np.full((4, 4), me, np.float32))})
+        numbers = MetricRecord({"loss": float(me), weight: 10})
+        return Message(RecordDict({arrays: trained, metrics: numbers}), reply_to=msg)
+
+    @app.evaluate()
+    def evaluate(msg: Message, context: Context) -> Message:
+        me = int(context.node_config["partition-id"])
+        numbers = MetricRecord({"accuracy": float("nan") if me == 2 else 0.25, weight: 10})
+        return Message(RecordDict({metrics: numbers}), reply_to=msg)
+
+    @app.query("calibrate")
+    def answer(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
+
+    return app
+
+
+def test_a_site_that_trained_with_a_strategy_of_somebody_elses_and_vanished_is_left_out() -> None:
+    here = Moving(training_app(), 4)
+    here.away = {2, 3, 4, 5}  # nobody is there yet when the server starts
+    federation = Federation(here)
+    here.away = set()
+    result = FedAvg(fraction_evaluate=0.0).start(here, initial_arrays=MODEL, num_rounds=1)
+    here.away = {4}
+    certificate = calibrate(federation, result.arrays).certificate
+    assert certificate.clients == 3
+    assert certificate.left_out == [LeftOut(site="node-4", reason="is not connected any more")]
+
+
+def test_a_node_keeps_its_name_against_a_newcomer_that_comes_first() -> None:
+    here = Moving(calibrating_app(), [{"partition-id": k} for k in (1, 0, 1, 2)])
+    here.away = {2}
+    federation = Federation(here)
+    assert calibrate(federation, MODEL).certificate.left_out is None
+    here.away = set()
+    again = calibrate(federation, MODEL).certificate
+    reason = "calls itself site-1, which is the name of a node that was there before"
+    assert again.left_out == [LeftOut(site="node-2", reason=reason)]
+    here.away = {4}  # nor does it get the name of one that is away
+    left_out = calibrate(federation, MODEL).certificate.left_out
+    assert left_out is not None
+    assert [one.site for one in left_out] == ["node-2", "site-1"]
+
+
+def test_a_name_that_is_registered_with_a_key_is_that_nodes() -> None:
+    nodes = [{"site": "clinic-b"}, {"site": "clinic-b"}, {"site": "clinic-c"}, {"site": "clinic-x"}, {}]
+    here = Moving(calibrating_app(), nodes, names={3: "clinic-b", 4: "clinic-c", 5: "clinic-d"})
+    certificate = calibrate(Federation(here), MODEL).certificate
+    assert [one.sites for one in certificate.summaries] == [("clinic-b",), ("clinic-c",), ("site-4",)]
+    assert certificate.left_out == [
+        LeftOut(
+            site="clinic-d",
+            reason="calls itself clinic-x, and its key is registered as clinic-d; give it site='clinic-d'",
+        ),
+        LeftOut(site="node-2", reason="calls itself clinic-b, which is the name of a node that was there before"),
+    ]
+
+
+def with_error(code: int, reason: str) -> Any:
+    """Let a site's reply be an error of Flower's own."""
+
+    def app(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 1:
+            return Message(Error(code, reason), reply_to=message)
+        return calibrating_app()(message, context)
+
+    return app
+
+
+TORCH = """Traceback (most recent call last):
+  File "client_app.py", line 20, in calibrate
+    model.load_state_dict(found)
+    ~~~~~~~~~~~~~~~~~~~~~^^^^^^^
+RuntimeError: Error(s) in loading state_dict for Net:
+\tMissing key(s) in state_dict: "layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias".
+\tUnexpected key(s) in state_dict: "theta".
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "reason"),
+    [
+        (3, "Message Unavailable - The requested message could not be found.", "timeout: gave no answer within 9 s"),
+        (4, "Reply Message Unavailable - expired.", "timeout: gave no answer within 9 s"),
+        (5, "Node Unavailable - The destination node failed to report.", "is not connected any more"),
+        (2, TORCH, "failed: " + " ".join(TORCH.split("\n", 4)[4].split())),
+        (2, "x" * 5000, "failed: " + "x" * 1000 + "..."),
+        (0, "", "failed: no reason given"),
+    ],
+)
+def test_a_reason_is_given_in_full_and_a_timeout_is_called_one(code: int, said: str, reason: str) -> None:
+    certificate = calibrate(Federation(InProcessGrid(with_error(code, said), 4), timeout=9), MODEL).certificate
+    assert certificate.left_out == [LeftOut(site="node-3", reason=reason)]
+
+
+def test_every_reason_is_given_when_too_few_are_left() -> None:
+    def fault(reply: Message) -> None:
+        changed(reply.content, "summary", format="other")
+
+    with pytest.raises(InputError, match="calibrate: 1 sites answered properly") as caught:
+        calibrate(Federation(grid(6, dict.fromkeys(range(5), fault))), MODEL)
+    assert str(caught.value).count("sent no summary in the format fcs1") == 5
+
+
+def test_the_checked_strategy_takes_the_settings_and_keys_of_fedavg() -> None:
+    here = InProcessGrid(training_app("net", "numbers", "rows"), 6)
+    federation = Federation(here)
+    strategy = CheckedFedAvg(
+        federation,
+        fraction_train=0.5,
+        fraction_evaluate=1.0,
+        weighted_by_key="rows",
+        arrayrecord_key="net",
+        configrecord_key="settings",
+        train_metrics_aggr_fn=lambda contents, key: MetricRecord({"replies": len(contents), key: 7}),
+    )
+    result = strategy.start(here, initial_arrays=MODEL, num_rounds=2)
+    assert result.train_metrics_clientapp[1] == MetricRecord({"replies": 3, "rows": 7})
+    assert result.evaluate_metrics_clientapp[2] == MetricRecord({"accuracy": 0.25})
+    first, second, *_ = federation.to_list()
+    assert (first["stage"], len(first["took_part"]), first["refused"]) == ("train", 3, [])
+    assert second["refused"] == [{"site": "node-4", "reason": "metrics: accuracy is nan, expected a finite number"}]
+    with pytest.raises(TypeError, match="fraction"):
+        CheckedFedAvg(federation, fraction=0.5)
+
+
+def test_a_checked_strategy_that_asks_nobody_does_nothing() -> None:
+    here = InProcessGrid(training_app(), 3)
+    result = CheckedFedAvg(Federation(here), fraction_train=0.0).start(here, initial_arrays=MODEL, num_rounds=1)
+    assert not result.train_metrics_clientapp

@@ -1,0 +1,130 @@
+"""A second session of the same scores with other sites is refused: the difference of two sums shows a single site."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy import Ledger, read_ledger, write_ledger
+from fedconformal.privacy.ledger import enter_session
+from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.memory import note, recalled, rows_digest
+from fedconformal.privacy.sums.radix import IN_STEPS, Rounds
+from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
+from tests.contracts.tools import refused
+from tests.privacy.sums_play import SCORES, Sites, each, took
+
+REFUSED = "has shown a sum of these scores with other sites"
+
+
+def fresh() -> Sites:
+    return {name: at_site.new_site(name, part) for name, part in SCORES.items()}
+
+
+def session(sites: Sites, silent: Collection[str] = (), **noise: Any) -> Sites:
+    """Play a session to its end; some sites do not answer. Return those that are there at the end."""
+    state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS, **noise)
+    outgoing = dict.fromkeys(sites, invitation)
+    while outgoing:
+        if state.deposits:
+            sites = {name: site for name, site in sites.items() if name not in silent}
+        moved, sent = each(sites, outgoing)
+        sites |= moved
+        state, outgoing = took(state, sent)
+    return sites
+
+
+def again(sites: Sites, *out: str) -> Sites:
+    """Return these sites with the same scores and new keys, after their states were written and read."""
+    read = {name: decode_state(encode_state(site), SiteState) for name, site in sites.items()}
+    return {name: at_site.renewed(site) for name, site in read.items() if name not in out}
+
+
+def test_the_difference_of_two_sums_shows_a_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the refusal is for: sites that remember nothing give one of them away."""
+    sums: list[Any] = []
+    advance = Rounds.advance
+
+    def watched(rounds: Rounds, search: Any, total: Any, present: frozenset[int]) -> Any:
+        sums.append(total)
+        return advance(rounds, search, total, present)
+
+    monkeypatch.setattr(Rounds, "advance", watched)
+    everybody = session(fresh())
+    first, before = sums[0], len(sums)
+    session({name: site for name, site in fresh().items() if name != "c"})
+    own = everybody["c"].session.rounds.histogram(everybody["c"].session.rounds.start, everybody["c"].keys, 0)
+    assert (first - sums[before] == own).all()
+    with refused(REFUSED):
+        session(again(everybody, "c"))
+
+
+def test_the_same_sites_may_sum_again() -> None:
+    everybody = session(fresh())
+    assert len({site.summed for site in everybody.values()}) == 1
+    once_more = session(again(everybody))
+    assert {site.summed for site in once_more.values()} == {site.summed for site in everybody.values()}
+
+
+def test_a_site_that_is_lost_is_missing_in_the_sum_as_well() -> None:
+    """The roster is the same, and the sum is not over the same sites."""
+    everybody = session(fresh())
+    with refused(REFUSED):
+        session(again(everybody), silent="c")
+    with refused(REFUSED):
+        session(again(session(fresh(), silent="c")) | {"c": fresh()["c"]})
+    session(again(session(fresh(), silent="c")))  # those who were in the first sum
+
+
+def test_sizes_count() -> None:
+    everybody = session(fresh())
+    other = again(everybody, "c") | {"c": at_site.new_site("c", SCORES["c"][:-1])}
+    with refused(REFUSED):
+        session(other)
+    session(again(everybody, "c") | {"c": at_site.new_site("c", SCORES["d"])})  # as many rows: its own affair
+
+
+def test_noise_spends_epsilon_instead() -> None:
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    everybody = session(fresh())
+    left = session(again(everybody, "c"), epsilon=1000)
+    assert {site.summed for site in left.values()} == {everybody["a"].summed}
+
+
+def test_a_ledger_remembers(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    write_ledger(path, Ledger(budget=1.0).spend(["a"], 0.25, "threshold"))
+    new = recalled(at_site.new_site("a", SCORES["a"]), path)
+    assert new.summed == ""
+    done = session(fresh() | {"a": new})["a"]
+    assert read_ledger(path).sessions == {}  # nobody noted it
+    note(new, done)
+    assert read_ledger(path).sessions == {rows_digest(done): done.summed}
+    assert read_ledger(path).spent("a") == 0.25
+    later = Ledger.spend(read_ledger(path), ["a"], 0.5, "threshold")
+    assert later.sessions == read_ledger(path).sessions
+    shuffled = recalled(at_site.new_site("another name", SCORES["a"][::-1].copy()), path)
+    assert shuffled.summed == done.summed
+    assert recalled(at_site.new_site("a", SCORES["a"][1:]), path).summed == ""
+    with refused(REFUSED):
+        session({name: site for name, site in fresh().items() if name not in "ac"} | {shuffled.name: shuffled})
+    enter_session(path, rows_digest(done), done.summed)
+    with refused("these scores were summed with other sites before"):
+        enter_session(path, rows_digest(done), "0" * 64)
+
+
+def test_only_the_first_sum_is_noted() -> None:
+    """Until a site reveals, nothing can be read from what it sent: the session may start again with others."""
+    state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
+    sites, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
+    state, outgoing = took(state, joins)
+    for _ in range(2):
+        sites, sent = each(sites, outgoing)
+        assert {site.summed for site in sites.values()} == {""}
+        state, outgoing = took(state, sent)
+    session(again(sites, "c"))

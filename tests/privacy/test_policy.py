@@ -1,0 +1,261 @@
+"""A site's policy: every key against a plain restatement of it, and files that cannot be understood."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, strategies
+
+import fedconformal as fc
+from fedconformal.errors import InputError
+from fedconformal.privacy import noisy_histogram
+from fedconformal.privacy.policy import WORDS, Leaving, Policy, known_kinds
+from fedconformal.privacy.policy_file import EXAMPLE, KEYS, VARIABLE, policy_of, read_policy
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.site import new_site, step
+from tests.contracts.tools import refused
+
+KINDS = ["sums", "noisy", "ranks", "exact", "exact by class"]
+GUARANTEES = ["mixture", "pac", "by-class"]
+EPSILONS = [0.1, 0.3, 0.4, 1.0, 2.5]
+
+requests = strategies.builds(
+    Leaving,
+    kind=strategies.sampled_from(KINDS),
+    rows=strategies.integers(1, 6),
+    sites=strategies.none() | strategies.integers(1, 6),
+    epsilon=strategies.none() | strategies.sampled_from(EPSILONS),
+    cell=strategies.sampled_from([0, 20, 50]),
+    guarantee=strategies.none() | strategies.sampled_from(GUARANTEES),
+    ledger=strategies.booleans(),
+)
+policies = strategies.fixed_dictionaries(
+    {},
+    optional={
+        "sums_only": strategies.booleans(),
+        "least_sites": strategies.integers(1, 6),
+        "least_rows": strategies.integers(1, 6),
+        "least_cell": strategies.sampled_from([1, 20, 50]),
+        "largest_epsilon": strategies.sampled_from(EPSILONS),
+        "ledger": strategies.just("mandatory"),
+        "kinds": strategies.lists(strategies.sampled_from(KINDS), min_size=1, unique=True),
+        "guarantees": strategies.lists(strategies.sampled_from(GUARANTEES), min_size=1, unique=True),
+    },
+)
+
+
+def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
+    """Say again, key by key, what a policy allows."""
+    allowed: dict[str, Callable[[Any], bool]] = {
+        "sums_only": lambda only: asked.kind == "sums" or not only,
+        "least_sites": lambda least: asked.sites is None or asked.sites >= least,
+        "least_rows": lambda least: asked.rows >= least,
+        "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
+        "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
+        "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
+        "kinds": lambda kinds: asked.kind in kinds,
+        "guarantees": lambda guarantees: asked.guarantee in guarantees,
+    }
+    return all(allowed[key](value) for key, value in said.items())
+
+
+def written(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@given(said=policies, asked=requests)
+def test_a_policy_allows_what_its_lines_allow(
+    said: dict[str, Any], asked: Leaving, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A refusal names a line of the file that says what stands there; everything else passes."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
+    path = written(tmp_path_factory.getbasetemp() / "policy.toml", "\n".join(["# ours", *lines]))
+    try:
+        read_policy(path).check(asked)
+    except InputError as error:
+        assert not may_leave(said, asked)
+        place, _, rest = str(error).partition(": ")
+        file, _, number = place.partition(", line ")
+        assert file == "policy.toml"
+        line, _, why = rest.partition(", and ")
+        assert line == lines[int(number) - 2]
+        assert why
+        key = line.partition(" ")[0]
+        assert not may_leave({key: said[key]}, asked)
+    else:
+        assert may_leave(said, asked)
+
+
+@given(said=policies)
+def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
+    """Of the kinds that `policy check` names each can pass somehow, and no other can."""
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+    found = Policy(**values)
+    for kind in known_kinds():
+        noise = kind in ("sums", "noisy")
+        best = [
+            Leaving(
+                kind=kind,
+                rows=10**6,
+                sites=10**6 if kind == "sums" else 1,
+                epsilon=epsilon,
+                guarantee=guarantee,
+                ledger=True,
+            )
+            for epsilon in ([None, 0.001] if noise else [None])
+            for guarantee in GUARANTEES
+        ]
+        assert (kind in found.may_leave) == any(may_leave(said, one) for one in best)
+    words = found.in_words()
+    assert words[-1].startswith(("All kinds", "These kinds", "So nothing"))
+    assert len(words) == len(found.to_dict()) + 1
+
+
+def test_least_cell() -> None:
+    """A site can refuse sums to the last bit, and cells that are smaller than it wants."""
+    policy = Policy(least_cell=50)
+    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this has no least cell")):
+        _, invitation = invite(fc.Mixture(), 0.1, (3, 3), least)
+        site, _ = step(new_site("a", [0.5]), invitation)
+        if why:
+            with refused(f"least_cell = 50, and {why}"):
+                policy.check(Leaving.of_sums(site))
+        else:
+            policy.check(Leaving.of_sums(site))
+
+
+def test_every_key_has_words_and_a_reader() -> None:
+    assert list(KEYS) == list(WORDS)
+    assert {one.name for one in fields(Policy)} == {*KEYS, "file", "lines"}
+    known = dict.fromkeys(KEYS, "")
+    for line in EXAMPLE.splitlines()[1:]:
+        key, _, value = line.removeprefix("# ").partition("#")[0].partition(" = ")
+        known[key] = value
+    assert "" not in known.values()  # the example shows every key, also those that are commented out
+
+
+def test_the_example(tmp_path: Path) -> None:
+    assert read_policy(written(tmp_path / "p.toml", EXAMPLE)) == Policy(sums_only=True, least_sites=5, least_rows=50)
+    everything = EXAMPLE.replace("\n# ", "\n")
+    found = read_policy(written(tmp_path / "p.toml", everything))
+    assert found.to_dict().keys() == KEYS.keys()
+    assert found.may_leave == ["sums"]
+
+
+def test_what_is_not_said_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert policy_of() == Policy() == read_policy(written(tmp_path / "p.toml", "# nothing\n"))
+    assert Policy().may_leave == known_kinds()
+    assert Policy().in_words() == ["All kinds may leave."]
+    for kind in known_kinds():
+        Policy().check(Leaving(kind=kind, rows=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("\nsums_onyl = true", "line 2: sums_onyl: is no key of a policy; there are sums_only, least_sites,"),
+        ("sums_only = 1", "line 1: sums_only: expected true or false"),
+        ('sums_only = "true"', "line 1: sums_only: expected true or false"),
+        ("#\n#\nleast_sites = 0", "line 3: least_sites: expected a whole number from 1 on"),
+        ("least_sites = 3.0", "line 1: least_sites: expected a whole number"),
+        ("least_rows = true", "line 1: least_rows: expected a whole number"),
+        ("largest_epsilon = 0", "line 1: largest_epsilon: epsilon is 0, expected a number from 0.001 to 1000"),
+        ("largest_epsilon = nan", "line 1: largest_epsilon: epsilon is nan"),
+        ("largest_epsilon = inf", "line 1: largest_epsilon: epsilon is inf"),
+        ("largest_epsilon = true", "line 1: largest_epsilon: expected a number"),
+        ('ledger = "ledger.json"', 'line 1: ledger: expected "mandatory"'),
+        ("ledger = true", 'line 1: ledger: expected "mandatory"'),
+        ('kinds = "sums"', "line 1: kinds: expected a list of names"),
+        ("kinds = []", "line 1: kinds: expected a list of names"),
+        ("kinds = [1]", "line 1: kinds: expected a list of names"),
+        ('kinds = ["sum"]', "line 1: kinds: there is no sum; there are sums, noisy"),
+        ('kinds = [\n "sums",\n "mixture"]', "line 1: kinds: there is no mixture"),
+        ('guarantees = ["sums"]', "line 1: guarantees: there is no sums; there are by-class"),
+        ("[policy]\nsums_only = true", "line 1: policy: is no key of a policy"),
+        ("sums_only.really = true", "line 1: sums_only: expected true or false"),
+        ("[[kinds]]", "line 1: kinds: expected a list of names"),
+        ("sums_only = true\nsums_only = false", "is not a policy: Cannot overwrite a value"),
+        ("sums_only = yes", "is not a policy: Invalid value (at line 1"),
+        ("sums only = true", "is not a policy: Expected '=' after a key"),
+        ("least_rows = " + "9" * 5000, "is not a policy: Exceeds the limit"),
+        ('"sums\\u005fonly" = true', "the key sums_only has no line of its own; write it once, as key = value"),
+        ('kinds = ["""\nkinds = 1"""]', "the key kinds has no line of its own"),
+        (b"sums_only = \xff", "is not text in UTF-8"),
+        ("kinds = " + "[" * 5000, "is not a policy"),
+    ],
+)
+def test_a_file_that_cannot_be_understood(text: str | bytes, why: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "policy.toml", text)
+    with refused(f"{path}: ", why):
+        read_policy(path)
+
+
+@given(start=strategies.integers(0, 60), end=strategies.integers(0, 60), data=strategies.binary(max_size=20))
+def test_any_bytes_are_a_policy_or_refused_in_one_line(
+    start: int, end: int, data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = b"sums_only = true\nleast_sites = 5\nkinds = ['sums']\n"
+    path = written(tmp_path_factory.getbasetemp() / "bytes.toml", text[:start] + data + text[end:])
+    why = ""
+    try:
+        assert read_policy(path).in_words()
+    except InputError as error:
+        why = str(error)
+    assert len(why.splitlines()) <= 1
+
+
+def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "policy.toml"))
+    with pytest.raises(InputError, match=r"^policy\.toml: cannot be read") as caught:
+        policy_of()
+    assert str(tmp_path) not in str(caught.value)
+    written(tmp_path / "policy.toml", "least_rows = 3")
+    assert policy_of() == Policy(least_rows=3)
+    with pytest.raises(InputError, match=r"^policy\.toml, line 1: least_rows = 3, and this site has fewer$"):
+        policy_of().check(Leaving(kind="ranks", rows=2))
+    assert policy_of(written(tmp_path / "other.toml", "least_rows = 4")) == Policy(least_rows=4)
+
+
+def test_summaries_and_noisy_counts_say_what_they_are() -> None:
+    one, two = fc.summarize([0.1, 0.2], site="a"), fc.summarize([0.1, 0.2, 0.3], site="b")
+    assert Leaving.of(one) == Leaving(kind="ranks", rows=2)
+    pooled = fc.pool([one, two])
+    assert Leaving.of(pooled, guarantee="pac") == Leaving(kind=pooled.name, rows=2, sites=2, guarantee="pac")
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    noisy = noisy_histogram([0.1, 0.2], epsilon="0.3", site="a")
+    assert Leaving.of(noisy, ledger=True) == Leaving(kind="noisy", rows=2, epsilon=0.3, ledger=True)
+    Policy(largest_epsilon=0.3).check(Leaving.of(noisy))
+    with refused("largest_epsilon = 0.29, and this spends 0.3"):
+        Policy(largest_epsilon=0.29).check(Leaving.of(noisy))
+
+
+def test_who_is_left_counts_in_every_round() -> None:
+    """The roster is not known when a site joins; from then on those who are left are what it hides among."""
+    pytest.importorskip("cryptography", reason="sums need cryptography")
+    pytest.importorskip("Crypto", reason="sums need pycryptodome")
+    from fedconformal.privacy.sums.coordinator import invite
+    from fedconformal.privacy.sums.site import join, new_site
+    from tests.privacy.sums_play import opened
+
+    alone = new_site("a", [0.1, 0.2])
+    with refused("site 'a' has not joined a session"):
+        Leaving.of_sums(alone)
+    joined, _ = join(alone, invite(fc.Mixture(), 0.1, epsilon=2)[1])
+    assert Leaving.of_sums(joined) == Leaving(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
+    _, _, sites = opened({name: np.linspace(0, 1, 9) for name in "abcd"})
+    entered = sites["a"]
+    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture")
+    assert Leaving.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
+    later = msgspec.structs.replace(entered, present=frozenset([0, 1, 2]))
+    Policy(least_sites=3).check(Leaving.of_sums(later))
+    with refused("least_sites = 4, and this is over 3"):
+        Policy(least_sites=4).check(Leaving.of_sums(later))
