@@ -12,7 +12,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import files
 from fedconformal.cli import sums as module
-from fedconformal.privacy import read_ledger
+from fedconformal.privacy import new_key, public_key, read_ledger
 from tests.cli.command import Command
 
 NAMES = ["clinic-a", "clinic-b", "clinic-c", "clinic-d", "clinic/e"]  # four of them are the quorum
@@ -72,7 +72,7 @@ def test_to_the_last_bit(scores: list[np.ndarray], command: Command) -> None:
     assert "with --epsilon the sum itself is differentially private" in said
     Path("session/coordinator.state").unlink()
     command.ok("sums", "advance", "session", *joined(command, "--exact"))
-    for _ in range(8):
+    for _ in range(12):
         step(command, [0, 1, 2, 3, 4])
     assert "exact to the last bit" in step(command, [0, 1, 2, 3, 4])
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
@@ -91,7 +91,7 @@ def test_states_are_wiped_when_a_session_ends(
         files.wipe(path)
 
     monkeypatch.setattr(module, "wipe", watched)
-    for present in (*[[0, 1, 2, 3, 4]] * 8, [0, 1, 2, 3]):
+    for present in (*[[0, 1, 2, 3, 4]] * 12, [0, 1, 2, 3]):
         step(command, present)
     assert wiped == []
     step(command, [0, 1, 2, 3])  # the last round's shares are open: nothing can be asked any more
@@ -133,7 +133,8 @@ def test_a_lost_site_is_told_at_once(scores: list[np.ndarray], command: Command)
     assert len(found["lost"]) == 3
     assert "every label will be in every set" in found["lost"][1]
     assert "start another session with the others" in found["lost"][2]
-    done = command.ok("sums", "advance", "session", *answered(command, range(4)))
+    for _ in range(3):  # they answer again, sign, and reveal
+        done = command.ok("sums", "advance", "session", *answered(command, range(4)))
     assert "clinic/e (0.2 of the rows) dropped out, and its rows count as too large" in done.err
     assert "threshold inf" in done.out
 
@@ -162,7 +163,7 @@ def test_a_second_session_with_other_sites_is_refused(scores: list[np.ndarray], 
 
     join("first", range(4))
     joining = ["sums", "answer", "first/invite.fcm", "--summary", "0.fcs", "--state", "x.st", "-o", "x.fcm"]
-    assert "joined: cells with fewer than 50 rows will not be split" in command.ok(*joining).out
+    assert "joined: a cell is split only if its parts have 6.25 rows on average" in command.ok(*joining).out
     assert read_ledger(Path("ledger.json")).sessions == {}
     while not Path("first/predictor.json").exists():
         for k in range(4):
@@ -311,3 +312,36 @@ def test_noise_that_too_few_scores_cannot_bear(scores: list[np.ndarray], command
         refused = command("sums", "start", "other", *options)
         assert refused.code == 2
         assert problem in refused.err
+
+
+def test_sites_that_know_each_other_by_their_keys(scores: list[np.ndarray], command: Command) -> None:
+    """Each site pins the keys of all; the roster and the fingerprint are shown, and a wrong key is refused."""
+    keys = {name: new_key() for name in NAMES[:4]}
+    for k, key in enumerate(keys.values()):
+        Path(f"{k}.key").write_bytes(key)
+    Path("keys.json").write_text(json.dumps({name: public_key(key) for name, key in keys.items()}))
+    Path("others.json").write_text(json.dumps({name: public_key(new_key()) for name in keys}))
+    command.ok("sums", "start", "session")
+
+    def first(k: int, trusted: str) -> list[str]:
+        files = ["--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm"]
+        return ["sums", "answer", "session/invite.fcm", *files, "--key", f"{k}.key", "--signed", trusted]
+
+    for k in range(4):
+        command.ok(*first(k, "others.json" if k == 3 else "keys.json"))
+    command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(4)])
+
+    def second(k: int) -> list[str]:
+        return ["sums", "answer", f"session/to-{NAMES[k]}.fcm", "--state", f"{k}.st", "-o", f"{k}.fcm"]
+
+    said = command.ok(*second(0)).out
+    shown = json.loads(command.ok(*second(1), "--json").out)
+    assert f"session {shown['fingerprint']}: compare it with the other sites" in said
+    assert [one["site"] for one in shown["roster"]] == NAMES[:4]
+    assert all(f"{one['site']}: 40 scores, key {one['key'][:16]}" in said for one in shown["roster"])
+    refused = command(*second(3))
+    assert refused.code == 2
+    assert "site 'clinic-a' joined with another key than the one that is trusted; nothing was sent" in refused.err
+    late = command(*second(2), "--key", "2.key")
+    assert late.code == 2
+    assert "--key and --signed go with --summary, at the first step" in late.err

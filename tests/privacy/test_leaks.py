@@ -20,7 +20,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, LEAST, Rounds, Search, WeightedSum, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, WeightedSum, weighted_sum
 from fedconformal.privacy.sums.scale import edges
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
@@ -74,7 +74,7 @@ def searched(scores: list[Floats], wanted: WeightedSum) -> Search:
         counts = [rounds.histogram(search, part, index) for index, part in enumerate(keys)]
         total = np.sum(counts, axis=0, dtype=rounds.dtype)
         before, search = search, rounds.advance(search, total, frozenset(range(len(keys))))
-        assert rounds.extends(before, search)
+        assert search.answer is not None or rounds.extends(before, search)
     return search
 
 
@@ -94,20 +94,23 @@ def test_never_below_the_plain_threshold(scores: list[Floats], target: int, weig
         assert above is None or above < exact
 
 
-@pytest.mark.parametrize("rows", [LEAST - 1, LEAST])
 @pytest.mark.parametrize("weight", [1, 3])
-def test_a_cell_of_few_rows_is_not_split(rows: int, weight: int) -> None:
-    """The target is in a cell of so many rows; others are far above."""
-    scores = [np.linspace(0.1, 0.4, rows), np.full(rows, 0.99)]
-    wanted = WeightedSum(weights=(weight, 1), target=weight * (rows // 2), most=(weight + 1) * rows)
-    found = searched(scores, wanted)
-    if rows < LEAST:
-        assert (found.number, found.answer) == (1, 0.5)
-        assert found.stopped == "its cell has fewer than 50 rows"
-    else:
-        assert found.number == 2
-        assert found.answer is not None
-        assert found.answer < 0.5
+@pytest.mark.parametrize(("rows", "parts"), [(12, 1), (13, 2), (24, 2), (25, 4), (49, 4), (50, 8)])
+def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int, weight: int) -> None:
+    """The target is in a cell of this many rows; others are far above, and weigh less."""
+    inside = np.linspace(0.04, 0.45, rows)
+    wanted = WeightedSum(weights=(weight, 1), target=weight * rows // 2, most=(weight + 1) * rows)
+    with watching() as seen:
+        found = searched([inside, np.full(rows, 0.99)], wanted)
+    assert len(seen) == (1 if parts == 1 else 2)
+    assert found.stopped == "its cell has fewer than 50 rows"
+    cells = edges()[511 + 512 * 2 :: 64][:9] if parts > 1 else np.array([1 / 32, 0.5])
+    upper = cells[1:][8 // parts - 1 :: 8 // parts] if parts > 1 else cells[1:]
+    exact = plain([inside, np.full(rows, 0.99)], wanted)
+    assert found.answer == upper[np.searchsorted(upper, exact)]
+    if parts > 1:
+        counts = seen[1][2]
+        assert set(np.flatnonzero(counts)) <= set(range(8 // parts - 1, 8, 8 // parts))
 
 
 def test_many_rows_are_narrowed_to_a_cell_of_the_scale() -> None:
@@ -190,17 +193,19 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
 
 def test_cells_that_are_too_small_are_refused() -> None:
     wanted = WeightedSum(weights=(1,), target=1, most=1)
-    with refused("cells of 19 rows are to be split, expected 20 at least"):
-        Rounds((3,), wanted, 19)
-    Rounds((3,), wanted, 20)
-    with refused("expected 1 to 16 bits a round and 12 in all at most"):
-        Rounds((4,) * 4, wanted, 50)
+    with refused("cells of 39 rows are to be split, expected 40 at least"):
+        Rounds((3,), wanted, 39)
+    Rounds((3,), wanted, 40)
+    for widths in ((4,), (12,), (3,) * 5):  # a first round of 4,096 cells would show everything at once
+        with refused("expected 1 to 3 bits a round and 12 in all at most"):
+            Rounds(widths, wanted, 50)
 
 
 def test_a_question_extends_the_last_one() -> None:
     rounds = Rounds((3, 3, 3), WeightedSum(weights=(1,), target=1, most=1), 50)
     assert rounds.extends(None, Search())
     assert rounds.extends(Search(1, 5), Search(2, 5 * 8 + 7))
+    assert rounds.extends(Search(1, 5), Search(2, 2 << JOINED | 5 * 8 + 7))
     for before, after in (
         (None, Search(0, 1)),
         (None, Search(1, 0)),
@@ -208,5 +213,6 @@ def test_a_question_extends_the_last_one() -> None:
         (Search(1, 5), Search(2, 4 * 8 + 7)),
         (Search(1, 5), Search(1, 5)),
         (Search(0, 0), Search(2, 0)),
+        (Search(1, 1 << JOINED | 5), Search(2, 5 * 8)),
     ):
         assert not rounds.extends(before, after)

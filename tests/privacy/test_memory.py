@@ -17,7 +17,7 @@ from fedconformal.privacy.sums.memory import note, recalled, rows_digest
 from fedconformal.privacy.sums.radix import IN_STEPS, Rounds
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import SCORES, Sites, each, took
+from tests.privacy.sums_play import SCORES, Sites, each, opened, took
 
 REFUSED = "has shown a sum of these scores with other sites"
 
@@ -119,7 +119,7 @@ def test_a_ledger_remembers(tmp_path: Path) -> None:
 
 
 def test_only_the_first_sum_is_noted() -> None:
-    """Until a site reveals, nothing can be read from what it sent: the session may start again with others."""
+    """Until a site signs, nothing can be read from what it sent: the session may start again with others."""
     state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
     sites, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
     state, outgoing = took(state, joins)
@@ -128,3 +128,15 @@ def test_only_the_first_sum_is_noted() -> None:
         assert {site.summed for site in sites.values()} == {""}
         state, outgoing = took(state, sent)
     session(again(sites, "c"))
+
+
+def test_who_signed_remembers_even_if_others_open_the_sum() -> None:
+    """One honest site reveals, and opens the shares of all others; these are then asked for a sum without that one."""
+    state, question, sites = opened(SCORES, (3,))
+    sites, answers = each(sites, dict.fromkeys(sites, question))
+    state, lists = took(state, answers)
+    signed, _ = each(sites, lists)
+    assert len({site.summed for site in signed.values()} - {""}) == 1
+    with refused(REFUSED):
+        session(again(signed, "c"))
+    session(again(signed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,32 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sums_only", True),
+        ("sums_only", False),
+        ("least_sites", 3),
+        ("least_rows", 2),
+        ("largest_epsilon", 0.3),
+        ("ledger", "mandatory"),
+        ("kinds", ("exact",)),
+        ("guarantees", ("pac",)),
+    ],
+)
+def test_each_key_by_itself(key: str, value: Any) -> None:
+    """Every request there is, of a few values each."""
+    found, passed = Policy(**{key: value}), set()
+    for kind, rows, sites, epsilon, guarantee, ledger in product(
+        KINDS, (1, 2, 3), (None, 1, 2, 3, 4), (None, *EPSILONS), (None, *GUARANTEES), (False, True)
+    ):
+        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, guarantee=guarantee, ledger=ledger)
+        keys = [name for name, _ in found.against(asked)]
+        assert keys == ([] if may_leave({key: value}, asked) else [key])
+        passed.add(not keys)
+    assert passed == ({True} if value is False else {False, True})
+
+
 @given(said=policies, asked=requests)
 def test_a_policy_allows_what_its_lines_allow(
     said: dict[str, Any], asked: Leaving, tmp_path_factory: pytest.TempPathFactory
@@ -122,7 +149,7 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
 def test_least_cell() -> None:
     """A site can refuse sums to the last bit, and cells that are smaller than it wants."""
     policy = Policy(least_cell=50)
-    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this has no least cell")):
+    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this goes on to the last bit")):
         _, invitation = invite(fc.Mixture(), 0.1, (3, 3), least)
         site, _ = step(new_site("a", [0.5]), invitation)
         if why:

@@ -29,7 +29,7 @@ SAMPLE = 1024
 """How many points are looked at to choose where to ask."""
 
 FEW = 2**14
-"""So many points are sorted as soon as they are narrowed down further."""
+"""Up to this many points are sorted instead of narrowed down further."""
 
 BLOCK = 2**22
 """Counts worked on at a time."""

@@ -36,7 +36,7 @@ class Leaving:
     epsilon: float | None = None
     """None without noise."""
     cell: int = 0
-    """In sums: cells with fewer rows are not split; 0 if there is no such number."""
+    """In sums: cells with fewer rows are split in fewer parts; 0 if there is no such number."""
     guarantee: str | None = None
     """None if the request does not say."""
     ledger: bool = False
@@ -101,7 +101,7 @@ class Policy:
         if leaving.kind == SUMS and leaving.epsilon is None and leaving.cell < self.least_cell:
             yield (
                 "least_cell",
-                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this has no least cell",
+                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this goes on to the last bit",
             )
         if self.guarantees is not None and leaving.guarantee not in self.guarantees:
             yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
@@ -151,7 +151,7 @@ WORDS = {
     "sums_only": "Only masked counts leave, in a sums session.",
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
-    "least_cell": "Sums without noise split no cell with fewer than {} rows, and do not go on to the last bit.",
+    "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer, and do not go to the last bit.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",

@@ -1,8 +1,9 @@
 """A site remembers with whom its rows were summed: the difference of two sums over other sites would show one site.
 
-Before it opens the first sum of a session it notes a digest of the names and sizes of all who are in it. A second
-session of the same scores has to be with the same sites, from its roster to its first sum. Without a ledger a site
-remembers for as long as its state is there. Sums with noise spend epsilon from the ledger instead.
+Before it signs the list of the first sum of a session, which others may then open without it, it notes a digest of the
+names and sizes of all who are in it. A second session of the same scores has to be with the same sites, from its roster
+to its first sum. Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon
+from the ledger instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import enter_session, read_ledger
-from fedconformal.privacy.sums.messages import Reveal, letter_of
+from fedconformal.privacy.sums.messages import Countersign, letter_of
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import SiteState
@@ -35,10 +36,10 @@ def rows_digest(site: SiteState) -> str:
 
 
 def remembering(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
-    """Refuse a sum with other sites than before; note with whom the first sum is, before it is opened."""
+    """Refuse a sum with other sites than before; note with whom the first sum is, before its list is signed."""
     if not after.roster or not isinstance(after.session.rounds, Rounds):
         return after
-    first = letter_of(sent) == Reveal.letter.encode() and before.number == 0
+    first = letter_of(sent) == Countersign.letter.encode() and before.number == 0
     if not first and before.roster:
         return after
     session = after.session

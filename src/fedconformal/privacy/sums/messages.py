@@ -58,7 +58,7 @@ class Invite(Message, frozen=True):
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
     widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(max_length=64)]
     least: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)] | None = None
-    """Cells with fewer rows are not split; None if the digits are those of the scores' own bits."""
+    """Cells with fewer rows are split in fewer parts; None if the digits are those of the scores' own bits."""
     epsilon: float | None = None
     """With noise: then there is one round, over this grid."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []

@@ -4,10 +4,11 @@ In each round every site counts, of its scores that start with the digits found 
 digit. The coordinator needs only the sum of these histograms: it walks up to the target and keeps the digit where it is
 reached. The upper edge of that cell is the threshold: never below the plain one, so the promise holds.
 
-`IN_STEPS` splits a cell of `scale` in eight, four times at most, and never one with fewer than 50 rows. So few cells
-are seen, and hardly any with a single row. With all 64 bits of a float (`BYTES`, `EXACT`) the threshold is the exact
-score, ties and all. Then the sums show rows one by one: cells get ever smaller around the threshold, and those of the
-first rounds hold single small scores. `tests/privacy/test_leaks.py` counts the rows that are given away.
+`IN_STEPS` splits a cell of `scale` in eight, four times at most, if it has 50 rows; a smaller one once more in four, or
+in two, so that a part has six rows on average. So few cells are seen, and hardly any with a single row. With all 64
+bits of a float (`BYTES`, `EXACT`) the threshold is the exact score, ties and all. Then the sums show rows one by one:
+cells get ever smaller around the threshold, and those of the first rounds hold single small scores.
+`tests/privacy/test_leaks.py` counts the rows that are given away.
 
 It serves guarantees for which the coordinator has to know sum w_k m_k(q) alone. Others compare the sites with each
 other (every-client, worst-case, robust, quantile-of-quantiles), or concern one site only: a sum does not tell enough.
@@ -38,11 +39,14 @@ BYTES = (8,) * 8
 FOUR_ROUNDS = (16,) * 4
 """Exact as well, in the fewest rounds: by files every round is work for people."""
 LEAST = 50
-"""A cell with fewer rows is not split: eight cells would have six rows each, and single ones in some of them."""
-LOWEST = 20
+"""A cell with fewer rows is not split in eight, with fewer than half of it not in four, with a quarter not in two."""
+LOWEST = 40
 """The least that sites agree to."""
 IN_STEPS = (3,) * 4, LEAST
 WIDEST = 16
+WIDEST_STEP = 3
+JOINED = 61
+"""Where a prefix has the number of last bits that are not told apart: above the digits."""
 MOST = 2**62
 """Sums stay below this."""
 LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
@@ -66,11 +70,22 @@ class Search:
 
     number: int = 0
     prefix: int = 0
+    """The digits, and above them how many bits of the next one are not told apart."""
     below: int = 0
     answer: float | None = None
     """The threshold, when it has been found."""
     stopped: str = ""
     """Why it is no smaller cell."""
+
+    @property
+    def digits(self) -> int:
+        """The digits found so far."""
+        return self.prefix & (1 << JOINED) - 1
+
+    @property
+    def joined(self) -> int:
+        """How many last bits of the next digit are not told apart: 1 splits a cell in half as many parts."""
+        return self.prefix >> JOINED
 
 
 @dataclass(frozen=True)
@@ -80,13 +95,14 @@ class Rounds:
     widths: tuple[int, ...]
     wanted: WeightedSum
     least: int | None = None
-    """Cells of `scale` with fewer rows are not split; None if the digits are those of the float itself."""
+    """Cells of `scale` with fewer rows are split in fewer parts; None if the digits are those of the float itself."""
 
     def __post_init__(self) -> None:
         """Check that the widths make sense."""
-        if not self.widths or sum(self.widths) > self.bits or not all(0 < width <= WIDEST for width in self.widths):
+        most = WIDEST if self.least is None else WIDEST_STEP
+        if not self.widths or sum(self.widths) > self.bits or not all(0 < width <= most for width in self.widths):
             raise InputError(
-                f"widths are {self.widths}, expected 1 to {WIDEST} bits a round and {self.bits} in all at most"
+                f"widths are {self.widths}, expected 1 to {most} bits a round and {self.bits} in all at most"
             )
         if self.least is not None and self.least < LOWEST:
             raise InputError(f"cells of {self.least} rows are to be split, expected {LOWEST} at least")
@@ -114,7 +130,8 @@ class Rounds:
         """
         if before is None:
             return (after.number, after.prefix) == (0, 0)
-        return after.number == before.number + 1 and after.prefix >> self.widths[before.number] == before.prefix
+        inside = after.digits >> self.widths[before.number] == before.digits
+        return after.number == before.number + 1 and inside and not before.joined
 
     @property
     def start(self) -> Search:
@@ -148,7 +165,8 @@ class Rounds:
         codes = keys if self.least is None else scale.codes_of(keys)
         digits = codes >> np.uint64(self.bits - done - width)
         if done:
-            digits = digits[digits >> np.uint64(width) == search.prefix] & np.uint64((1 << width) - 1)
+            digits = digits[digits >> np.uint64(width) == search.digits] & np.uint64((1 << width) - 1)
+        digits = digits | np.uint64((1 << min(search.joined, width)) - 1)  # of cells that are one part, the last
         counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
         counts *= self.dtype.type(self.wanted.weights[index])
         return counts
@@ -173,29 +191,38 @@ class Rounds:
             if search.number == 0:
                 return Search(1, answer=math.inf, stopped="the rows that were counted are too few for alpha")
             digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
-            why = "rows of a lost site are missing"
+            why, joined = "rows of a lost site are missing", None
         elif search.number + 1 == len(self.widths):
-            why = "it was the last round"
+            why, joined = "it was the last round", None
         else:
-            why = f"its cell has fewer than {self.least} rows" if self._is_small(int(total[digit])) else ""
-        number, prefix = search.number + 1, search.prefix << self.widths[search.number] | digit
+            joined = None if search.joined else self._joined(search.number + 1, int(total[digit]))
+            why = f"its cell has fewer than {self.least} rows" if joined is None else ""
+        number, digits = search.number + 1, search.digits << self.widths[search.number] | digit
         if why:
-            return Search(number, prefix, answer=self._edge(number, prefix), stopped=why)
-        return Search(number, prefix, int(reached[digit - 1]) if digit else search.below)
+            answer = self._edge(number, digits)
+            return Search(number, search.joined << JOINED | digits, answer=answer, stopped=why)
+        return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
-    def _is_small(self, weight: int) -> bool:
-        """Tell whether a cell may have fewer rows than the least: no row weighs more than the heaviest site's."""
-        return self.least is not None and weight < self.least * max(self.wanted.weights)
+    def _joined(self, number: int, weight: int) -> int | None:
+        """Return how many bits are not told apart if a cell is split: a part has as many rows as one of `least` has.
 
-    def _edge(self, number: int, prefix: int) -> float:
+        No row weighs more than the heaviest site's. None if not even two parts have that many.
+        """
+        if self.least is None:
+            return 0
+        enough = self.least * max(self.wanted.weights)
+        return next((joined for joined in range(self.widths[number]) if weight << joined >= enough), None)
+
+    def _edge(self, number: int, digits: int) -> float:
         """Return the upper edge of a cell."""
-        last = (prefix + 1 << self.bits - sum(self.widths[:number])) - 1
+        last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
         # The last cells end in infinity and what is no number; no score is above the largest float.
         return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges()[last])
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
-        return self._edge(search.number, search.prefix - 1) if search.prefix else None
+        first = search.digits >> search.joined << search.joined
+        return self._edge(search.number, first - 1) if first else None
 
 
 def summable(guarantee: Guarantee) -> Guarantee:

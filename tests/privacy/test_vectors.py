@@ -1,0 +1,60 @@
+"""Messages of a sums session from fixed keys: the same bytes as ever, and all that another implementation needs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+import numpy as np
+
+from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.sums.messages import PREFIX, Message
+from scripts import sums_vectors
+
+FOUND = json.loads(sums_vectors.PAGE.read_text("utf-8"))
+
+
+def test_the_messages_are_the_same_bytes() -> None:
+    assert sums_vectors.PAGE.read_text("utf-8") == sums_vectors.text(), "run `python scripts/sums_vectors.py`"
+
+
+def test_there_is_one_of_each_kind() -> None:
+    assert [one["kind"] for one in FOUND["messages"]] == [kind.__name__ for kind in Message.__subclasses__()]
+
+
+def test_nothing_else_was_drawn() -> None:
+    """What is drawn follows from a counter in these vectors, and in these only."""
+    assert SigningKey.new() != SigningKey.new()
+    assert MaskingKey.new() != MaskingKey.new()
+
+
+def test_masks_by_other_means() -> None:
+    """The same words from the words of the README alone, without the package's own functions."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    keys, masks = FOUND["keys"], FOUND["masks"]
+    bodies = {one["kind"]: bytes.fromhex(one["bytes"])[PREFIX:] for one in FOUND["messages"]}
+    fields = {one["kind"]: one["fields"] for one in FOUND["messages"]}
+    fingerprint = hashlib.sha256(bodies["Invite"] + bodies["Roster"])
+    assert fingerprint.hexdigest() == masks["fingerprint"]
+    question = (0).to_bytes(4, "big") + (0).to_bytes(8, "big") + b"\xf0"
+    about = hashlib.sha256(b"fedconformal round" + fingerprint.digest() + question)
+    assert about.hexdigest() == masks["about"]
+    mine, theirs = (X25519PrivateKey.from_private_bytes(bytes.fromhex(keys[k]["masking"])) for k in masks["pair"])
+    session = base64.b64decode(fields["Roster"]["session"])
+    derived = HKDF(algorithm=SHA256(), length=64, salt=session, info=b"fedconformal sums 2")
+    both = derived.derive(mine.exchange(theirs.public_key()))
+    assert both.hex() == masks["pair_key_for_masks"] + masks["pair_key_for_shares"]
+    for secret, key, words in (
+        (both[:32], "round_key", "mask"),
+        (bytes.fromhex(masks["own_secret"]), "own_seed", "own_mask"),
+    ):
+        made = hashlib.blake2b(about.digest(), key=secret, digest_size=32).digest()
+        assert made.hex() == masks[key]
+        counter = bytes(15) + b"\x02"  # GCM's first block after the one of its tag
+        stream = Cipher(algorithms.AES(made), modes.CTR(counter)).encryptor().update(bytes(32))
+        assert np.frombuffer(stream, "<u4").tolist() == masks[words]
