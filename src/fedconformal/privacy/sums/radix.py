@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, Exchangeable, Guarantee, Mixture, NewClient
+from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
 from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.ranked import Ranked
 from fedconformal.privacy.sums import scale
 
 EXACT = (4,) * 16
@@ -226,11 +227,11 @@ class Rounds:
 
 def summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
+    if isinstance(guarantee, Mixture | Exchangeable | Ranked | NewClient):
         return guarantee
     raise InputError(
         f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, exchangeable, pac and new-client"
+        "mixture, independent, exchangeable, pac and new-client"
     )
 
 
