@@ -68,13 +68,18 @@ class PairKeys(NamedTuple):
     """For shares on their way from one to the other."""
 
 
-def pair_keys(mine: MaskingKey, theirs: bytes, session: bytes) -> PairKeys:
-    """Agree with a neighbour on keys, for the session with this id: they open nothing of another."""
+def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
+    """Agree with a neighbour on keys, for invitation and roster with this fingerprint: they open nothing of another.
+
+    They follow from both public keys as well (RFC 7748, section 6.1). Several spellings of a key agree on the same, so
+    who joins with somebody else's would have its masks added where those of the owner are subtracted.
+    """
     with needing("secure"):
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     agreed = mine.agreed_with(theirs)
-    both = HKDF(algorithm=SHA256(), length=2 * KEY, salt=session, info=b"fedconformal sums 2").derive(agreed)
+    info = b"fedconformal sums 2" + b"".join(sorted((mine.public, theirs)))
+    both = HKDF(algorithm=SHA256(), length=2 * KEY, salt=bytes.fromhex(fingerprint), info=info).derive(agreed)
     return PairKeys(both[:KEY], both[KEY:])
 
 
