@@ -216,6 +216,6 @@ def test_bad_sums_are_refused() -> None:
         rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
     with refused("the sum of round 0 is impossible"):
         rounds.advance(Search(), np.array([1, 1, *[0] * 14], dtype=np.uint32), frozenset([0]))
-    for widths in ((), (17,), (16,) * 5, (0,)):
+    for widths in ((), (17,), (16,) * 5, (0,), (1,) * 64, (16, 16, 16, 14, 2)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)
