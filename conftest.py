@@ -16,7 +16,6 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 
 OPTIONAL = {
-    "Crypto",
     "PIL",
     "cryptography",
     "ddsketch",

@@ -13,7 +13,7 @@ import fedconformal
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"scikit_learn": ["sklearn"], "on_flower": ["flwr"], "private_sums": ["cryptography", "Crypto"]}
+NEEDS = {"scikit_learn": ["sklearn"], "on_flower": ["flwr"], "private_sums": ["cryptography"]}
 NEAR = 0.06
 """Some hundred calibration rows move coverage by about 0.015 from draw to draw, and sets of every label have 1."""
 

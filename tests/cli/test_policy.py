@@ -107,7 +107,7 @@ def joins(command: Command, *start: str) -> list[str]:
     if start:
         pytest.importorskip("opendp", reason="noise needs opendp")
     pytest.importorskip("cryptography", reason="sums need cryptography")
-    pytest.importorskip("Crypto", reason="sums need pycryptodome")
+    pytest.importorskip("cryptography", reason="sums need cryptography")
     command.ok("sums", "start", "session", *start)
     command.ok("summarize", "probs-0.npy", "labels-0.npy", "--kind", "exact", "-o", "a.fcs")
     files = ["--summary", "a.fcs", "--state", "a.st", "-o", "a.fcm"]

@@ -268,7 +268,7 @@ def test_summaries_and_noisy_counts_say_what_they_are() -> None:
 def test_who_is_left_counts_in_every_round() -> None:
     """The roster is not known when a site joins; from then on those who are left are what it hides among."""
     pytest.importorskip("cryptography", reason="sums need cryptography")
-    pytest.importorskip("Crypto", reason="sums need pycryptodome")
+    pytest.importorskip("cryptography", reason="sums need cryptography")
     from fedconformal.privacy.sums.coordinator import invite
     from fedconformal.privacy.sums.site import join, new_site
     from tests.privacy.sums_play import opened

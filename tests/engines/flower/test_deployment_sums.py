@@ -11,7 +11,6 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 pytest.importorskip("opendp", reason="noise needs OpenDP")
-pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.engines import deploy

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
-pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
 from flwr.app import ConfigRecord, Message
 

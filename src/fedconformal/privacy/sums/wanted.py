@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, Exchangeable, Guarantee, Mixture, NewClient
+from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
 from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.ranked import Ranked
 
 MOST = 2**62
 """Sums stay below this."""
@@ -31,11 +32,11 @@ class WeightedSum:
 
 def summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
+    if isinstance(guarantee, Mixture | Exchangeable | Ranked | NewClient):
         return guarantee
     raise InputError(
         f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, exchangeable, pac and new-client"
+        "mixture, independent, exchangeable, pac and new-client"
     )
 
 
