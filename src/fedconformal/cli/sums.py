@@ -234,5 +234,14 @@ def close(
     print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
 
 
+def _roster_lines(shown: dict[str, Any]) -> list[str]:
+    """Say who takes part, so that people can compare it."""
+    lines = []
+    for one in shown["roster"]:
+        kept = "key" if one["kept_key"] else "key of this session only"
+        lines.append(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
+    return [*lines, f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same"]
+
+
 def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
