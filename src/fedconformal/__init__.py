@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         EveryClient,
         Exchangeable,
         Guarantee,
+        Independent,
         Mixture,
         NewClient,
         OneClient,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, Score
+    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
 
@@ -60,6 +61,7 @@ __all__ = [
     "LAC",
     "PAC",
     "RAPS",
+    "SAPS",
     "ByClass",
     "Calibration",
     "Certificate",
@@ -70,8 +72,10 @@ __all__ = [
     "FederatedConformalClassifier",
     "Guarantee",
     "HeavySiteWarning",
+    "Independent",
     "InfeasibleWarning",
     "InputError",
+    "Margin",
     "Mixture",
     "NewClient",
     "OneClient",
@@ -80,6 +84,7 @@ __all__ = [
     "Robust",
     "Score",
     "Summary",
+    "TopK",
     "VersionWarning",
     "WorstCase",
     "__version__",

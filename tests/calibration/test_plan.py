@@ -23,6 +23,7 @@ GUARANTEES: dict[str, fc.Guarantee] = {
     "worst-case d=0.1": fc.WorstCase(contamination=0.1),
     "new-client": fc.NewClient(),
     "pac 0.05": fc.PAC(),
+    "independent": fc.Independent(),
 }
 
 
@@ -38,6 +39,7 @@ def test_by_hand() -> None:
         False,
         True,
         False,
+        True,
         True,
         True,
         True,
@@ -131,6 +133,22 @@ def test_a_pilot_gives_set_sizes() -> None:
         fc.plan(alpha=0.1, sizes=sizes, pilot=pilot, probs=probs[:0])
     with refused("a pilot predictor and probabilities go together"):
         fc.plan(alpha=0.1, sizes=sizes, pilot=pilot)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        (
+            [1000] * 5,
+            "take mixture: it assumes less and its rank is no higher (rank 4505 of N = 5000 with mixture, 4510",
+        ),
+        ([10] * 100, "take independent if all rows are independent"),
+        ([5] * 300, "(rank 1620 of N = 1500 with mixture, 1356 with independent); else collect more rows"),
+        ([1] * 9, "too few rows"),
+    ],
+)
+def test_a_promise_for_all_sites_is_recommended_by_the_sizes(sizes: list[int], words: str) -> None:
+    assert words in fc.plan(alpha=0.1, sizes=sizes).recommended
 
 
 def test_sites_have_their_names() -> None:

@@ -31,36 +31,36 @@ from fedconformal.summaries.exact import ExactSummary
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAPS(Score):
-    """The largest probability, plus a weight for every rank below the first (Huang et al., 2024, with u = 1).
+class RankPrice(Score):
+    """The largest probability, plus a price for every rank below the first (Huang et al., 2024, with u = 1).
 
     Attributes:
-        weight: what a rank costs.
+        price: what a rank costs.
     """
 
-    name = "saps"
+    name = "rank-price"
     top_first = True
 
-    weight: float = 0.25
+    price: float = 0.25
 
     def __post_init__(self):
-        if not 0 <= self.weight <= 1:
-            raise InputError(f"weight is {self.weight}, expected a number from 0 to 1")
+        if not 0 <= self.price <= 1:
+            raise InputError(f"price is {self.price}, expected a number from 0 to 1")
 
     @classmethod
     def examples(cls):
-        return (cls(weight=0.1),)
+        return (cls(price=0.1),)
 
     def of_labels(self, probs, labels):
         own = probs[np.arange(len(probs)), labels][:, None]
         before = np.arange(probs.shape[1]) < labels[:, None]
         ranks = ((probs > own) | ((probs == own) & before)).sum(axis=1)
-        return probs.max(axis=1).astype(np.float64) + ranks * self.weight
+        return probs.max(axis=1).astype(np.float64) + ranks * self.price
 
     def of_all(self, probs):
         order = np.argsort(-probs, axis=1, kind="stable")
         ranks = np.argsort(order, axis=1, kind="stable")
-        return probs.max(axis=1).astype(np.float64)[:, None] + ranks * self.weight
+        return probs.max(axis=1).astype(np.float64)[:, None] + ranks * self.price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class RoundedSummary(ExactSummary):
 
 ENTRY_POINTS = """
 [fedconformal.scores]
-saps = scratch_conformal:SAPS
+rank-price = scratch_conformal:RankPrice
 broken = scratch_conformal:Absent
 
 [fedconformal.summaries]
@@ -162,12 +162,12 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     summaries = ["0.fcs", "1.fcs"]
     for k, summary in enumerate(summaries):
         rows = (f"probs-{k}.npy", f"labels-{k}.npy")
-        made = run_json(installed, "summarize", *rows, "-o", summary, "--score", "saps", "--weight", "0.125")
-        assert made["score"] == "SAPS(weight=0.125)"
+        made = run_json(installed, "summarize", *rows, "-o", summary, "--score", "rank-price", "--price", "0.125")
+        assert made["score"] == "RankPrice(price=0.125)"
     options = ("--guarantee", "spoiled", "--spoiled", "2")
     certificate = run_json(installed, "calibrate", *summaries, "-o", "p.json", *options)["certificate"]
     assert certificate["guarantee"] == {"name": "spoiled", "spoiled": 2}
-    assert certificate["score"] == {"name": "saps", "weight": 0.125}
+    assert certificate["score"] == {"name": "rank-price", "price": 0.125}
     assert run_json(installed, "verify", "p.json", *summaries)["confirmed"] is True
     assert run_json(installed, "predict", "p.json", "test-probs.npy", "-o", "sets.npz")["rows"] == 180
     probs = np.load("test-probs.npy").astype(np.float32)
@@ -189,8 +189,8 @@ import fedconformal.guarantees, fedconformal.scores
 for package in (fedconformal.guarantees, fedconformal.scores):
     package.__path__.append(sys.argv[1])
 import fedconformal as fc
-print(fc.SAPS(weight=0.5), fc.Spoiled(spoiled=2), sep=", ")
-from fedconformal.scores import SAPS
+print(fc.RankPrice(price=0.5), fc.Spoiled(spoiled=2), sep=", ")
+from fedconformal.scores import RankPrice
 from fedconformal.cli.app import run
 sys.exit(run(["summarize", "--help"]) or run(["calibrate", "--help"]))
 """
@@ -200,17 +200,17 @@ def test_one_file_of_ours_is_enough(tmp_path: Path) -> None:
     (tmp_path / "new_file.py").write_text(PACKAGE)
     done = subprocess.run([sys.executable, "-c", ONE_FILE, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("SAPS(weight=0.5), Spoiled(spoiled=2)\n")
-    assert "--weight " in done.stdout
+    assert done.stdout.startswith("RankPrice(price=0.5), Spoiled(spoiled=2)\n")
+    assert "--price " in done.stdout
     assert "--spoiled " in done.stdout
 
 
 SEVERAL = "import json, sys; from fedconformal.cli.app import run; print([run(one) for one in json.loads(sys.argv[1])])"
 ROWS = ["p.npy", "y.npy", "-o", "x.fcs"]
 REFUSED = {
-    "--weight does not go with --score lac; it is for saps": ["summarize", *ROWS, "--weight", "1"],
-    "weight is 2.0, expected a number from 0 to 1": ["summarize", *ROWS, "--score", "saps", "--weight", "2"],
-    "--weight is 'x', expected a number": ["summarize", *ROWS, "--score", "saps", "--weight", "x"],
+    "--price does not go with --score lac; it is for rank-price": ["summarize", *ROWS, "--price", "1"],
+    "price is 2.0, expected a number from 0 to 1": ["summarize", *ROWS, "--score", "rank-price", "--price", "2"],
+    "--price is 'x', expected a number": ["summarize", *ROWS, "--score", "rank-price", "--price", "x"],
     "--spoiled does not go with --guarantee mixture; it is for spoiled": [
         *("calibrate", "x.fcs", "-o", "p.json", "--spoiled", "1"),
     ],
@@ -226,7 +226,7 @@ def test_refusals_and_help(installed: Path) -> None:
     assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
     assert refusals == [f"error: {problem}" for problem in REFUSED]
     for words in (
-        "With --score saps",
+        "With --score rank-price",
         "What a rank costs. [default: (0.25)]",
         "How many scores of a site may be wrong.",
     ):
@@ -236,7 +236,17 @@ def test_refusals_and_help(installed: Path) -> None:
 @pytest.mark.long
 def test_the_contract_checks_run_over_them(installed: Path) -> None:
     checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees")]
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", "SAPS or Spoiled", "--rootdir", str(ROOT))
+    options = (
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "-k",
+        "RankPrice or Spoiled",
+        "--rootdir",
+        str(ROOT),
+    )
     done = run(installed, *checks, *options, module="pytest")
     assert done.returncode == 0, done.stdout[-3000:]
     assert int(done.stdout.split(" passed")[0].split()[-1]) > 30, done.stdout[-300:]

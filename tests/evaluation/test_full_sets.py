@@ -69,7 +69,11 @@ def test_no_label_scores_more_than_the_largest(score: fc.Score, probs: Any) -> N
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_some_label_scores_the_largest(score: fc.Score, classes: int) -> None:
     certain = np.eye(classes)[:1]  # its last label has no probability, and all ranks before it
-    assert score.evaluate_all(certain).max() == score.largest(classes)
+    most = score.evaluate_all(certain).max()
+    if isinstance(score, fc.TopK) and score.randomized:  # a share of a step is taken off there too
+        assert score.largest(classes) - 1 < most <= score.largest(classes)
+    else:
+        assert most == score.largest(classes)
 
 
 def test_a_score_of_ones_own_has_no_largest() -> None:

@@ -16,8 +16,9 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees import pac
-from fedconformal.guarantees.pac import EXACT_SCORES, _exact_units, _safe_units
+from fedconformal.guarantees.pac import _exact_units, _safe_units
 from fedconformal.guarantees.planning import feasible, missing, shortfall
+from fedconformal.guarantees.ranked import DIGITS, EXACT_SCORES
 from tests.contracts.tools import alphas, checks, refused
 
 
@@ -129,7 +130,7 @@ def test_a_tail_that_is_hardly_above_the_failure_rate_is_too_much() -> None:
     """Too close for 40 places to tell, so whole numbers decide."""
     tenth, exact = ALPHA_UNIT // 10, Decimal("0.028")
     assert pac._holds(2, 3, tenth, exact)
-    assert not pac._holds(2, 3, tenth, pac.DIGITS.subtract(exact, Decimal("1e-33")))
+    assert not pac._holds(2, 3, tenth, DIGITS.subtract(exact, Decimal("1e-33")))
 
 
 def test_hoeffdings_condition_is_kept() -> None:

@@ -107,7 +107,9 @@ def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int, weigh
     cells = edges()[511 + 512 * 2 :: 64][:9] if parts > 1 else np.array([1 / 32, 0.5])
     upper = cells[1:][8 // parts - 1 :: 8 // parts] if parts > 1 else cells[1:]
     exact = plain([inside, np.full(rows, 0.99)], wanted)
-    assert found.answer == upper[np.searchsorted(upper, exact)]
+    place = int(np.searchsorted(upper, exact))
+    assert found.answer == upper[place]
+    assert Rounds(IN_STEPS[0], wanted, LEAST).above(found) == (upper[place - 1] if place else cells[0])
     if parts > 1:
         counts = seen[1][2]
         assert set(np.flatnonzero(counts)) <= set(range(8 // parts - 1, 8, 8 // parts))

@@ -43,7 +43,26 @@ def test_scores_in_plain_python(probs: Probs) -> None:
             assert found[raps][i, j] == total + 0.25 * max(rank - 2, 0)
 
 
+@given(rows_of_probabilities(most_rows=3, most_classes=12), st.booleans())
+@checks(80)
+def test_scores_by_rank_in_plain_python(probs: Probs, randomized: bool) -> None:
+    topk, saps = fc.TopK(randomized=randomized), fc.SAPS(weight=0.25, randomized=randomized)
+    found = {score: score.evaluate_all(probs) for score in (topk, saps, fc.Margin())}
+    draws = topk.draws(probs)
+    for i, row in enumerate(probs):
+        kept, largest = 1 - float(draws[i]), float(max(row))
+        for j, p in enumerate(row):
+            rank = aps(row, j)[1]
+            others = [float(q) for k, q in enumerate(row) if k != j]
+            assert found[topk][i, j] == rank - draws[i]
+            assert found[saps][i, j] == (kept * largest if rank == 1 else largest + 0.25 * (rank - 2 + kept))
+            assert found[fc.Margin()][i, j] == max(others, default=0.0) - float(p)
+
+
 def test_by_hand() -> None:
+    assert fc.TopK().evaluate_all(ROW).tolist() == [[3.0, 1.0, 4.0, 2.0]]
+    assert fc.SAPS(weight=0.5).evaluate_all(ROW).tolist() == [[1.5, 0.5, 2.0, 1.0]]
+    assert fc.Margin().evaluate_all(ROW).tolist() == [[0.375, -0.25, 0.375, 0.25]]
     assert fc.LAC().evaluate_all(ROW).tolist() == [[0.875, 0.5, 0.875, 0.75]]
     assert fc.APS().evaluate_all(ROW).tolist() == [[0.875, 0.5, 1.0, 0.75]]
     assert fc.RAPS(penalty=0.5, free_ranks=1).evaluate_all(ROW).tolist() == [[1.875, 0.5, 2.5, 1.25]]

@@ -94,7 +94,8 @@ def _calibrated(
         pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
         raise InputError(
             f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
-            "use one that weighs all scores alike (mixture proportional, exchangeable, pac), or send the sites apart"
+            "use one that weighs all scores alike (mixture proportional, independent, exchangeable, pac), "
+            "or send the sites apart"
         )
     if isinstance(guarantee, ByClass):
         return _by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)

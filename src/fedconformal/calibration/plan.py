@@ -20,6 +20,7 @@ from fedconformal.guarantees import (
     EveryClient,
     Exchangeable,
     Guarantee,
+    Independent,
     Mixture,
     NewClient,
     OneClient,
@@ -59,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     alpha: float
     sizes: list[int]
+    recommended: str
+    """Which promise for all sites together costs least, by the sizes alone."""
     condition: str
     notes: list[str]
     options: list[Option]
@@ -95,6 +98,7 @@ def plan(
     worst-case d=0.1 True 1.0
     new-client False 1.0 sites needed: 6 more, from the same population
     pac 0.05 True 1.0
+    independent True 1.0
     one-client #1 True 0.9
     one-client #2 True 0.902
     one-client #3 False 1.0 calibration scores needed: 4 more at site '#3'
@@ -114,6 +118,7 @@ def plan(
         (_set_name(worst_case), worst_case),
         ("new-client", NewClient()),
         (f"pac {pac.failure:g}", pac),
+        ("independent", Independent()),
         *((_label(other), other) for other in others),
         *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
     ]
@@ -132,7 +137,30 @@ def plan(
         )
         full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
         notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
-    return Plan(alpha=float(wanted), sizes=counts, condition=_condition(wanted, counts), notes=notes, options=options)
+    return Plan(
+        alpha=float(wanted),
+        sizes=counts,
+        recommended=_recommended(wanted, counts),
+        condition=_condition(wanted, counts),
+        notes=notes,
+        options=options,
+    )
+
+
+def _recommended(alpha: Fraction, sizes: list[int]) -> str:
+    """Compare the two promises on average; sizes are known before any score, so choosing by them costs nothing."""
+    (mixture, _), (independent, _) = Mixture().rank(alpha, sizes) or (0, 0), Independent().rank(alpha, sizes)
+    total = sum(sizes)
+    ranks = f"rank {mixture} of N = {total} with mixture, {independent} with independent"
+    if mixture <= independent and mixture <= total:
+        return f"for all sites together take mixture: it assumes less and its rank is no higher ({ranks})"
+    if independent <= total:
+        otherwise = "mixture" if mixture <= total else "collect more rows, or new-client, which counts sites"
+        return (
+            "for all sites together take independent if all rows are independent (no patient at two sites, one row a "
+            f"patient): it pays nothing for the number of sites ({ranks}); else {otherwise}"
+        )
+    return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
 
 def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:

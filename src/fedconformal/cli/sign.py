@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -20,8 +20,6 @@ from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
-
-T = TypeVar("T")
 
 Trusted = Annotated[
     Path | None,
@@ -80,17 +78,13 @@ def beside(file: Path) -> Path:
     return file.with_name(file.name + ".sig")
 
 
-def read_trusted(path: Path) -> dict[str, str]:
-    """Read the sites' public keys."""
-    with naming(path):
-        return _decode(read_bytes(path), dict[str, str], "public keys by site")
-
-
 def is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
     """Whether the signature beside the predictor is the coordinator's, of these bytes."""
     path = beside(predictor)
     with naming(path):
-        return signatures.is_sealed(data, _decode(read_bytes(path), signatures.Seal, "a signature"), coordinator)
+        return signatures.is_sealed(
+            data, signatures.decode_json(read_bytes(path), signatures.Seal, "a signature"), coordinator
+        )
 
 
 def check_options(signed: Path | None, calibration: str | None, *, private: bool, noisy: bool) -> None:
@@ -119,12 +113,5 @@ def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Pat
         if not path.exists():
             raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
         with naming(path):
-            records.append(_decode(read_bytes(path), SignatureRecord, "a signature"))
-    return replace(result, certificate=signatures.signed(result.certificate, records, read_trusted(trusted)))
-
-
-def _decode(data: bytes, kind: type[T], what: str) -> T:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not {what}: {error}") from None
+            records.append(signatures.decode_json(read_bytes(path), SignatureRecord, "a signature"))
+    return replace(result, certificate=signatures.signed(result.certificate, records, signatures.read_trusted(trusted)))

@@ -17,12 +17,12 @@ from fedconformal.cli.differential import Grid, charge, describe_privacy, read_g
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.sign import read_trusted
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
 from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite

@@ -13,8 +13,9 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
-from fedconformal.cli.sign import Trusted, beside, is_signed_by, read_trusted
+from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor

@@ -14,9 +14,10 @@ from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
-from fedconformal.guarantees import PAC, Mixture, OneClient
+from fedconformal.guarantees import Mixture, OneClient
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.guarantees.mixture import capped_words
+from fedconformal.guarantees.ranked import Ranked
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -101,7 +102,7 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
         return _shares([1] * len(sizes)), "each site equally likely"
     if isinstance(kept, Mixture):
         return _shares([Fraction(weight) for weight in kept.weights]), "with the given weights"
-    if isinstance(kept, PAC) and kept is guarantee:  # by class, every class has a mixture of its own
+    if isinstance(kept, Ranked) and kept is guarantee:  # by class, every class has a mixture of its own
         return _shares(sizes), "in proportion to n_k"
     if isinstance(bound, OneClient):
         return _shares([int(k == bound.position) for k in range(len(sizes))]), "the one site alone"

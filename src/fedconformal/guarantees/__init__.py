@@ -7,6 +7,7 @@ from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.guarantee import Guarantee
+from fedconformal.guarantees.independent import Independent
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient
@@ -21,6 +22,7 @@ __all__ = [
     "EveryClient",
     "Exchangeable",
     "Guarantee",
+    "Independent",
     "Mixture",
     "NewClient",
     "OneClient",

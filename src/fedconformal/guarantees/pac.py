@@ -2,8 +2,7 @@
 
 With probability 1 - failure over the calibration draws, coverage is at least 1 - alpha under the mixture in
 proportion to n_k. If the sites are alike, rank r fails with the chance that a binomial count of N rows reaches
-r. Sites that differ make that count a sum of unequal chances, whose upper tail is no heavier from
-N(1 - alpha) + 1 on: Hoeffding, "On the distribution of the number of successes in independent trials", 1956.
+r; if they differ, with no more (see ranked.py).
 """
 
 from __future__ import annotations
@@ -19,34 +18,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
+from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, Promise, summed
+from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.ranked import (
+    DIGITS,
+    EXACT_SCORES,
+    FLOAT_SCORES,
+    MARGIN,
+    ROUNDING,
+    Ranked,
+    binomial_tail,
+    hoeffding_cap,
+)
 
 if TYPE_CHECKING:
     from fedconformal.guarantees.luck import MissLimit
 
-EXACT_SCORES = 5_000
-"""Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
-
-FLOAT_SCORES = 2**36
-"""Up to here scipy's tails are right to a hundredth of the margin below; above, Hoeffding's inequality takes over."""
-
-DIGITS = decimal.Context(prec=40)
-ROUNDING = Decimal("1e-30")
-"""Far above the errors of 40 places, far below what the last place of the coverage makes."""
-
-NEGLIGIBLE = Decimal("1e-33")
-
 COARSE = 10**6
 """Above EXACT_SCORES, coverage is rounded down to a multiple of this many units."""
 
-MARGIN = 1e-6
-"""Above EXACT_SCORES, a share of `failure` that is given away for the rounding errors of scipy."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class PAC(Guarantee):
+class PAC(Ranked):
     """Cover at least 1 - alpha of the test rows, except with probability `failure` over the calibration draws.
 
     Attributes:
@@ -59,11 +53,6 @@ class PAC(Guarantee):
     """
 
     name = "pac"
-    assumption = (
-        "all calibration rows are independent, within and between sites, and each has the law of its site; the "
-        "sizes n_k were fixed beforehand; the test row's site is drawn in proportion to n_k; "
-        "the model was not fitted to the calibration rows"
-    )
     caveat = (
         "This is not a promise to a single site, class or set size: one that falls below is not a violation; "
         "patients that several sites share void it. The promise curve and p-values hold for each alpha by itself, "
@@ -81,10 +70,6 @@ class PAC(Guarantee):
             raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
         object.__setattr__(self, "failure", failure)
 
-    @property
-    def sites_apart(self) -> bool:
-        return False
-
     def promise_in_class(self, sites: Sequence[str]) -> str:
         """Given all labels, the rows of a class are independent, and their sites are as they came."""
         return (
@@ -92,53 +77,10 @@ class PAC(Guarantee):
             f"for each calibration draw but for a share of {self.failure:g} of the draws, each class apart"
         )
 
-    @property
-    def assumption_in_class(self) -> str:
-        """The mixture is another one in every class."""
-        return (
-            "all calibration rows are independent, within and between sites, and each has the law of its site; "
-            "given its class, the test row's site is drawn in proportion to the calibration rows of that class; "
-            "the model was not fitted to the calibration rows"
-        )
-
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the largest coverage that this many scores at or below q promise, rounded down to 1e-15."""
-        return Fraction(self._units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
-
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        return self.grouped(sizes)[1](summed(counts, None, sum(sizes)))
-
-    def grouped(self, sizes: Counts) -> tuple[None, Promise]:
-        """Only the total matters; work out each different one once."""
-
-        def promise(sums: Integers) -> list[Fraction]:
-            totals, index = np.unique(sums[0], return_inverse=True)
-            units = [Fraction(found, ALPHA_UNIT) for found in self._units(totals.tolist(), sum(sizes))]
-            return [units[i] for i in index.tolist()]
-
-        return None, promise
-
-    def _units(self, ranks: Sequence[int], size: int) -> list[int]:
+    def units(self, ranks: Sequence[int], size: int) -> list[int]:
         if size <= EXACT_SCORES:
             return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
         return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
-        """Return the smallest rank that promises enough, of N + 1; rank N + 1 is +inf."""
-        size, wanted = sum(sizes), (1 - alpha) * ALPHA_UNIT
-        low, high = 0, size + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._units([middle], size)[0] >= wanted else (middle, high)
-        return high, size + 1
-
-    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        """Return 1 - alpha, which holds but for the failure probability."""
-        return 1 - alpha
-
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the share of all scores that the summaries may leave uncounted."""
-        return Fraction(sum(gaps), max(1, sum(sizes)))
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
         """Return alpha itself if it may fail as often as is promised; else what the same rank promises."""
@@ -163,15 +105,10 @@ class PAC(Guarantee):
         )
 
 
-def _cap(rank: int, size: int) -> int:
-    # Hoeffding's condition r >= N(1 - alpha) + 1, in units of coverage.
-    return max(0, rank - 1) * ALPHA_UNIT // max(1, size)
-
-
 @lru_cache(maxsize=2**16)
 def _exact_units(rank: int, size: int, failure: float) -> int:
     """Return the largest coverage c, in units, with P(Bin(size, c) >= rank) <= failure and c below the cap."""
-    cap, allowed = _cap(rank, size), Decimal(repr(failure))
+    cap, allowed = hoeffding_cap(rank, size), Decimal(repr(failure))
     if not cap or _holds(rank, size, cap, allowed):
         return cap
     start = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
@@ -185,7 +122,7 @@ def _exact_units(rank: int, size: int, failure: float) -> int:
 
 def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
     """Whether P(Bin(size, c) >= rank) <= allowed; in whole numbers where decimals are too close to tell."""
-    tail = _tail(rank, size, units)[0]
+    tail = binomial_tail(rank, size, units)[0]
     if abs(tail - allowed) > 4 * ROUNDING * allowed:
         return tail <= allowed
     others = ALPHA_UNIT - units
@@ -196,31 +133,9 @@ def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
 def _root(rank: int, size: int, cap: int, failure: float) -> int:
     """Solve P(Bin(size, c) >= rank) = failure: scipy is right to about 1e-13, and one Newton step does the rest."""
     units = max(1, min(cap, math.floor(float(_inverse_tail([rank], size, failure)[0]) * ALPHA_UNIT)))
-    tail, slope = _tail(rank, size, units)
+    tail, slope = binomial_tail(rank, size, units)
     with decimal.localcontext(DIGITS):
         return units + math.floor((Decimal(repr(failure)) - tail) / slope)
-
-
-def _tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
-    """Return P(Bin(size, c) >= rank), rounded up, and its derivative by a unit of c; c is below the cap."""
-    with decimal.localcontext(DIGITS):
-        c = Decimal(units) / ALPHA_UNIT
-        term = Decimal(_binomial(size, rank)) * c**rank * (1 - c) ** (size - rank)
-        slope = term * rank / units
-        odds, total = c / (1 - c), term
-        for j in range(rank, size):  # below the cap each term is smaller than the one before
-            factor = odds * (size - j) / (j + 1)
-            term *= factor
-            total += term
-            if term < total * NEGLIGIBLE:
-                total += term * factor / (1 - factor)  # more than all that are left out
-                break
-        return total * (1 + ROUNDING), slope
-
-
-@lru_cache(maxsize=2**13)
-def _binomial(size: int, rank: int) -> int:
-    return math.comb(size, rank)
 
 
 def _all_below(size: int, allowed: Decimal) -> int:
@@ -243,10 +158,10 @@ def _safe_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
         checked = betainc(r, size - r + 1, fine / grid) <= failure * (1 - MARGIN / 10)
         coarse = np.where(checked, fine, coarse)
     found = dict(zip(inner, coarse.astype(np.int64).tolist(), strict=True))
-    units = {rank: min(_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
+    units = {rank: min(hoeffding_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
     units[0] = 0
     if size in ranks:
-        units[size] = min(_cap(size, size), _all_below(size, Decimal(repr(failure))))
+        units[size] = min(hoeffding_cap(size, size), _all_below(size, Decimal(repr(failure))))
     return [units[rank] for rank in ranks]
 
 

@@ -151,7 +151,7 @@ WORDS = {
     "sums_only": "Only masked counts leave, in a sums session.",
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
-    "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer, and do not go to the last bit.",
+    "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer; not to the last bit.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",

@@ -13,14 +13,19 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import SigningKey, is_signed
 from fedconformal.summaries import Origin, Summary
+
+T = TypeVar("T")
 
 PURPOSE = b"fedconformal summary "
 """Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
@@ -50,6 +55,20 @@ def new_key() -> bytes:
 def public_key(private: bytes) -> str:
     """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
     return signing_key(private).public.hex()
+
+
+def read_trusted(path: Path) -> dict[str, str]:
+    """Read the sites' public keys, by site, from a JSON file."""
+    with naming(path):
+        return decode_json(read_bytes(path), dict[str, str], "public keys by site")
+
+
+def decode_json(data: bytes, kind: type[T], what: str) -> T:
+    """Read a file of keys or signatures."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not {what}: {error}") from None
 
 
 def sign(summary: Summary, private: bytes) -> SignatureRecord:

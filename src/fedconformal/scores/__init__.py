@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 from fedconformal._base import registry
 from fedconformal.scores.aps import APS
 from fedconformal.scores.lac import LAC
+from fedconformal.scores.margin import Margin
 from fedconformal.scores.raps import RAPS
+from fedconformal.scores.saps import SAPS
 from fedconformal.scores.score import Score
+from fedconformal.scores.topk import TopK
 
-__all__ = ["APS", "DEFAULT", "LAC", "RAPS", "Score"]
+__all__ = ["APS", "DEFAULT", "LAC", "RAPS", "SAPS", "Margin", "Score", "TopK"]
 
 DEFAULT: Score = LAC()
 """What is used where no score is named; docs/scores.md has the evidence."""

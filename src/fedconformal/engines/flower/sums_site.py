@@ -6,18 +6,19 @@ a deployment starts a new process for each. The model comes with the first messa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 from flwr.app import ConfigRecord, Context, Message
 
+from fedconformal._base.files import read_bytes
 from fedconformal._base.float_bits import score_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import rows_of, spending
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import policy_of
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.memory import note, recalled, rows_digest
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
@@ -33,61 +34,56 @@ def later_step(msg: Message) -> bool:
     return msg.content.config_records[ASK].get("kind") == SUMS and ARRAYS not in msg.content
 
 
-def sums_reply(
-    msg: Message,
-    context: Context,
-    summary: Summary | None = None,
-    *,
-    key: bytes | None = None,
-    trusted: Mapping[str, str] | None = None,
-) -> Message:
-    """Take one step of a sums session.
+def sums_reply(msg: Message, context: Context, summary: Summary | None = None) -> Message:
+    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here.
 
-    Args:
-        msg: the server's message.
-        context: this site's; its state keeps the scores and keys of the session.
-        summary: all scores, at the first step; it stays here.
-        key: this site's private key (`fedconformal.privacy.new_key`), by which others know it; it is not kept.
-        trusted: the public keys that all sites have to join with, by site; a session with another one is refused.
+    In the node config, `key` names the file of the private key by which other sites know this one, and `signed` that of
+    the public keys that all sites have to join with.
     """
     message = msg.content.config_records[SUMS]["data"]
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    state = _kept(context) if summary is None else _fresh(context, summary, trusted)
-    if summary is None and letter_of(message) == Invite.letter.encode():  # another session, with new keys
+    state = _kept(context) if summary is None else _fresh(context, summary)
+    invited, key = letter_of(message) == Invite.letter.encode(), _named(context, "key")
+    if invited and summary is None:  # another session, with new keys
         state = renewed(state)
     before = state
-    state, sent = step(state, message, key)
+    state, sent = step(state, message, read_bytes(key) if invited and key else None)
     site_policy(context).check(Leaving.of_sums(state))
-    if letter_of(message) == Invite.letter.encode():
+    if invited:
         _pay(context, state)
     note(before, state)
     context.state[KEPT] = ConfigRecord({"data": encode_state(state)})
     return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
 
 
-def _fresh(context: Context, summary: Summary, trusted: Mapping[str, str] | None) -> SiteState:
+def _fresh(context: Context, summary: Summary) -> SiteState:
     """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
-    state, ledger = site_from(summary, trusted), context.node_config.get("ledger")
+    signed, ledger = _named(context, "signed"), _named(context, "ledger")
+    state = site_from(summary, read_trusted(signed) if signed else None)
     if ledger is not None:
-        return recalled(state, Path(str(ledger)))
+        return recalled(state, ledger)
     known = _kept(context) if KEPT in context.state else state
     same = rows_digest(known) == rows_digest(state)
     return msgspec.structs.replace(state, summed=known.summed) if same else state
 
 
+def _named(context: Context, what: str) -> Path | None:
+    """Return the path of a file that the node config names."""
+    return Path(str(context.node_config[what])) if what in context.node_config else None
+
+
 def site_policy(context: Context) -> Policy:
     """Return the policy in the file that `policy` in the node config names, or FEDCONFORMAL_POLICY."""
-    named = context.node_config.get("policy")
-    return policy_of(None if named is None else str(named))
+    return policy_of(_named(context, "policy"))
 
 
 def _pay(context: Context, state: SiteState) -> None:
     """Enter epsilon in the file that `ledger` in the node config names: a site that joins will answer."""
-    path, epsilon = context.node_config.get("ledger"), None if state.invite is None else state.invite.epsilon
+    path, epsilon = _named(context, "ledger"), None if state.invite is None else state.invite.epsilon
     if path is not None and epsilon is not None:
         own = summarize([score_of(int(key)) for key in state.keys], kind="exact", site=state.name)
-        with spending(Path(str(path)), rows_of([own]), epsilon, "noisy sum"):
+        with spending(path, rows_of([own]), epsilon, "noisy sum"):
             pass
 
 

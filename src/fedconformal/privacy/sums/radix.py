@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, Exchangeable, Guarantee, Mixture, NewClient
+from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
 from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.ranked import Ranked
 from fedconformal.privacy.sums import scale
 
 EXACT = (4,) * 16
@@ -45,7 +46,7 @@ IN_STEPS = (3,) * 4, LEAST
 WIDEST = 16
 WIDEST_STEP = 3
 JOINED = 61
-"""Where a prefix has the number of last bits that are not told apart: above the digits."""
+"""Where a prefix has the number of last bits that are not distinguished: above the digits."""
 MOST = 2**62
 """Sums stay below this."""
 LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
@@ -69,7 +70,7 @@ class Search:
 
     number: int = 0
     prefix: int = 0
-    """The digits, and above them how many bits of the next one are not told apart."""
+    """The digits, and above them how many bits of the next one are not distinguished."""
     below: int = 0
     answer: float | None = None
     """The threshold, when it has been found."""
@@ -83,7 +84,7 @@ class Search:
 
     @property
     def joined(self) -> int:
-        """How many last bits of the next digit are not told apart: 1 splits a cell in half as many parts."""
+        """How many last bits of the next digit are not distinguished: 1 splits a cell in half as many parts."""
         return self.prefix >> JOINED
 
 
@@ -203,7 +204,7 @@ class Rounds:
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def _joined(self, number: int, weight: int) -> int | None:
-        """Return how many bits are not told apart if a cell is split: a part has as many rows as one of `least` has.
+        """Return how many bits are not distinguished if a cell is split: a part has as many rows as one of `least` has.
 
         No row weighs more than the heaviest site's. None if not even two parts have that many.
         """
@@ -226,11 +227,11 @@ class Rounds:
 
 def summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | Exchangeable | PAC | NewClient):
+    if isinstance(guarantee, Mixture | Exchangeable | Ranked | NewClient):
         return guarantee
     raise InputError(
         f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, exchangeable, pac and new-client"
+        "mixture, independent, exchangeable, pac and new-client"
     )
 
 
