@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 
@@ -36,15 +35,15 @@ def test_masks_by_other_means() -> None:
 
     keys, masks = FOUND["keys"], FOUND["masks"]
     bodies = {one["kind"]: bytes.fromhex(one["bytes"])[PREFIX:] for one in FOUND["messages"]}
-    fields = {one["kind"]: one["fields"] for one in FOUND["messages"]}
     fingerprint = hashlib.sha256(bodies["Invite"] + bodies["Roster"])
     assert fingerprint.hexdigest() == masks["fingerprint"]
     question = (0).to_bytes(4, "big") + (0).to_bytes(8, "big") + b"\xf0"
     about = hashlib.sha256(b"fedconformal round" + fingerprint.digest() + question)
     assert about.hexdigest() == masks["about"]
     mine, theirs = (X25519PrivateKey.from_private_bytes(bytes.fromhex(keys[k]["masking"])) for k in masks["pair"])
-    session = base64.b64decode(fields["Roster"]["session"])
-    both = hashlib.blake2b(session, key=mine.exchange(theirs.public_key()), person=b"fedconformal 2").digest()
+    public = sorted(key.public_key().public_bytes_raw() for key in (mine, theirs))
+    agreed = mine.exchange(theirs.public_key())
+    both = hashlib.blake2b(fingerprint.digest() + b"".join(public), key=agreed, person=b"fedconformal 2").digest()
     assert both.hex() == masks["pair_key_for_masks"] + masks["pair_key_for_shares"]
     for secret, key, words in (
         (both[:32], "round_key", "mask"),

@@ -68,9 +68,14 @@ class PairKeys(NamedTuple):
     """For shares on their way from one to the other."""
 
 
-def pair_keys(mine: MaskingKey, theirs: bytes, session: bytes) -> PairKeys:
-    """Agree with a neighbour on keys, for the session with this id: they open nothing of another."""
-    both = hashlib.blake2b(session, key=mine.agreed_with(theirs), person=PURPOSE).digest()
+def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
+    """Agree with a neighbour on keys, for invitation and roster with this fingerprint: they open nothing of another.
+
+    They follow from both public keys as well (RFC 7748, section 6.1). Several spellings of a key agree on the same, so
+    who joins with somebody else's would have its masks added where those of the owner are subtracted.
+    """
+    about = bytes.fromhex(fingerprint) + b"".join(sorted((mine.public, theirs)))
+    both = hashlib.blake2b(about, key=mine.agreed_with(theirs), person=PURPOSE).digest()
     return PairKeys(both[:KEY], both[KEY:])
 
 

@@ -148,7 +148,8 @@ def enter(site: SiteState, roster: bytes) -> Step:
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
+    keys, mark = session.masking, session.fingerprint
+    agreed = {j: masks.pair_keys(site.masking, keys[j], mark) for j in session.neighbours(index)}
     secrets, held = split(len(agreed), session.needed, len(session.rounds.widths))
     shares = [
         (j, masks.seal(keys.seal, share, masks.about_share(session.id, index, j)))
