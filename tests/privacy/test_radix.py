@@ -198,7 +198,7 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     ids=repr,
 )
 def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
-    with refused("needs every site's own counts", "mixture, exchangeable, pac and new-client"):
+    with refused("needs every site's own counts", "mixture, independent, exchangeable, pac and new-client"):
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
 
 

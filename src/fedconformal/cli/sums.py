@@ -56,7 +56,7 @@ Folder = Annotated[Path, typer.Argument(help="The coordinator's folder of this s
 def start(
     folder: Folder,
     alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, pac or new-client.")] = "mixture",
+    guarantee: Annotated[str, typer.Option(help="mixture, independent, exchangeable, pac or new-client.")] = "mixture",
     epsilon: Annotated[
         str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
     ] = None,
