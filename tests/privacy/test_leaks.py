@@ -20,8 +20,9 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, WeightedSum, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search
 from fedconformal.privacy.sums.scale import edges
+from fedconformal.privacy.sums.wanted import WeightedSum, weighted_sum
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, SHORT

@@ -12,6 +12,7 @@ import typer
 
 from fedconformal._base.extras import needing
 from fedconformal.cli.console import print_json, say, table, tracking
+from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
@@ -136,7 +137,8 @@ def _show(found: dict[str, Any]) -> None:
     say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
     claim = certificate.get("privacy")
     if claim is not None:
-        say(f"from sums only, in {claim['rounds']} rounds: {claim['claim']}")
+        seen = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
+        say(f"from sums only, in {claim['rounds']} rounds: {seen}")
         rows = {record["sites"][0]: record["sizes"][0] / certificate["scores"] for record in certificate["summaries"]}
         say(shares_in_words(rows))
         for one in claim["dropped"]:

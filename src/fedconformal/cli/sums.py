@@ -10,7 +10,7 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
@@ -23,7 +23,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.signatures import read_trusted
-from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.certificate import certified, precision_in_words
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.files import (
@@ -56,7 +56,7 @@ Folder = Annotated[Path, typer.Argument(help="The coordinator's folder of this s
 def start(
     folder: Folder,
     alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, pac or new-client.")] = "mixture",
+    guarantee: Annotated[str, typer.Option(help="mixture, independent, exchangeable, pac or new-client.")] = "mixture",
     epsilon: Annotated[
         str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
     ] = None,
@@ -211,7 +211,7 @@ def advance(
         certificate.sentence(),
         *([describe_privacy(privacy)] if "epsilon" in privacy else []),
         f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
-        *_precise(certificate),
+        *precision_in_words(certificate),
         *(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"
             for one in privacy.get("dropped", [])
@@ -232,15 +232,6 @@ def close(
     read_state(path, kind)
     wipe(path)
     print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
-
-
-def _precise(certificate: Certificate) -> list[str]:
-    """Say how precise a finite threshold is, if it comes without noise."""
-    precision = (certificate.privacy or {}).get("precision")
-    if precision is None or certificate.threshold == "inf":
-        return []
-    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
-    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
 
 
 def _roster_lines(shown: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,12 @@ from fedconformal.privacy.sums.state import SiteState
 
 def summed(session: Session, sites: Iterable[int]) -> str:
     """Return a digest of the names and sizes of some sites."""
-    listed = sorted((name_key(session.names[k]), session.sizes[k]) for k in sites)
+    return _summed(session.names, session.sizes, frozenset(sites))
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites note the same
+def _summed(names: tuple[str, ...], sizes: tuple[int, ...], sites: frozenset[int]) -> str:
+    listed = sorted((name_key(names[k]), sizes[k]) for k in sites)
     return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
 
 

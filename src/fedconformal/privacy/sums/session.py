@@ -24,7 +24,8 @@ from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.sums.masks import Circle, circle_of
 from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum
-from fedconformal.privacy.sums.radix import Rounds, WeightedSum, summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds
+from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
 
 
 @dataclass(frozen=True)
