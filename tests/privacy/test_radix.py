@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,6 +201,24 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
 def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
     with refused("needs every site's own counts", "mixture, independent, exchangeable, pac and new-client"):
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
+
+
+@pytest.mark.parametrize("guarantee", [fc.NewClient(), fc.Mixture(weights="uniform")])
+def test_a_roster_of_many_sizes_takes_no_minutes(guarantee: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of all sites are worked out once, not once for each; and too many different sizes are refused."""
+    asked: list[int] = []
+    worth = type(guarantee).worth
+
+    def counted(self: Any, sizes: Any) -> Any:
+        asked.append(len(sizes))
+        return worth(self, sizes)
+
+    monkeypatch.setattr(type(guarantee), "worth", counted)
+    found = weighted_sum(guarantee, as_alpha(0.1), range(1, 2_001))
+    assert asked == [2_000]
+    assert found.weights[0] > found.weights[-1] > 0
+    with refused("weighs sites by their sizes: 2001 different ones, expected 2000 at most"):
+        weighted_sum(guarantee, as_alpha(0.1), range(1, 2_002))
 
 
 @pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
