@@ -143,11 +143,14 @@ def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purp
 
 
 def enter_session(path: Path, data: Sequence[str], summed: str) -> None:
-    """Enter with which sites these rows are summed, by each of their digests; others than before are refused."""
+    """Enter with which sites these rows are summed, by each of their digests; refused if they were meanwhile.
+
+    A session that knew of an earlier one has nothing to enter. So many at once would pass for a first one each.
+    """
     with _locked(path):
         ledger = read_ledger(path)
-        if any(ledger.sessions.get(one, summed) != summed for one in data):
-            raise InputError(f"{path}: these rows were summed with other sites before")
+        if not ledger.sessions.keys().isdisjoint(data):
+            raise InputError(f"{path}: these rows were summed in another session meanwhile; start this one again")
         sessions = ledger.sessions | dict.fromkeys(data, summed)
         write_ledger(path, msgspec.structs.replace(ledger, sessions=sessions))
 
