@@ -170,6 +170,7 @@ def test_the_certificate_says_how_precise_it_is() -> None:
     said = exact.calibration.certificate
     assert said.privacy is not None
     assert said.privacy["precision"]["exact"]
+    assert said.privacy["precision"]["above"] == np.nextafter(exact.threshold, -np.inf)
     assert "who knows a row can often tell" in said.caveat
     assert "one site can move the threshold to anywhere" in said.caveat
 

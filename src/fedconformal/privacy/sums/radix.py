@@ -85,6 +85,8 @@ class Rounds:
             raise InputError(
                 f"widths are {self.widths}, expected 1 to {most} bits a round and {self.bits} in all at most"
             )
+        if sum(self.widths[:-1]) > JOINED:  # or the last question would run into the bits above its digits
+            raise InputError(f"widths are {self.widths}, expected {JOINED} bits at most before the last round")
         if self.least is not None and self.least < LOWEST:
             raise InputError(f"cells of {self.least} rows are to be split, expected {LOWEST} at least")
 
@@ -202,5 +204,6 @@ class Rounds:
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
-        first = search.digits >> search.joined << search.joined
+        # What was found at last may be all 64 bits of a float; then nothing is joined.
+        first = search.prefix if self.least is None else search.digits >> search.joined << search.joined
         return self._edge(search.number, first - 1) if first else None

@@ -130,7 +130,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         temperature=site.temperature,
         identity=identity,
     )
-    return changed(site, invite=invite), pack(message, site.signing)
+    return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
@@ -18,6 +19,8 @@ from fedconformal.guarantees.ranked import Ranked
 
 MOST = 2**62
 """Sums stay below this."""
+MOST_SIZES = 2_000
+"""Where sites weigh by their sizes, more different ones than this would keep everybody busy for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +51,16 @@ def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Weight
     >>> weighted_sum(NewClient(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
     WeightedSum(weights=(2, 1), target=3, most=4)
     """
-    guarantee = summable(guarantee)
-    rank = guarantee.rank(alpha, sizes)
+    rank = summable(guarantee).rank(alpha, sizes)
     if rank is not None:
         return WeightedSum(weights=(1,) * len(sizes), target=rank[0], most=sum(sizes))
-    worth = [guarantee.promised([int(j == k) for j in range(len(sizes))], sizes) for k in range(len(sizes))]
-    return _whole(worth, 1 - alpha, sizes)
+    different = len(set(sizes))
+    if different > MOST_SIZES:  # their common denominator has a word or so for each
+        raise InputError(
+            f"{guarantee.name} weighs sites by their sizes: {different} different ones, expected {MOST_SIZES} at most"
+        )
+    weights, whole = cast("Mixture | NewClient", guarantee).worth(sizes)  # all others have a rank
+    return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha, sizes)
 
 
 def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> WeightedSum:
