@@ -12,12 +12,15 @@ import typer
 
 from fedconformal._base.extras import needing
 from fedconformal.cli.console import print_json, say, table, tracking
+from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.session import precise
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
 from fedconformal.privacy.sums.communication import bound_in_words
+from fedconformal.tables.table import counted
 
 flower = typer.Typer(
     name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
@@ -136,7 +139,9 @@ def _show(found: dict[str, Any]) -> None:
     say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
     claim = certificate.get("privacy")
     if claim is not None:
-        say(f"from sums only, in {claim['rounds']} rounds: {claim['claim']}")
+        what = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
+        say(f"from sums only, in {counted(claim['rounds'], 'round')}: {what}")
+        say(*precise(claim, finite=found["threshold"] != "inf"))
         rows = {record["sites"][0]: record["sizes"][0] / certificate["scores"] for record in certificate["summaries"]}
         say(shares_in_words(rows))
         for one in claim["dropped"]:

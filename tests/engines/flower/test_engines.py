@@ -94,6 +94,13 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     assert left_running(str(tmp_path)) == []
 
 
+def test_noise_is_told_to_people(app: Path, command: Command, tmp_path: Path) -> None:
+    quick = ("--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--set", "temperature=false")
+    noisy = ("--privacy", "sums", "--set", "epsilon=8")
+    said = command.ok("flower", "run", app, *quick, *noisy, "-o", tmp_path / "noisy").out
+    assert "from sums only, in 1 round: epsilon 8 for replacing one calibration row of one site" in said
+
+
 @pytest.mark.slow
 def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")

@@ -191,5 +191,5 @@ def decoded(data: bytes, kind: Any, what: str) -> Any:
     """Decode, or say what this is not."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise InputError(f"this is not {what}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
+        raise InputError(f"this is not {what}") from None
