@@ -81,10 +81,9 @@ def test_the_file_that_is_wrong_is_named(at_work: Command) -> None:
     assert fails(at_work, *first, "--key", "no.key") == "no.key: cannot be read (No such file or directory)"
     assert fails(at_work, *first, "--key", "1.fcs").startswith("1.fcs: a private key has 32 bytes")
     assert fails(at_work, *first, "--signed", "no.json") == "no.json: cannot be read (No such file or directory)"
-    told = fails(at_work, *first, "--ledger", "no.json")
-    assert (
-        told
-        == 'no.json: cannot be read (there is no such file); a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
+    assert fails(at_work, *first, "--ledger", "no.json") == (
+        "no.json: cannot be read (there is no such file); a new ledger is a file with a budget for epsilon, such as "
+        '{"budget": 3}'
     )
     Path("old.fcm").write_bytes(b"\x91\xc4\x50FCM1I" + bytes(75))
     first = ("answer", "old.fcm", "--summary", "0.fcs", "--state", "0.st", "-o", "0.fcm")
@@ -128,3 +127,54 @@ def test_a_site_that_nobody_can_do_without(at_work: Command) -> None:
         at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
     assert told.endswith("wait for those that are missing, or give the session up")
+
+
+def test_states_of_another_release(at_work: Command) -> None:
+    """They cannot be gone on with, but they hold secrets, so they can be wiped."""
+    join(at_work, 0)
+    Path("0.st").write_bytes(Path("0.st").read_bytes().replace(b"sums-site-3", b"sums-site-2", 1))
+    told = fails(at_work, "answer", "session/invite.fcm", "--state", "0.st", "-o", "0.fcm")
+    assert told.endswith("of this release: finish the session with the one that wrote it")
+    assert "a state of a sums session of another release" in at_work.ok("show", "0.st").out
+    at_work.ok("sums", "close", "0.st")
+    assert not Path("0.st").exists()
+    assert "this is not a state of a sums session" in fails(at_work, "close", "1.fcs")
+    assert Path("1.fcs").exists()
+
+
+def test_what_a_message_shows(at_work: Command) -> None:
+    invited = at_work.ok("show", "session/invite.fcm", "--json").json
+    assert invited["what"] == "the invitation to a sums session"
+    assert invited["holds"] == {"alpha": 0.1, "guarantee": "mixture", "rounds at most": 4, "least rows in a cell": 50}
+    at_work.ok("sums", "start", "noisy", "--epsilon", "1", "--guarantee", "exchangeable")
+    noisy = at_work.ok("show", "noisy/invite.fcm", "--json").json["holds"]
+    assert (noisy["epsilon"], noisy["guarantee"]) == (1.0, "exchangeable")
+    for k in range(4):
+        join(at_work, k)
+    assert "its name, its number of scores" in at_work.ok("show", "0.fcm").out
+    at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4)))
+    assert "all sites that joined" in at_work.ok("show", "session/to-clinic-c.fcm").out
+    Path("old.fcm").write_bytes(b"\x91\xc4\x50FCM1I" + bytes(75))
+    assert "a sums session of an older release" in at_work.ok("show", "old.fcm").out
+
+
+def test_verify_needs_no_summaries_of_a_session(at_work: Command) -> None:
+    for k in range(4):
+        join(at_work, k)
+    whole(at_work)
+    done = at_work("verify", "session/predictor.json")
+    assert done.code == 1
+    assert "a private release cannot be recomputed" in done.out
+    at_work.ok("calibrate", *(f"{k}.fcs" for k in range(4)), "-o", "plain.json")
+    plain = at_work("verify", "plain.json")
+    assert (plain.code, plain.err) == (2, "error: plain.json: give the summaries that it was made from as well\n")
+
+
+def test_a_policy_is_for_every_step(at_work: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("policy.toml").write_text("least_sites = 3\n")
+    options = ("session/invite.fcm", "--summary", "0.fcs", "--state", "0.st", "-o", "0.fcm")
+    told = "give --policy at every later step as well, or set FEDCONFORMAL_POLICY"
+    assert told in at_work.ok("sums", "answer", *options, "--policy", "policy.toml").out
+    Path("0.st").unlink()
+    monkeypatch.setenv("FEDCONFORMAL_POLICY", "policy.toml")
+    assert told not in at_work.ok("sums", "answer", *options).out

@@ -37,6 +37,16 @@ def key(
     )
 
 
+def read_key(path: Path | None) -> bytes | None:
+    """Read the key that a site keeps, if it has one."""
+    if path is None:
+        return None
+    with naming(path):
+        private = read_bytes(path)
+        public_key(private)
+        return private
+
+
 def most_exchanges(state: CoordinatorState) -> int:
     """Return how many exchanges a session takes at most while no site is lost: two first, then three in each round."""
     return 2 + 3 * len(state.session.rounds.widths)

@@ -16,14 +16,14 @@ from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
-from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.session import RECOMMENDED, SHOWS, key, most_exchanges, precise, roster_lines
+from fedconformal.cli.policy import PolicyFile, allowed, reminder
+from fedconformal.cli.session import RECOMMENDED, SHOWS, key, most_exchanges, precise, read_key, roster_lines
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.ledger import rows_of
 from fedconformal.privacy.policy import Leaving
-from fedconformal.privacy.signatures import public_key, read_trusted
+from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
 from fedconformal.privacy.sums.coordinator import invite
@@ -40,7 +40,7 @@ from fedconformal.privacy.sums.lost import remarks, share
 from fedconformal.privacy.sums.memory import note, recalled
 from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
-from fedconformal.privacy.sums.state import CoordinatorState, SiteState
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState, check_state
 from fedconformal.summaries.summary import Summary
 from fedconformal.tables.table import counted
 
@@ -127,7 +127,8 @@ def answer(
     if summary is not None:
         if state.exists():
             raise InputError(
-                f"{state}: exists; later steps go without --summary, and fedconformal sums close {state} ends its session"
+                f"{state}: exists; later steps go without --summary, and for another session "
+                f"fedconformal sums close {state} wipes it"
             )
         trusted = None if signed is None else read_trusted(signed)
         with naming(summary):
@@ -140,11 +141,7 @@ def answer(
             raise InputError("--ledger goes with --summary; later steps know it")
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
-    before, private = known, None
-    if key is not None:
-        with naming(key):
-            private = read_bytes(key)
-            public_key(private)
+    before, private = known, read_key(key)
     with naming(message):
         entered = bool(known.roster)
         known, reply = answer_bundle(known, read_bytes(message), private)
@@ -159,7 +156,7 @@ def answer(
     if known.is_over:
         wipe(state)
     facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
-    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
+    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator", *reminder(policy, first=summary is not None)]
     if known.roster and not entered:
         facts |= known.session.shown()
         lines = [*roster_lines(facts), *lines]
@@ -188,7 +185,7 @@ def advance(
     before = state
     state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
     shares = {name: share(state.session, k) for k, name in enumerate(state.session.names)}
-    about = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
+    about: dict[str, Any] = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
     about |= {"exchanges": state.exchanges, "most_exchanges": most_exchanges(state)}
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
@@ -227,7 +224,8 @@ def advance(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"
             for one in privacy.get("dropped", [])
         ),
-        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')} in {counted(state.exchanges, 'exchange')}. {bound_in_words(bound)}",
+        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')} in "
+        f"{counted(state.exchanges, 'exchange')}. {bound_in_words(bound)}",
         shares_in_words(shares),
         "The session is over; every site wipes its state with fedconformal sums close STATE",
         json=json,
@@ -240,10 +238,10 @@ def close(
 ) -> None:
     """At a site, when the session is over or was given up: wipe the state with its keys and scores."""
     path = state / STATE if state.is_dir() else state
-    if state.is_dir():
-        _under_way(state)
-    else:
-        read_state(path, SiteState)
+    if state.is_dir() and not path.exists():
+        raise InputError(f"{state}: holds no session that is under way")
+    with naming(path):
+        check_state(read_bytes(path))
     wipe(path)
     print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
 
