@@ -17,7 +17,8 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal.federated.calibration import Question
 from fedconformal.report import report_page
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, true_counts, vectors
+from fedconformal.summaries import ClassSummary
+from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused, true_counts, vectors
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 
@@ -47,7 +48,7 @@ def test_the_figures_of_the_derivation(parts: int) -> None:
     """0.3 * 4/5 + 0.7 * 7/10 = 0.73, the box 0.72 to the last digit; with N_c instead of N_c + 1 it were 0.65."""
     known = calibrated(fc.Prevalence(SHARES), parts=parts)
     assert known.threshold == 0.7
-    assert known.curve.coverage(0.7) == Fraction(73, 100)  # type: ignore[union-attr]
+    assert one_curve(known).coverage(0.7) == Fraction(73, 100)
     assert (known.certificate.coverage_at_least, known.certificate.coverage_at_most) == (0.72, 0.85)
     box = calibrated(fc.Prevalence({"benign": (0.2, 0.5)}), parts=parts)
     assert (box.threshold, box.certificate.coverage_at_most) == (0.7, 1.0)
@@ -149,6 +150,38 @@ def test_pooled_sites_and_other_kinds_of_summary() -> None:
     assert pooled.certificate.clients == 3
     estimate = fc.calibrate(sites(kind="tdigest"), alpha=ALPHA, guarantee=guarantee).certificate
     assert (estimate.status, estimate.coverage_at_least) == ("estimated", 0.0)
+
+
+def test_summaries_cost_what_the_certificate_says() -> None:
+    scores, labels = np.arange(6000) / 6000, np.arange(6000) % 3
+    made = [
+        fc.summarize(scores[k::2], "ranks", labels=labels[k::2], by_class=True, site="ab"[k], alpha=0.1)
+        for k in range(2)
+    ]
+    gaps = [sum(site.parts[label].gap for site in made if isinstance(site, ClassSummary)) for label in range(3)]
+    assert min(gaps) > 0
+    shares = (0.5, 0.3, 0.2)
+    about = fc.calibrate(made, alpha=0.1, guarantee=fc.Prevalence(dict(enumerate(shares)))).certificate
+    slack = sum(share * gap / 2001 for share, gap in zip(shares, gaps, strict=True))
+    assert about.slack == pytest.approx(slack)
+    assert about.coverage_at_most == pytest.approx(0.9 + slack + 1 / 2001)
+
+
+def test_one_class_at_one_site_is_split_conformal_prediction() -> None:
+    made = [fc.summarize(SECOND, "exact", labels=[0] * 9, by_class=True)]
+    for shares in (None, {0: 1.0}, {0: (0.5, 1.0)}):
+        guarantee = fc.Prevalence(shares)
+        assert fc.calibrate(made, alpha=0.3, guarantee=guarantee).threshold == SECOND[6]  # ceil(0.7 * 10) = 7
+
+
+def test_a_certificate_that_does_not_fit_its_guarantee() -> None:
+    about = calibrated(fc.Prevalence(SHARES)).certificate
+    for changed in (
+        msgspec.structs.replace(about, class_scores=None),
+        msgspec.structs.replace(about, guarantee=fc.Mixture().to_dict()),
+    ):
+        with refused("the certificate is malformed"):
+            changed.parties()
 
 
 def test_the_assumption_is_in_the_sentence() -> None:

@@ -141,9 +141,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
         guarantee, names, sizes = self.terms()
-        if guarantee.by_class and guarantee.kept is guarantee:
-            if self.class_scores is None:
-                raise InputError("the certificate is malformed: it does not say how many scores each class has")
+        over_classes = guarantee.by_class and guarantee.kept is guarantee
+        if over_classes == (self.class_scores is None):
+            raise InputError("the certificate is malformed: the scores of each class do not fit its guarantee")
+        if self.class_scores is not None:
             sizes = self.class_scores
             names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(len(sizes))]
         return guarantee.kept.bind(names, sizes), names, sizes

@@ -25,7 +25,8 @@ from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
 from fedconformal.guarantees.worst_case import WorstCase, checked_share
 
 Share = float | tuple[float, float]
-Shares = Mapping[str | int, Share] | Sequence[tuple[str | int, Share]]
+Shares = Mapping[Any, Share] | Sequence[tuple[str, Share]]
+"""By the name of a class or its number."""
 
 
 @dataclass(frozen=True)
