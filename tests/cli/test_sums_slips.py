@@ -126,7 +126,7 @@ def test_a_site_that_nobody_can_do_without(at_work: Command) -> None:
         to = f"session/to-{name.replace(' ', '_')}.fcm"
         at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
-    assert told.endswith("wait for those that are missing, or give the session up")
+    assert told.endswith("wait for those that are missing, or wipe the session with fedconformal sums close")
 
 
 def test_states_of_another_release(at_work: Command) -> None:

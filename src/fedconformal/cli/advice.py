@@ -46,7 +46,7 @@ ADVICE = {
     r"give the columns their names": r"write the names of the classes above, or say --classes",
     r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
-    r"hidden, so the session is at its end": r"hidden: wait for those that are missing, or give the session up",
+    r"hidden, so the session is at its end": r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close",
     r"got one of the kind (b'.')": r"got one of the kind \1; is it the file of another step?",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
