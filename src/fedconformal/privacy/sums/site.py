@@ -227,10 +227,10 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
-    if near < session.needed:
+    if near < session.near:
         raise InputError(
             f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind, expected "
-            f"{session.needed}: the session is at its end"
+            f"{session.near}: the session is at its end"
         )
     return left
 
