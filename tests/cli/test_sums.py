@@ -54,7 +54,7 @@ def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
     for _ in range(6):
         step(command, [0, 1, 2, 3, 4])
     said = step(command, [0, 1, 2, 3, 4])
-    assert "bytes came from 5 sites. The paper quotes O(K/e) bits in all" in said
+    assert "bytes came from 5 sites in 8 exchanges. The paper quotes O(K/e) bits in all" in said
     predictor = fc.load("session/predictor.json")
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert 0 <= float(predictor.certificate.limit) - float(plain.threshold) < 0.05

@@ -187,6 +187,9 @@ def _lock(handle: int) -> None:
 
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger."""
+    if not path.exists():
+        how = 'a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
+        raise InputError(f"{path}: cannot be read (there is no such file); {how}")
     with naming(path):
         try:
             return msgspec.json.decode(read_bytes(path), type=Ledger)

@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import Certificate, SummaryRecord
+from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
@@ -94,12 +94,3 @@ def certified(state: CoordinatorState) -> Calibration:
             "claim": f"the coordinator saw the name and number of scores of every site, and of the scores only {seen}",
         },
     )
-
-
-def precision_in_words(certificate: Certificate) -> list[str]:
-    """Say how precise a finite threshold is, if it comes without noise."""
-    precision = (certificate.privacy or {}).get("precision")
-    if precision is None or certificate.threshold == "inf":
-        return []
-    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
-    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]

@@ -155,7 +155,8 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
-        raise InputError("a site or a key is on the roster twice")
+        twice = sorted({name for name in names if sum(name_key(name) == name_key(one) for one in names) > 1})
+        raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
     for one in roster.sites:
         check_identity(one[0], one[4], joining(*one[:4], roster.session))
     guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
