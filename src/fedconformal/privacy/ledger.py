@@ -145,7 +145,7 @@ def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purp
 def enter_session(path: Path, data: Sequence[str], summed: str) -> None:
     """Enter with which sites these rows are summed, by each of their digests; refused if they were meanwhile.
 
-    A session that knew of an earlier one has nothing to enter. So many at once would pass for a first one each.
+    A session that knew of an earlier one has nothing to enter. Several at once would each pass for the first one.
     """
     with _locked(path):
         ledger = read_ledger(path)
