@@ -1,4 +1,4 @@
-"""Which score to use when none is named: LAC, APS and RAPS on every real data set at hand.
+"""Which score to use when none is named: all of them on every real data set at hand.
 
     FEDCONFORMAL_DATA=DIRECTORY python benchmarks/default_score.py [--page]
 
@@ -41,6 +41,10 @@ SCORES: dict[str, fc.Score] = {
     "APS*": fc.APS(randomized=True),
     "RAPS": fc.RAPS(),
     "RAPS*": fc.RAPS(randomized=True),
+    "SAPS": fc.SAPS(),
+    "SAPS*": fc.SAPS(randomized=True),
+    "Margin": fc.Margin(),
+    "TopK": fc.TopK(),
 }
 ALPHAS = ("0.05", "0.1", "0.2")
 SHOWN = "0.1"
@@ -185,7 +189,7 @@ def pooled(splits: list[dict[str, Any]]) -> dict[str, float]:
             found = worst(found, least=RARE if name.endswith("stratum") else 0)
         kept[name] = found.mean()
         if name in ERRORS:
-            kept[f"{name}_se"] = found.std(ddof=1) / math.sqrt(len(found))
+            kept[f"{name}_se"] = found.std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else 0.0
     return {name: round(float(value), 5) for name, value in kept.items()}
 
 
