@@ -121,12 +121,12 @@ def test_a_site_that_nobody_can_do_without(at_work: Command) -> None:
     at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4)))
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))  # the joins again
     assert "expected the message Deposit" in told
-    assert told.endswith("; is it the file of another step?")
+    assert told.endswith("; give fedconformal sums the files of this step")
     for k, name in enumerate(NAMES[:3]):
         to = f"session/to-{name.replace(' ', '_')}.fcm"
         at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
-    assert told.endswith("wait for those that are missing, or give the session up")
+    assert told.endswith("wait for those that are missing, or give up with fedconformal sums close")
 
 
 def test_states_of_another_release(at_work: Command) -> None:
@@ -162,6 +162,9 @@ def test_verify_needs_no_summaries_of_a_session(at_work: Command) -> None:
     for k in range(4):
         join(at_work, k)
     whole(at_work)
+    held = at_work.ok("show", "session/predictor.json", "--json").json["holds"]
+    assert "only sums" in held["privacy"]
+    assert "rounded up to the edge of a cell" in held["precision"]
     done = at_work("verify", "session/predictor.json")
     assert done.code == 1
     assert "a private release cannot be recomputed" in done.out
@@ -178,3 +181,11 @@ def test_a_policy_is_for_every_step(at_work: Command, monkeypatch: pytest.Monkey
     Path("0.st").unlink()
     monkeypatch.setenv("FEDCONFORMAL_POLICY", "policy.toml")
     assert told not in at_work.ok("sums", "answer", *options).out
+
+
+def test_names_that_give_one_file_are_named(at_work: Command) -> None:
+    for k, name in enumerate(["a b", "a/b", "c"]):
+        Path(f"{k}.fcs").write_bytes(fc.summarize(np.arange(40) / 40, "exact", site=name).to_bytes())
+        join(at_work, k)
+    told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
+    assert told == "'a b' and 'a/b' give the same file name; let one of them take another name"

@@ -188,8 +188,10 @@ def advance(
     about: dict[str, Any] = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
     about |= {"exchanges": state.exchanges, "most_exchanges": most_exchanges(state)}
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
-    if len(set(files.values())) < len(files):
-        raise InputError("two sites' names give the same file name; let one of them take another name")
+    of = {path: name for name, path in files.items()}
+    if same := [(name, of[path]) for name, path in files.items() if of[path] != name]:
+        one, other = same[0]
+        raise InputError(f"{one!r} and {other!r} give the same file name; let one of them take another name")
     check_outputs((*files.values(), folder / "predictor.json"), *answers)
     if outgoing:
         prepare(state, {files[name]: data for name, data in outgoing.items()})
