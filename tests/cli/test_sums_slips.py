@@ -189,3 +189,24 @@ def test_names_that_give_one_file_are_named(at_work: Command) -> None:
         join(at_work, k)
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
     assert told == "'a b' and 'a/b' give the same file name; let one of them take another name"
+
+
+def test_there_is_no_total_once_a_site_is_lost(at_work: Command) -> None:
+    Path("4.fcs").write_bytes(fc.summarize(np.arange(40) / 40, "exact", site="e", score=fc.LAC()).to_bytes())
+    for k in range(5):
+        join(at_work, k)
+    at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(5)))
+    for k, name in enumerate(NAMES):
+        to = f"session/to-{name.replace(' ', '_')}.fcm"
+        at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
+    said = at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4))).out
+    assert "exchange 2 is done" in said
+
+
+def test_noise_takes_five_exchanges(at_work: Command) -> None:
+    at_work.ok("sums", "start", "noisy", "--epsilon", "8")
+    for k in range(4):
+        first = ("noisy/invite.fcm", "--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm")
+        at_work.ok("sums", "answer", *first)
+    said = at_work.ok("sums", "advance", "noisy", *(f"{k}.fcm" for k in range(4))).out
+    assert "exchange 1 of at most 5 is done" in said
