@@ -126,6 +126,7 @@ CHANGES: dict[str, Any] = {
     "expires": "2999-01-31",
     "version_1_sites": ["a"],
     "heavy_sites": [HeavySite(site="a", share=0.9)],
+    "class_scores": [5, 7],
     "left_out": [LeftOut(site="d", reason="none")],
     "signatures": [],
 }

@@ -121,12 +121,12 @@ def test_a_site_that_nobody_can_do_without(at_work: Command) -> None:
     at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4)))
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))  # the joins again
     assert "expected the message Deposit" in told
-    assert told.endswith("; give fedconformal sums the files of this step")
+    assert told.endswith("; is it of another step?")
     for k, name in enumerate(NAMES[:3]):
         to = f"session/to-{name.replace(' ', '_')}.fcm"
         at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
     told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
-    assert told.endswith("wait for those that are missing, or give up with fedconformal sums close")
+    assert told.endswith("wait for those that are missing, or wipe the session with fedconformal sums close")
 
 
 def test_states_of_another_release(at_work: Command) -> None:

@@ -34,7 +34,7 @@ from tests.contracts.tools import (
 one_threshold = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
 every_guarantee = pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
-"""Those that have a threshold for each class are calibrated in tests/test_by_class.py."""
+"""Those that need summaries by class are calibrated in tests/test_by_class.py and tests/test_prevalence.py."""
 some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITES))
 scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
 

@@ -43,6 +43,7 @@ class Parameter:
         kinds: the types that it may have, without None.
         choices: the values that it may have, if the type lists them.
         length: how many numbers it is made of, 0 for any number of them; None if it is no sequence.
+        named: whether it is made of numbers that have names.
         metavar: what stands for a value in --help.
     """
 
@@ -53,6 +54,7 @@ class Parameter:
     kinds: tuple[Any, ...] = field(init=False)
     choices: tuple[Any, ...] = field(init=False)
     length: int | None = field(init=False)
+    named: bool = field(init=False)
     metavar: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,13 +62,16 @@ class Parameter:
         kinds = _united(self.hint)
         choices = tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
         length = next((found for found in map(_length, kinds) if found is not None), None)
+        named = any(get_origin(kind) is Mapping for kind in kinds)
         if choices:
             metavar = "|".join(map(str, choices))
         elif length is not None:
             metavar = ",".join(["FLOAT"] * length) or "FLOAT,..."
+        elif named:
+            metavar = "NAME=FLOAT,..."
         else:
             metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), "JSON")
-        vars(self).update(kinds=kinds, choices=choices, length=length, metavar=metavar)
+        vars(self).update(kinds=kinds, choices=choices, length=length, named=named, metavar=metavar)
 
     def read(self, text: Any, option: str) -> Any:
         """Read a value as it was typed after an option; what is no text is a value already.
@@ -75,12 +80,16 @@ class Parameter:
         (0.1, 0.5)
         >>> Parameter(name="weights", hint=str | Sequence[float]).read("uniform", "--weights")
         'uniform'
+        >>> Parameter(name="shares", hint=Mapping[str, float]).read("rare=0.05:0.2,usual=0.8", "--shares")
+        (('rare', (0.05, 0.2)), ('usual', 0.8))
         >>> Parameter(name="rounds", hint=int).read("few", "--rounds")
         Traceback (most recent call last):
         fedconformal.errors.InputError: --rounds is 'few', expected a whole number
         """
         try:
-            return self._read(text) if isinstance(text, str) else text
+            if not isinstance(text, str):
+                return text
+            return _named(text) if self.named else self._read(text)
         except ValueError:
             raise InputError(f"{option} is {shown(repr(text))}, expected {self._expected()}") from None
 
@@ -118,9 +127,24 @@ class Parameter:
             "a number": float in self.kinds,
             "a whole number": int in self.kinds and float not in self.kinds,
             f"{COUNTS.get(self.length or 0, '')}numbers such as 0.1,0.5": self.length is not None,
+            "numbers by name such as a=0.7,b=0.1:0.3": self.named,
             "a word": str in self.kinds,
         }
         return " or ".join(word for word, fits in words.items() if fits) or "JSON"
+
+
+def _named(text: str) -> tuple[tuple[str, Any], ...]:
+    """Read NAME=NUMBER,... or NAME=LOW:HIGH,...; or JSON, if a name has a comma in it."""
+    if text.lstrip().startswith("{"):
+        return tuple(json.loads(text, object_pairs_hook=list))
+    found = []
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        numbers = tuple(map(float, value.split(":")))
+        if not name.strip() or len(numbers) > 2:
+            raise ValueError(text)
+        found.append((name.strip(), numbers if len(numbers) > 1 else numbers[0]))
+    return tuple(found)
 
 
 def is_number(text: str) -> bool:

@@ -29,7 +29,7 @@ from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.by_class import shortfalls, to_classes
-from fedconformal.guarantees.planning import shortfall
+from fedconformal.guarantees.planning import shortfall, what_is_missing
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.origin import all_joined, has_expired, number_of
@@ -88,6 +88,8 @@ def _calibrated(
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    if guarantee.by_class and guarantee.kept is guarantee:
+        return _over_classes(summaries, wanted, guarantee)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
     bound = guarantee.kept.bind(names, sizes)
     if bound.sites_apart and len(summaries) != len(sizes):
@@ -102,15 +104,15 @@ def _calibrated(
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
-        warnings.warn(
-            f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set; "
-            + shortfall(bound, wanted, sizes, names),
-            InfeasibleWarning,
-            stacklevel=3,
-        )
-    band = _band(bound, wanted, threshold, sizes, summaries, sure=_sure(summaries))
+        _warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names))
+    band = _band(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=_sure(summaries))
     certificate = _certificate(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
+
+
+def _warn_of_too_few(alpha: Fraction, lacking: str, *, stacklevel: int = 4) -> None:
+    every = "cannot be promised from these scores, so every label is in every set"
+    warnings.warn(f"alpha={float(alpha):g} {every}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = False) -> list[Summary]:
@@ -141,11 +143,7 @@ def _by_class(
     names: Sequence[str],
 ) -> Calibration:
     """Search class by class."""
-    sites: list[ClassSummary] = []
-    for summary in summaries:
-        if not isinstance(summary, ClassSummary):
-            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
-        sites.append(summary)
+    sites = _class_summaries(summaries)
     classes, sure = _number_of_classes(sites), _sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
@@ -162,7 +160,7 @@ def _by_class(
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
         searches.append(search)
-        band = _band(bound, alpha, threshold, of_class, held, sure=sure)
+        band = _band(bound, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
         absent = absent if search else records[-1]
     if lacking := [record.label for record in records if record.threshold == "inf"]:
@@ -191,6 +189,39 @@ def _by_class(
     )
 
 
+def _over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee) -> Calibration:
+    """Search for one threshold, where the classes play the sites: the scores of a class at all sites count together."""
+    sites = _class_summaries(summaries)
+    classes = range(_number_of_classes(sites))
+    stated = all_joined(site.origin for site in sites).classes
+    names = stated if isinstance(stated, tuple) else [str(label) for label in classes]
+    parts = [(label, part) for site in sites for label, part in site.parts.items()]
+    seen = {label for label, _ in parts}
+    parts += [(label, ExactSummary(values=np.empty(0), sizes=(0,))) for label in classes if label not in seen]
+    strata, held = zip(*parts, strict=True)
+    sizes, gaps = [0] * len(classes), [0] * len(classes)
+    for label, part in parts:
+        sizes[label] += part.n
+        gaps[label] += part.gap
+    bound = guarantee.bind(names, sizes)
+    search = Search(held, bound, sizes, strata)
+    threshold = search.smallest(alpha)
+    if threshold == math.inf:
+        _warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=5)
+    band = _band(bound, alpha, threshold, sizes, gaps, sure=_sure(sites))
+    certificate = _certificate(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
+    return Calibration(certificate, partial(search.curve, alpha))
+
+
+def _class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
+    sites: list[ClassSummary] = []
+    for summary in summaries:
+        if not isinstance(summary, ClassSummary):
+            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
+        sites.append(summary)
+    return sites
+
+
 def _number_of_classes(sites: Sequence[ClassSummary]) -> int:
     """Count the classes: as stated, or up to the largest label; refuse very many that nobody has seen."""
     last = max(sites, key=lambda site: site.classes)
@@ -215,12 +246,11 @@ def _band(
     alpha: Fraction,
     threshold: float,
     sizes: Sequence[int],
-    held: Sequence[Summary],
+    gaps: Sequence[int],
     *,
     sure: bool,
 ) -> dict[str, Any]:
     """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
-    gaps = [summary.gap for summary in held]
     if not sure:  # an estimate promises nothing
         lowest, highest = Fraction(0), Fraction(1)
     elif threshold == math.inf:

@@ -7,7 +7,7 @@ import platform
 import warnings
 from collections.abc import Sequence
 from statistics import median
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
-from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, VersionWarning
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Origin, Summary
 
@@ -118,6 +118,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites whose summaries do not say what those of other sites say: classes, precision, calibration."""
     heavy_sites: list[HeavySite] | None = None
     """Sites that weigh far more than the others."""
+    class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    """The number of calibration scores of every class, where classes play the sites."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -136,6 +138,17 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         names = [site for used in self.summaries for site in used.sites]
         return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
 
+    def parties(self) -> tuple[Guarantee, list[str], list[int]]:
+        """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
+        guarantee, names, sizes = self.terms()
+        over_classes = guarantee.by_class and guarantee.kept is guarantee
+        if over_classes == (self.class_scores is None):
+            raise InputError("the certificate is malformed: the scores of each class do not fit its guarantee")
+        if self.class_scores is not None:
+            sizes = self.class_scores
+            names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(len(sizes))]
+        return guarantee.kept.bind(names, sizes), names, sizes
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
         built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
@@ -147,7 +160,16 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
-FORMAT_2 = ("edition", "labels", "precision", "calibration", "expires", "version_1_sites", "heavy_sites")
+FORMAT_2 = (
+    "edition",
+    "labels",
+    "precision",
+    "calibration",
+    "expires",
+    "version_1_sites",
+    "heavy_sites",
+    "class_scores",
+)
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
 

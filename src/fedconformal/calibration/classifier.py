@@ -20,7 +20,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 
@@ -145,7 +145,7 @@ class FederatedConformalClassifier(LateEstimator):
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
-                about["by_class"] = isinstance(self.guarantee, ByClass)
+                about["by_class"] = isinstance(self.guarantee, Guarantee) and self.guarantee.by_class
                 summaries.append(summarize_rows(probs, labels, self.kind, **about))
         predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         self._found = predictor, source

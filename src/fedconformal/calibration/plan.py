@@ -107,6 +107,8 @@ def plan(
     counts = as_sizes(sizes)
     if (pilot is None) != (probs is None):
         raise InputError("a pilot predictor and probabilities go together; give both or neither")
+    if unfit := next((one for one in others if one.by_class and one.kept is one), None):
+        raise InputError(f"{unfit.name}: a plan knows the sizes of sites, not of classes; leave it out")
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")

@@ -44,9 +44,19 @@ class Search:
     (0.2, 0.3, inf)
     """
 
-    def __init__(self, summaries: Sequence[Summary], guarantee: Guarantee, sizes: Sequence[int]) -> None:
+    def __init__(
+        self,
+        summaries: Sequence[Summary],
+        guarantee: Guarantee,
+        sizes: Sequence[int],
+        strata: Sequence[int] | None = None,
+    ) -> None:
+        """Take one summary a size; or several, where `strata` says which of the sizes each summary is a part of."""
         self._summaries, self._sizes = summaries, sizes
         self._group, self._promise = guarantee.grouped(sizes)
+        if strata is not None:
+            self._sizes = [summary.n for summary in summaries]
+            self._group = None if self._group is None else self._group[np.asarray(strata)]
 
     @cached_property
     def points(self) -> Points:

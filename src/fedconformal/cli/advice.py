@@ -47,9 +47,8 @@ ADVICE = {
     r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
     r"hidden, so the session is at its end": (
-        r"hidden: wait for those that are missing, or give up with fedconformal sums close"
+        r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
     ),
-    r"got one of the kind (\S+)": r"got one of the kind \1; give fedconformal sums the files of this step",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""

@@ -197,5 +197,5 @@ GUARANTEES = Family(
     option="guarantee",
     base=Guarantee,
     spelled={"liars": "--robust"},
-    metavars={"liars": "F", "box": "LOW,HIGH", "client": "NAME"},
+    metavars={"liars": "F", "box": "LOW,HIGH", "client": "NAME", "shares": "CLASS=SHARE,..."},
 )

@@ -16,7 +16,7 @@ from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import Leaving, Policy
-from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, read_policy
+from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, policy_of, read_policy
 from fedconformal.summaries import Summary
 from fedconformal.summaries.exact import ExactSummary
 
@@ -35,7 +35,7 @@ Stays = Annotated[
 
 def allowed(path: Path | None) -> Policy:
     """Read the policy of this site; without one all is allowed."""
-    return Policy() if path is None else read_policy(path)
+    return policy_of() if path is None else read_policy(path)
 
 
 def reminder(path: Path | None, *, first: bool) -> list[str]:

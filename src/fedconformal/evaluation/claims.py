@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,6 +58,8 @@ class Claims(NamedTuple):
     others: tuple[str, ...] = ()
     """Sites with rows that the promise is not about."""
     by_class: bool = False
+    over_classes: bool = False
+    """Whether the classes play the sites."""
     sites_known: bool = True
 
 
@@ -66,6 +69,8 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     names = list(map(name_key, sites))
     if not all(1 <= n <= MOST_SCORES for n in sizes):
         return Claims([], why_none="the certificate has sites with no scores, or with more than there can be")
+    if certificate.class_scores is not None:
+        return _over_classes(certificate, alpha, rows, failure, why_none=guarantee.why_no_limit)
     bound = guarantee.bind(names, sizes)
     if guarantee.kept is not guarantee:
         return _by_class(certificate, bound, alpha, rows, failure, sites=len(sizes))
@@ -81,7 +86,35 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     return _by_site(limits, alpha, rows, rows.clients.astype(np.str_), names)
 
 
-def _by_site(limits: list[MissLimit], alpha: Fraction, rows: Rows, clients: NDArray[Any], names: list[str]) -> Claims:
+def _over_classes(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float, *, why_none: str) -> Claims:
+    """Weigh the rows by their classes; where a class looks the same everywhere, their sites do not matter."""
+    bound, names, sizes = certificate.parties()
+    limits = bound.miss_limits(alpha, sizes, failure)
+    if not limits:
+        return Claims([], why_none=why_none)
+    found = _by_site(limits, alpha, rows, classes_of(rows.labels, names), names, noun="class")
+    return found._replace(over_classes=True)
+
+
+def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
+    """Name the class of every row; one that has no name is called by its number.
+
+    >>> classes_of(np.array([1, 0, 2]), ["benign", "malignant"]).tolist()
+    ['malignant', 'benign', '2']
+    """
+    beyond = range(len(names), int(labels.max(initial=0)) + 1)
+    return np.array([*names, *map(str, beyond)], dtype=np.str_)[labels]
+
+
+def _by_site(
+    limits: list[MissLimit],
+    alpha: Fraction,
+    rows: Rows,
+    clients: NDArray[Any],
+    names: list[str],
+    *,
+    noun: str = "site",
+) -> Claims:
     claims, without, wanted = [], [], set()
     seen = set(np.unique(clients).tolist())
     for limit in limits:
@@ -96,7 +129,7 @@ def _by_site(limits: list[MissLimit], alpha: Fraction, rows: Rows, clients: NDAr
         sites = np.array([number[site] for site in clients[index].tolist()], dtype=np.int64)
         weights = np.array([float(share) for share in here.values()])
         sample = rows.sample(index, sites=sites, shares=weights, alike=len(here) == 1)
-        name = f"site {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
+        name = f"{noun} {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
         claims.append(Claim(name, max(limit.rate, float(alpha)), sample))
     return Claims(claims, without_rows=tuple(without), others=tuple(sorted(seen - wanted)))
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
-from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called, to_classes
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
 from fedconformal.scores import APS, LAC, Score
 from fedconformal.scores.advice import smaller_sets
 from fedconformal.summaries.origin import number_of
@@ -147,8 +146,10 @@ def _advice(score: Score | None, classes: int | None) -> str:
 
 def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
     """Say how many scores are missing, or what else keeps the threshold from being finite."""
-    names, sizes, bound = _bound(certificate)
+    bound, names, sizes = certificate.parties()
     if not feasible(bound, alpha, sizes):
+        if certificate.class_scores is not None:
+            return what_is_missing(bound, alpha, sizes, names, classes=True)
         return shortfall(bound, alpha, sizes, names)
     if dropped := (certificate.privacy or {}).get("dropped"):
         size = dict(zip(names, sizes, strict=True))
@@ -160,7 +161,7 @@ def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
 
 
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
-    names, sizes, bound = _bound(certificate)
+    bound, names, sizes = certificate.parties()
     bound = bound.in_class(sizes)
     called = class_called(label, certificate.labels)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
@@ -168,11 +169,6 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {called} has {seen} calibration scores, and more are needed"
     return f"class {called}: {shortfall(bound, alpha, of_class, names)}"
-
-
-def _bound(certificate: Certificate) -> tuple[list[str], list[int], Guarantee]:
-    guarantee, names, sizes = certificate.terms()
-    return names, sizes, guarantee.kept.bind(names, sizes)
 
 
 def _lost(certificate: Certificate) -> str:

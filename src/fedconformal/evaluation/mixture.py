@@ -62,12 +62,17 @@ def interval_text(low: float | None, high: float | None) -> str:
 def reweighted(
     covered: Booleans, clients: NDArray[Any] | None, clusters: Integers | None, certificate: Certificate
 ) -> Reweighted:
-    """Average the coverage of the sites with the certified weights; without clusters, rows are independent."""
-    found = certified_mixture(certificate)
+    """Average the coverage of the sites with the certified weights; without clusters, rows are independent.
+
+    Where classes play the sites, `clients` are the classes of the rows.
+    """
+    over_classes = certificate.class_scores is not None
+    found = certified_shares(certificate) if over_classes else certified_mixture(certificate)
     if found is None:
         return Reweighted(why_not=f"the guarantee {name_of(certificate.guarantee)} names no single one")
     weights, words = found
-    certified = [name_key(site) for used in certificate.summaries for site in used.sites]
+    sites = [name_key(site) for used in certificate.summaries for site in used.sites]
+    certified = certificate.parties()[1] if over_classes else sites
     if len(set(certified)) != len(weights):
         return Reweighted(mixture=words, why_not="the certified sites have no names, or not one each")
     if clients is None:
@@ -83,11 +88,11 @@ def reweighted(
         return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
     mine = np.flatnonzero(np.isin(names, list(wanted)))
     number = {site: k for k, site in enumerate(wanted)}
-    sites = np.array([number[name] for name in names[mine].tolist()], dtype=np.int64)
+    places = np.array([number[name] for name in names[mine].tolist()], dtype=np.int64)
     share = np.array(list(wanted.values()))
     rows = mine if clusters is None else clusters[mine]
-    low, high = clustered_interval(covered[mine], rows, sites=sites, weights=share) or (None, None)
-    coverage = float(share @ (np.bincount(sites, covered[mine]) / np.bincount(sites)))
+    low, high = clustered_interval(covered[mine], rows, sites=places, weights=share) or (None, None)
+    coverage = float(share @ (np.bincount(places, covered[mine]) / np.bincount(places)))
     return Reweighted(coverage=coverage, low=low, high=high, mixture=words, others=others)
 
 
@@ -107,6 +112,12 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
     if isinstance(bound, OneClient):
         return _shares([int(k == bound.position) for k in range(len(sizes))]), "the one site alone"
     return None
+
+
+def certified_shares(certificate: Certificate) -> tuple[list[Fraction], str] | None:
+    """Return the share of every class, where classes play the sites; None if no single share of each is promised."""
+    bound, _, sizes = certificate.parties()
+    return (_shares(bound.parts(sizes)), "the classes in the given shares") if isinstance(bound, Mixture) else None
 
 
 def _shares(parts: Sequence[int | Fraction]) -> list[Fraction]:

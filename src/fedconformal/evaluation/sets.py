@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
 from fedconformal.errors import InputError
-from fedconformal.evaluation.claims import Rows
+from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
 from fedconformal.evaluation.groups import as_groups
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
@@ -155,6 +155,9 @@ def evaluate_sets(
     counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
     full = full_sets(member)
+    parties = sites
+    if certificate is not None and certificate.class_scores is not None:
+        parties = classes_of(truth, certificate.parties()[1])
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
         overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
@@ -164,7 +167,7 @@ def evaluate_sets(
         by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
         full_sets=full,
         interval_assumes=ROWS if ids is None else CLUSTERS,
-        reweighted=None if certificate is None else reweighted(counted.covered, sites, ids, certificate),
+        reweighted=None if certificate is None else reweighted(counted.covered, parties, ids, certificate),
         by_group={name: counted.by_value(values) for name, values in columns.items()},
         verdict=None
         if certificate is None

@@ -164,6 +164,8 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
     if found.by_class:
         notes.append("It takes the rows of each class to come from the sites as its calibration rows did.")
+    if found.over_classes:
+        notes.append("It weighs the rows by their classes, and takes a class to look the same here as at the sites.")
     if rows.clusters is not None:
         notes.append(CLUSTERED)
     if found.others:

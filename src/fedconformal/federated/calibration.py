@@ -28,7 +28,7 @@ from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
-from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.rows import summarize_rows
@@ -76,7 +76,7 @@ class Question:
     ) -> Question:
         """Ask for what a guarantee needs, with the default score if none is given."""
         name = None if guarantee is None else guarantee.name
-        by_class = isinstance(guarantee, ByClass)
+        by_class = guarantee is not None and guarantee.by_class
         return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
 
     def to_dict(self) -> dict[str, Any]:

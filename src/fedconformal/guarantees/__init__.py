@@ -12,6 +12,7 @@ from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient
 from fedconformal.guarantees.pac import PAC
+from fedconformal.guarantees.prevalence import Prevalence
 from fedconformal.guarantees.quantile_of_quantiles import QuantileOfQuantiles
 from fedconformal.guarantees.robust import Robust
 from fedconformal.guarantees.worst_case import WorstCase
@@ -26,6 +27,7 @@ __all__ = [
     "Mixture",
     "NewClient",
     "OneClient",
+    "Prevalence",
     "QuantileOfQuantiles",
     "Robust",
     "WorstCase",

@@ -49,12 +49,16 @@ class ByClass(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
-        if not isinstance(given, Guarantee) or isinstance(given, ByClass):
+        if not isinstance(given, Guarantee) or given.by_class:
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property
     def kept(self) -> Guarantee:
         return self.guarantee
+
+    @property
+    def by_class(self) -> bool:
+        return True
 
     @property
     def sites_apart(self) -> bool:

@@ -65,6 +65,11 @@ class Guarantee(ABC):
         return True
 
     @property
+    def by_class(self) -> bool:
+        """Whether it counts the scores of every class by themselves, so that summaries by class are needed."""
+        return False
+
+    @property
     def kept(self) -> Guarantee:
         """The guarantee itself, or the one that it keeps for every class."""
         return self

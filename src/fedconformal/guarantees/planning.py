@@ -61,8 +61,10 @@ def shortfall(guarantee: Guarantee, alpha: Fraction, sizes: Counts, sites: Seque
     return what_is_missing(guarantee, alpha, sizes, sites)
 
 
-def what_is_missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-    """Say how many sites or scores are missing, and where.
+def what_is_missing(
+    guarantee: Guarantee, alpha: Fraction, sizes: Counts, sites: Sequence[str], *, classes: bool = False
+) -> str:
+    """Say how many sites or scores are missing, and where; or of which class, where classes play the sites.
 
     >>> from fedconformal import EveryClient
     >>> what_is_missing(EveryClient(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
@@ -74,9 +76,10 @@ def what_is_missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts, sites:
     if not guarantee.sites_apart:
         return f"calibration scores needed: {needed[0]} more in all, at any site"
     names = [repr(site) for site in sites] or [f"number {k + 1}" for k in range(len(sizes))]
-    parts = [f"{extra} more at site {names[k]}" for k, extra in list(needed.items())[:5]]
+    one, many = ("of class", "of {} more classes") if classes else ("at site", "at {} more sites")
+    parts = [f"{extra} more {one} {names[k]}" for k, extra in list(needed.items())[:5]]
     if len(needed) > len(parts):
-        parts.append(f"and likewise at {len(needed) - len(parts)} more sites")
+        parts.append(f"and likewise {many.format(len(needed) - len(parts))}")
     return f"calibration scores needed: {', '.join(parts)}"
 
 

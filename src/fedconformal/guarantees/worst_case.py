@@ -257,7 +257,8 @@ def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
     return lower, upper
 
 
-def _checked_share(value: Any, field: str) -> float:
+def checked_share(value: Any, field: str) -> float:
+    """Read a number from 0 to 1."""
     number = _checked_number(value, field)
     if not 0 <= number <= 1:
         raise InputError(f"{field} is {number:g}, expected a number from 0 to 1")
@@ -280,7 +281,7 @@ def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
     except (TypeError, ValueError):
         raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
     bounds: list[Bounds] = [
-        _checked_share(bound, field) if np.ndim(bound) == 0 else tuple(_checked_share(one, field) for one in bound)
+        checked_share(bound, field) if np.ndim(bound) == 0 else tuple(checked_share(one, field) for one in bound)
         for bound in (lower, upper)
     ]
     count = max(len(bound) if isinstance(bound, tuple) else 1 for bound in bounds)
@@ -305,8 +306,8 @@ def _checked_polytope(value: Any, field: str) -> Inequalities:
 
 
 _CHECKS: dict[str, Any] = {
-    "contamination": _checked_share,
-    "total_variation": _checked_share,
+    "contamination": checked_share,
+    "total_variation": checked_share,
     "box": _checked_box,
     "polytope": _checked_polytope,
 }

@@ -120,10 +120,15 @@ def _line(text: str, key: str) -> int:
 
 
 def policy_of(path: str | Path | None = None) -> Policy:
-    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed."""
+    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed.
+
+    A variable that is set and empty is refused: a slip in a script must not open a door.
+    """
     named = path or os.environ.get(VARIABLE)
-    if not named:
+    if named is None:
         return Policy()
+    if not named:
+        raise InputError(f"{VARIABLE} is empty; name a policy, or unset it")
     try:
         return read_policy(Path(named))
     except InputError as error:  # on an engine the coordinator sees this, and where the file is says too much

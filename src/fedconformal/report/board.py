@@ -83,9 +83,9 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return "No test", [f"{empty} {FOUND['no verdict']}"]
     texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({_interval(evaluation)})."]
-    mixed = evaluation.reweighted
+    mixed, whose = evaluation.reweighted, "sites" if about.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
-        texts.append(f"With the sites counted as promised it is {mixed.coverage:.1%}.")
+        texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
     if verdict is not None:
         worst = sorted((part for part in verdict.parts if part.kind == verdict.kind), key=lambda part: part.p)
         if verdict.below and worst:

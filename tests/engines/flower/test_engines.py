@@ -78,6 +78,14 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert left_running(str(tmp_path)) == []
 
 
+def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("opendp", reason="noise needs OpenDP")
+    settings = ("--nodes", "4", "--set", "rounds=1", "--set", "temperature=false", "--set", "epsilon=8")
+    out = command.ok("flower", "run", app, *settings, "--privacy", "sums", "-o", tmp_path / "run").out
+    assert "from sums only, in 1 rounds: epsilon 8 for " in out
+    assert "epsilon is 8, which goes with privacy sums" in command("flower", "run", app, *settings).err
+
+
 @pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")

@@ -23,8 +23,9 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.sums.masks import Circle, circle_of
 from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
-from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum
-from fedconformal.privacy.sums.radix import Rounds, WeightedSum, summable, weighted_sum
+from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
+from fedconformal.privacy.sums.radix import Rounds
+from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,13 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """How many shares put a secret together, and how many neighbours hide a site."""
+        """How many shares put a secret together."""
         return needed(len(self.names))
+
+    @property
+    def near(self) -> int:
+        """How many of its neighbours have to be there so that a site is hidden, with noise among all the others."""
+        return (unbroken if isinstance(self.rounds, NoisyRound) else needed)(len(self.names))
 
     @property
     def quorum(self) -> int:

@@ -73,6 +73,8 @@ class SiteState(
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
+    repeated: bool = False
+    """Whether a sum of these rows had been opened before the session: then nobody may be lost in it."""
 
     @property
     def keys(self) -> Keys:

@@ -1,0 +1,201 @@
+"""A promise to a place where classes have other shares than at the sites: classes play the sites.
+
+Let the rows of class c be exchangeable over all sites and the new place: X given Y is the same everywhere. Then the N_c
+scores of class c, pooled over the sites, are as those of one site that holds this class alone, and the new place is the
+mixture of these with the shares pi_c. (Podkopaev and Ramdas, "Distribution-free uncertainty quantification for
+classification under label shift", 2021, weigh rows by likelihood ratios instead.) So the promise is that of a mixture,
+sum pi_c m_c(q) / (N_c + 1), and a class without scores adds nothing; within bounds on the shares it is that of a box of
+mixtures; if nothing is known about the shares, that of every site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self, cast
+
+import numpy as np
+
+from fedconformal._base.names import listed, name_key, shown
+from fedconformal.errors import InputError
+from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
+from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
+from fedconformal.guarantees.worst_case import WorstCase, checked_share
+
+Share = float | tuple[float, float]
+Shares = Mapping[Any, Share] | Sequence[tuple[str, Share]]
+"""By the name of a class or its number."""
+
+
+@dataclass(frozen=True)
+class Prevalence(Guarantee):
+    """Cover a test row from a place where the classes have these shares, if a class looks the same everywhere.
+
+    Shares are by the name of the class, or by its number. Classes that are not named have none, if all others have a
+    share; beside bounds they may have any. Summaries by class are needed, and there is one threshold.
+
+    Attributes:
+        shares: the share of every class, or its bounds (low, high); nothing if any shares are possible.
+
+    >>> Prevalence({"benign": 0.9, "malignant": 0.1}).shares
+    (('benign', 0.9), ('malignant', 0.1))
+    >>> Prevalence({0: 0.3, 1: 0.7}).promised(counts=[4, 7], sizes=[4, 9])  # 0.3 * 4/5 + 0.7 * 7/10
+    Fraction(73, 100)
+    >>> Prevalence({0: (0.2, 0.5)}).promised(counts=[4, 7], sizes=[4, 9])  # the second has the other 0.8 at the most
+    Fraction(18, 25)
+    >>> Prevalence().promised(counts=[4, 7], sizes=[4, 9])
+    Fraction(7, 10)
+    """
+
+    name = "prevalence"
+    assumption = (
+        "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
+        "looks the same at every site and at the new place (X given Y), and rows were sampled by their class only; the "
+        "shares of the classes at the new place are as stated, and were fixed beforehand; the model was not fitted to "
+        "the calibration rows"
+    )
+    caveat = (
+        "If a class looks different at one site than at another, or at the new place, this promise does not hold, and "
+        "nobody can see that from the summaries. The guarantee by-class does not need that assumption, but its promise "
+        "is for the sites as they were calibrated. This is not a promise to a single site or set size, and to a single "
+        "class only if nothing is known of the shares. The summaries show how many calibration rows of each class a "
+        "site has."
+    )
+    why_no_limit = "the shares that the calibration rows have are outside the bounds, and no other ones are named"
+
+    shares: Shares | None = None
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        bounds: list[Shares] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
+        return cls(), cls({"a": 0.7, "c": 0.3}), cls({0: 0.2, 1: 0.3, 2: 0.5}), *map(cls, bounds)
+
+    def __post_init__(self) -> None:
+        if self.shares is not None:
+            object.__setattr__(self, "shares", _checked(self.shares))
+
+    @property
+    def _pairs(self) -> tuple[tuple[str, Share], ...]:
+        return cast("tuple[tuple[str, Share], ...]", self.shares or ())
+
+    @property
+    def by_class(self) -> bool:
+        return True
+
+    @property
+    def sites_apart(self) -> bool:
+        """Whose scores they are does not matter, only of which class."""
+        return False
+
+    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+        """Return what promises coverage to these shares, where the sites are the classes, in order.
+
+        Without names the classes are numbered from 0.
+        """
+        if self.shares is None:
+            return EveryClient()
+        found: dict[int, Share] = {}
+        for name, share in self._pairs:
+            place = _place(name, sites, len(sizes))
+            if place in found:
+                raise InputError(f"shares: class {shown(name)} is there twice, by name and by number")
+            found[place] = share
+        if not any(isinstance(share, tuple) for share in found.values()):
+            return Mixture(weights=tuple(_ends(found.get(label, 0.0))[0] for label in range(len(sizes))))
+        lower, upper = zip(*(_ends(found.get(label, (0.0, 1.0))) for label in range(len(sizes))), strict=True)
+        if (most := sum(map(as_decimal, upper))) < 1:
+            raise InputError(f"shares: the upper bounds add up to {float(most):g}, less than 1; raise one of them")
+        return WorstCase(box=(lower, upper))
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return what is promised from the counts and sizes of classes that have no names."""
+        return self.bind((), sizes).promised(counts, sizes)
+
+    def plainly(self, sites: Sequence[str]) -> str:
+        return f"new cases {self._where}, if the cases of a right answer look the same everywhere"
+
+    def promise(self, sites: Sequence[str]) -> str:
+        return (
+            f"for a test row from a place {self._where}, provided that a class looks the same at all sites and at that "
+            "place (X given Y), on average over calibration draws"
+        )
+
+    @property
+    def _where(self) -> str:
+        if self.shares is None:
+            return "with any shares of the classes"
+        words = [f"{shown(name)} {_words(share)}" for name, share in self._pairs]
+        return f"where the shares of the classes are {', '.join(words)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        pairs = None if self.shares is None else [[name, _listed(share)] for name, share in self._pairs]
+        return {"name": self.name, "shares": pairs}
+
+
+def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
+    """Check the shares as far as that is possible before the classes are known."""
+    try:
+        pairs = [(name, share) for name, share in (shares.items() if isinstance(shares, Mapping) else shares)]
+    except (TypeError, ValueError):
+        pairs = []
+    if not pairs:
+        raise InputError('shares: expected a share for each class, such as {"benign": 0.9, "malignant": 0.1}')
+    found: dict[str, Share] = {}
+    for given, share in pairs:
+        name = _named(given)
+        if name in found:
+            raise InputError(f"shares: class {shown(name)} is there twice")
+        found[name] = _checked_bounds(share, name)
+    total = float(sum(as_decimal(_ends(share)[0]) for share in found.values()))
+    if not any(isinstance(share, tuple) for share in found.values()):
+        if abs(total - 1) > WEIGHT_TOLERANCE:
+            raise InputError(
+                f"shares: they sum to {total:.6g}, not 1; give each class its share, or bounds (low, high)"
+            )
+    elif total > 1:
+        raise InputError(f"shares: the lower bounds add up to {total:.6g}, more than 1; lower one of them")
+    return tuple(found.items())
+
+
+def _named(given: Any) -> str:
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
+        return str(int(given))
+    if not isinstance(given, str) or not name_key(given):
+        raise InputError(f"shares: {shown(repr(given))} is not the name of a class, nor its number from 0")
+    return name_key(given)
+
+
+def _checked_bounds(share: Any, name: str) -> Share:
+    what = f"the share of class {shown(name)}"
+    if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or not np.ndim(share):
+        return checked_share(share, what)
+    if len(share) != 2:
+        raise InputError(f"{what} is {shown(share)}, expected a number or two bounds (low, high)")
+    low, high = (checked_share(bound, what) for bound in share)
+    if low > high:
+        raise InputError(f"{what}: the lower bound {low:g} is above the upper bound {high:g}")
+    return low, high
+
+
+def _place(name: str, classes: Sequence[str], count: int) -> int:
+    """Find a class by its name; or by its number, if no class has a number for a name."""
+    names = list(map(name_key, classes)) or list(map(str, range(count)))
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
+        return int(name)
+    raise InputError(f"shares: no class is called {shown(repr(name))}; there are {listed(names)}")
+
+
+def _ends(share: Share) -> tuple[float, float]:
+    return share if isinstance(share, tuple) else (share, share)
+
+
+def _words(share: Share) -> str:
+    return f"from {share[0]:g} to {share[1]:g}" if isinstance(share, tuple) else f"= {share:g}"
+
+
+def _listed(share: Share) -> Any:
+    return list(share) if isinstance(share, tuple) else share

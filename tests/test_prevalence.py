@@ -1,0 +1,310 @@
+"""Predictors for a place with another mix of classes: the formula, files, words, refusals, evaluation, commands."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats
+from fedconformal.federated.calibration import Question
+from fedconformal.report import report_page
+from fedconformal.summaries import ClassSummary
+from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused, true_counts, vectors
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+
+FIRST, SECOND = [0.1, 0.2, 0.4, 0.7], [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85]
+NAMES = ("benign", "malignant")
+ALPHA = Fraction(28, 100)
+SHARES: dict[str, Any] = {"benign": 0.3, "malignant": 0.7}
+EXAMPLES = list(fc.Prevalence.examples())
+
+
+def sites(parts: int = 2, kind: str = "exact", **about: Any) -> list[fc.Summary]:
+    """Deal the rows of the two classes to some sites, one by one."""
+    scores, labels = np.array(FIRST + SECOND), np.repeat([0, 1], [len(FIRST), len(SECOND)])
+    about = {"score": fc.LAC(), "classes": NAMES, **about}
+    return [
+        fc.summarize(scores[k::parts], kind, labels=labels[k::parts], by_class=True, site="abc"[k], **about)
+        for k in range(parts)
+    ]
+
+
+def calibrated(guarantee: fc.Guarantee, alpha: Any = ALPHA, parts: int = 2) -> fc.Calibration:
+    return fc.calibrate(sites(parts), alpha=alpha, guarantee=guarantee)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_the_figures_of_the_derivation(parts: int) -> None:
+    """0.3 * 4/5 + 0.7 * 7/10 = 0.73, the box 0.72 to the last digit; with N_c instead of N_c + 1 it were 0.65."""
+    known = calibrated(fc.Prevalence(SHARES), parts=parts)
+    assert known.threshold == 0.7
+    assert one_curve(known).coverage(0.7) == Fraction(73, 100)
+    assert (known.certificate.coverage_at_least, known.certificate.coverage_at_most) == (0.72, 0.85)
+    box = calibrated(fc.Prevalence({"benign": (0.2, 0.5)}), parts=parts)
+    assert (box.threshold, box.certificate.coverage_at_most) == (0.7, 1.0)
+    assert calibrated(fc.Prevalence(), parts=parts).threshold == 0.75
+    assert known.certificate.class_scores == [4, 9]
+    assert known.certificate.rank is None
+
+
+def test_one_share_and_bounds_beside() -> None:
+    three = [0.1 * k for k in range(9)]
+    made = [fc.summarize(three * 3, "exact", labels=np.repeat([0, 1, 2], 9), by_class=True)]
+    guarantee = fc.Prevalence({0: 0.5, 1: (0.1, 0.2)})
+    assert guarantee.bind((), [9, 9, 9]) == fc.WorstCase(box=((0.5, 0.1, 0.0), (0.5, 0.2, 1.0)))
+    assert fc.calibrate(made, alpha=0.2, guarantee=guarantee).threshold == pytest.approx(0.7)
+
+
+def plainly_promised(shares: Any, counts: list[int], sizes: list[int]) -> Fraction:
+    """Write the formula out a second time: the least over the corners of the box, in fractions."""
+    values = [Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True)]
+    if shares is None:
+        return min(values)
+    place = {"a": 0, "b": 1, "c": 2, "0": 0, "1": 1, "2": 2}
+    given_shares = {place[name]: share for name, share in shares}
+    bounds = [given_shares.get(k, (0.0, 1.0)) for k in range(3)]
+    if not any(isinstance(share, tuple) for share in given_shares.values()):
+        bounds = [given_shares.get(k, 0.0) for k in range(3)]
+    ends = [tuple(Fraction(str(end)) for end in (one if isinstance(one, tuple) else (one, one))) for one in bounds]
+    found = []
+    for free in range(3):  # a vertex of a box has all weights but one at an end
+        others = [k for k in range(3) if k != free]
+        for chosen in product(*(ends[k] for k in others)):
+            rest = 1 - sum(chosen)
+            if ends[free][0] <= rest <= ends[free][1]:
+                weights = dict(zip(others, chosen, strict=True)) | {free: rest}
+                found.append(sum((weights[k] * values[k] for k in range(3)), Fraction(0)))
+    return min(found)
+
+
+@pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
+@given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.data())
+@checks(60)
+def test_the_formula_in_plain_fractions(guarantee: fc.Prevalence, held: list[int], data: st.DataObject) -> None:
+    counts = [data.draw(st.integers(0, n)) for n in held]
+    assert guarantee.bind("abc", held).promised(counts, held) == plainly_promised(guarantee.shares, counts, held)
+
+
+@pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
+@given(st.lists(vectors(12), min_size=3, max_size=3), alphas, st.integers(0, 99))
+@checks(40)
+def test_the_threshold_is_the_smallest_that_promises_enough(
+    guarantee: fc.Prevalence, scores: list[Floats], alpha: Fraction, seed: int
+) -> None:
+    sizes = [len(part) for part in scores]
+    values, labels = np.concatenate(scores), np.repeat([0, 1, 2], sizes)
+    place = np.random.default_rng(seed).integers(0, 3, len(values))
+    kinds = ("exact", "ranks", "exact")  # of as few scores, both are exact
+    made = [
+        fc.summarize(
+            values[place == k], kinds[k], labels=labels[place == k], by_class=True, site="xyz"[k], classes=list("abc")
+        )
+        for k in np.unique(place)
+    ]
+    enough = [
+        q
+        for q in np.unique(values).tolist()
+        if plainly_promised(guarantee.shares, [int(true_counts(part, np.array([q]))[0]) for part in scores], sizes)
+        >= 1 - alpha
+    ]
+    with maybe_infeasible():
+        result = fc.calibrate(made, alpha=alpha, guarantee=guarantee)
+    assert result.threshold == min(enough, default=np.inf)
+    assert result.curve.threshold(alpha) == result.threshold
+
+
+@pytest.mark.parametrize("alpha", [0.28, 0.01])
+@pytest.mark.parametrize("shares", [None, SHARES, {0: 0.3, 1: 0.7}, {"malignant": (0.5, 0.6)}], ids=repr)
+def test_files_sets_and_verification(shares: Any, alpha: float) -> None:
+    made = sites()
+    with maybe_infeasible():
+        predictor = fc.Predictor.of(fc.calibrate(made, alpha=alpha, guarantee=fc.Prevalence(shares)))
+        again = fc.Predictor.from_bytes(predictor.to_bytes())
+        probs = np.array([[0.9, 0.1], [0.35, 0.65]])
+        assert again.to_bytes() == predictor.to_bytes()
+        sets, p = again.predict_set(probs, allow_empty=True), again.predict_p(probs)
+    assert np.array_equal(sets, p > alpha)
+    assert sets.all() == (alpha < 0.1)
+    assert fc.verify(again, made[::-1]) == []
+    assert fc.verify(again, [made[0], sites(3)[1]])
+    for other in ({"class_scores": [5, 8]}, {"guarantee": fc.Prevalence({0: 0.4, 1: 0.6}).to_dict()}):
+        forged = msgspec.structs.replace(again.certificate, **other)
+        assert fc.verify(fc.Predictor(score=again.score, certificate=forged, curve=again.curve), made)
+
+
+def test_pooled_sites_and_other_kinds_of_summary() -> None:
+    a, b, c = sites(3)
+    guarantee = fc.Prevalence(SHARES)
+    pooled = fc.calibrate([fc.pool([a, b]), c], alpha=ALPHA, guarantee=guarantee)
+    assert pooled.threshold == 0.7
+    assert pooled.certificate.clients == 3
+    estimate = fc.calibrate(sites(kind="tdigest"), alpha=ALPHA, guarantee=guarantee).certificate
+    assert (estimate.status, estimate.coverage_at_least) == ("estimated", 0.0)
+
+
+def test_summaries_cost_what_the_certificate_says() -> None:
+    scores, labels = np.arange(6000) / 6000, np.arange(6000) % 3
+    made = [
+        fc.summarize(scores[k::2], "ranks", labels=labels[k::2], by_class=True, site="ab"[k], alpha=0.1)
+        for k in range(2)
+    ]
+    gaps = [sum(site.parts[label].gap for site in made if isinstance(site, ClassSummary)) for label in range(3)]
+    assert min(gaps) > 0
+    shares = (0.5, 0.3, 0.2)
+    about = fc.calibrate(made, alpha=0.1, guarantee=fc.Prevalence(dict(enumerate(shares)))).certificate
+    slack = sum(share * gap / 2001 for share, gap in zip(shares, gaps, strict=True))
+    assert about.slack == pytest.approx(slack)
+    assert about.coverage_at_most == pytest.approx(0.9 + slack + 1 / 2001)
+
+
+def test_one_class_at_one_site_is_split_conformal_prediction() -> None:
+    made = [fc.summarize(SECOND, "exact", labels=[0] * 9, by_class=True)]
+    for shares in (None, {0: 1.0}, {0: (0.5, 1.0)}):
+        guarantee = fc.Prevalence(shares)
+        assert fc.calibrate(made, alpha=0.3, guarantee=guarantee).threshold == SECOND[6]  # ceil(0.7 * 10) = 7
+
+
+def test_a_certificate_that_does_not_fit_its_guarantee() -> None:
+    about = calibrated(fc.Prevalence(SHARES)).certificate
+    for changed in (
+        msgspec.structs.replace(about, class_scores=None),
+        msgspec.structs.replace(about, guarantee=fc.Mixture().to_dict()),
+    ):
+        with refused("the certificate is malformed"):
+            changed.parties()
+
+
+def test_the_assumption_is_in_the_sentence() -> None:
+    about = calibrated(fc.Prevalence({"malignant": (0.05, 0.2)})).certificate
+    assert "malignant from 0.05 to 0.2, provided that a class looks the same at all sites" in about.sentence()
+    assert "X given Y" in about.assumption
+    assert "does not hold" in about.caveat
+    assert "The guarantee by-class does not need that assumption" in about.caveat
+
+
+def test_too_few_scores_of_a_class() -> None:
+    with pytest.warns(fc.InfeasibleWarning, match=r"needed: 15 more of class 'benign', 10 more of class 'malignant'"):
+        result = calibrated(fc.Prevalence(), alpha=0.05)
+    assert result.threshold == np.inf
+    named = sites(classes=(*NAMES, "unclear"))
+    with pytest.warns(fc.InfeasibleWarning, match="3 more of class 'unclear'"):
+        assert fc.calibrate(named, alpha=0.3, guarantee=fc.Prevalence()).threshold == np.inf
+    guarantee = fc.Prevalence({"benign": 0.5, "malignant": 0.3, "unclear": 0.2})  # which adds nothing
+    result = fc.calibrate(named, alpha=0.4, guarantee=guarantee)
+    assert (result.threshold, result.certificate.class_scores) == (0.7, [4, 9, 0])
+
+
+@pytest.mark.parametrize(
+    ("shares", "problem"),
+    [
+        ({"benign": 0.9, "malignant": 0.05}, "shares: they sum to 0.95, not 1"),
+        ({"malignant": 0.1}, "shares: they sum to 0.1, not 1"),
+        ({"benign": 1.1, "malignant": -0.1}, "the share of class benign is 1.1, expected a number from 0 to 1"),
+        ({"benign": -0.1, "malignant": 1}, "the share of class benign is -0.1, expected a number from 0 to 1"),
+        ({"benign": float("nan"), "malignant": 1}, "the share of class benign: nan is not a finite number"),
+        ({"benign": "half", "malignant": 0.5}, "the share of class benign: 'half' is not a number"),
+        ({"benign": True}, "is not a"),
+        ({"benign": None}, "is not a number"),
+        ({"benign": (0.5, 0.2)}, "the lower bound 0.5 is above the upper bound 0.2"),
+        ({"benign": (0.1, 0.2, 0.3)}, "expected a number or two bounds (low, high)"),
+        ({"benign": (0.6, 1), "malignant": (0.5, 1)}, "shares: the lower bounds add up to 1.1, more than 1"),
+        ({}, "shares: expected a share for each class"),
+        (0.5, "shares: expected a share for each class"),
+        ("benign", "shares: expected a share for each class"),
+        ({-1: 1.0}, "shares: -1 is not the name of a class, nor its number"),
+        ({True: 1.0}, "shares: True is not the name of a class"),
+        ({"0": 0.5, 0: 0.5}, "shares: class 0 is there twice"),
+    ],
+    ids=repr,
+)
+def test_bad_shares_are_refused(shares: Any, problem: str) -> None:
+    with refused(problem):
+        fc.Prevalence(shares)
+
+
+@pytest.mark.parametrize(
+    ("shares", "problem"),
+    [
+        ({"benign": 0.5, "odd": 0.5}, "shares: no class is called 'odd'; there are benign, malignant"),
+        ({0: 0.5, 2: 0.5}, "shares: no class is called '2'; there are benign, malignant"),
+        ({0: 0.5, "benign": 0.5}, "shares: class benign is there twice, by name and by number"),
+        ({"benign": (0, 0.4), "malignant": (0, 0.5)}, "shares: the upper bounds add up to 0.9, less than 1"),
+    ],
+    ids=repr,
+)
+def test_shares_that_do_not_fit_the_classes_are_refused(shares: Any, problem: str) -> None:
+    made = sites()
+    with refused(problem):
+        fc.calibrate(made, alpha=ALPHA, guarantee=fc.Prevalence(shares))
+
+
+def test_numbers_are_names_where_classes_are_called_by_numbers() -> None:
+    guarantee = fc.Prevalence({1: 0.25, 3: 0.75})
+    assert guarantee.bind(["3", "1"], [5, 5]) == fc.Mixture(weights=(0.75, 0.25))
+    with refused("no class is called '0'; there are 3, 1"):
+        fc.Prevalence({0: 1.0}).bind(["3", "1"], [5, 5])
+
+
+def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
+    with refused("was not summarised by class; summarise with by_class=True"):
+        fc.calibrate([fc.summarize([0.1])], guarantee=fc.Prevalence())
+    with refused("by-class: Prevalence"):
+        fc.ByClass(fc.Prevalence())
+    with refused("prevalence: a plan knows the sizes of sites, not of classes"):
+        fc.plan(alpha=0.1, sizes=[10, 10], others=[fc.Prevalence()])
+    with refused("prevalence: has the parameters"):
+        registry.build({"name": "prevalence"}, fc.Guarantee)
+
+
+def test_the_engines_ask_for_summaries_by_class() -> None:
+    assert Question.about("m", guarantee=fc.Prevalence()).by_class
+    assert not Question.about("m", guarantee=fc.Mixture()).by_class
+
+
+RNG = np.random.default_rng(0)
+RARE = RNG.choice(2, 900, p=(0.9, 0.1))
+TRUTH = np.array(NAMES)[RARE]
+CHANCE = np.clip(RNG.normal(np.where(RARE == 1, 0.65, 0.2), 0.2), 0, 1)
+PROBS = np.stack([1 - CHANCE, CHANCE], axis=1)
+
+
+def test_evaluation_weighs_the_classes_as_promised() -> None:
+    """The test rows are nine to one, the promise is for three to seven."""
+    clf = fc.FederatedConformalClassifier(alpha=0.1, guarantee=fc.Prevalence(SHARES), classes=NAMES)
+    clf.calibrate({"a": (PROBS[:300], TRUTH[:300]), "b": (PROBS[300:600], TRUTH[300:600])})
+    result = clf.predictor.evaluate(PROBS[600:], TRUTH[600:])
+    benign, malignant = (group.coverage for group in result.by_class)
+    assert result.reweighted is not None
+    assert result.reweighted.coverage == pytest.approx(0.3 * benign + 0.7 * malignant)
+    assert "the classes in the given shares" in result.reweighted.sentence
+    assert result.verdict is not None
+    assert result.verdict.kind in ("no contradiction", "too few rows to tell")
+    assert "takes a class to look the same here as at the sites" in result.verdict.words
+    page = report_page(clf.predictor, result)
+    assert "if the cases of a right answer look the same everywhere" in page
+    wrong = clf.predictor.evaluate(PROBS[600:], np.array(NAMES[::-1])[RARE[600:]]).verdict
+    assert wrong is not None
+    assert wrong.below
+
+
+@pytest.mark.parametrize(("shares", "kind"), [(None, "every class"), ({0: (0.5, 1.0)}, "box"), ({0: (0, 0.3)}, "none")])
+def test_a_verdict_without_known_shares(shares: Any, kind: str) -> None:
+    clf = fc.FederatedConformalClassifier(alpha=0.2, guarantee=fc.Prevalence(shares), classes=NAMES)
+    clf.calibrate({"a": (PROBS[:600], TRUTH[:600])})
+    result = clf.predictor.evaluate(PROBS[600:], TRUTH[600:])
+    assert result.reweighted is not None
+    assert result.reweighted.why_not == "the guarantee prevalence names no single one"
+    assert result.verdict is not None
+    if kind == "every class":
+        assert [part.name for part in result.verdict.parts] == ["class benign", "class malignant"]
+    assert (result.verdict.kind == "no verdict") == (kind == "none")
