@@ -162,6 +162,9 @@ def test_verify_needs_no_summaries_of_a_session(at_work: Command) -> None:
     for k in range(4):
         join(at_work, k)
     whole(at_work)
+    held = at_work.ok("show", "session/predictor.json", "--json").json["holds"]
+    assert "only sums" in held["privacy"]
+    assert "rounded up to the edge of a cell" in held["precision"]
     done = at_work("verify", "session/predictor.json")
     assert done.code == 1
     assert "a private release cannot be recomputed" in done.out
@@ -178,3 +181,32 @@ def test_a_policy_is_for_every_step(at_work: Command, monkeypatch: pytest.Monkey
     Path("0.st").unlink()
     monkeypatch.setenv("FEDCONFORMAL_POLICY", "policy.toml")
     assert told not in at_work.ok("sums", "answer", *options).out
+
+
+def test_names_that_give_one_file_are_named(at_work: Command) -> None:
+    for k, name in enumerate(["a b", "a/b", "c"]):
+        Path(f"{k}.fcs").write_bytes(fc.summarize(np.arange(40) / 40, "exact", site=name).to_bytes())
+        join(at_work, k)
+    told = fails(at_work, "advance", "session", *(f"{k}.fcm" for k in range(3)))
+    assert told == "'a b' and 'a/b' give the same file name; let one of them take another name"
+
+
+def test_there_is_no_total_once_a_site_is_lost(at_work: Command) -> None:
+    Path("4.fcs").write_bytes(fc.summarize(np.arange(40) / 40, "exact", site="e", score=fc.LAC()).to_bytes())
+    for k in range(5):
+        join(at_work, k)
+    at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(5)))
+    for k, name in enumerate(NAMES):
+        to = f"session/to-{name.replace(' ', '_')}.fcm"
+        at_work.ok("sums", "answer", to, "--state", f"{k}.st", "-o", f"{k}.fcm")
+    said = at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4))).out
+    assert "exchange 2 is done" in said
+
+
+def test_noise_takes_five_exchanges(at_work: Command) -> None:
+    at_work.ok("sums", "start", "noisy", "--epsilon", "8")
+    for k in range(4):
+        first = ("noisy/invite.fcm", "--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm")
+        at_work.ok("sums", "answer", *first)
+    said = at_work.ok("sums", "advance", "noisy", *(f"{k}.fcm" for k in range(4))).out
+    assert "exchange 1 of at most 5 is done" in said

@@ -12,6 +12,7 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.privacy.signatures import new_key, public_key
+from fedconformal.privacy.sums.lost import gone
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.tables.table import counted
 
@@ -47,9 +48,18 @@ def read_key(path: Path | None) -> bytes | None:
         return private
 
 
-def most_exchanges(state: CoordinatorState) -> int:
-    """Return how many exchanges a session takes at most while no site is lost: two first, then three in each round."""
-    return 2 + 3 * len(state.session.rounds.widths)
+def exchanges(state: CoordinatorState) -> dict[str, int | None]:
+    """Count exchanges: two first, then three in each round; each lost site takes more, so then there is no total."""
+    return {
+        "exchanges": state.exchanges,
+        "most_exchanges": None if gone(state) else 2 + 3 * len(state.session.rounds.widths),
+    }
+
+
+def exchanges_in_words(state: CoordinatorState) -> str:
+    """Say which exchange is done."""
+    most = exchanges(state)["most_exchanges"]
+    return f"exchange {state.exchanges}{'' if most is None else f' of at most {most}'} is done"
 
 
 def precise(privacy: Mapping[str, Any], *, finite: bool) -> list[str]:

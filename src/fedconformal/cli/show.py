@@ -14,7 +14,9 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result
+from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.session import precise
 from fedconformal.cli.session_files import session_file
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import name_of
@@ -171,6 +173,7 @@ def _predictor(predictor: Predictor) -> Shown:
         or None,
         "sites of format version 1": about.version_1_sites,
         "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
+        **_privacy(about.privacy or {}, finite=about.threshold != "inf"),
         "signed by": [record.site for record in about.signatures or []] or None,
         "format": about.format,
         "made with": about.versions.get("fedconformal"),
@@ -181,10 +184,20 @@ def _predictor(predictor: Predictor) -> Shown:
             "thresholds, each a score of one of the sites, not of which"
         )
     else:
-        learns = (
-            "the names of the sites, how many scores each has, and the threshold; the certificate says what is claimed"
-        )
+        learns = "the names of the sites, how many scores each has, and the threshold"
     return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+
+
+def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
+    """Say what is claimed; predictors of plain summaries claim nothing."""
+    try:
+        return {
+            "privacy": describe_privacy(claim) if "epsilon" in claim else claim.get("claim"),
+            "precision": "".join(precise(claim, finite=finite)) or None,
+            "dropped out": [f"{one['site']} ({one['when']})" for one in claim.get("dropped", [])] or None,
+        }
+    except (KeyError, TypeError, ValueError):  # a predictor may be from anybody
+        raise InputError("what the certificate says of privacy cannot be read") from None
 
 
 def _ledger(ledger: Ledger) -> Shown:

@@ -17,7 +17,16 @@ from fedconformal.cli.differential import Grid, charge, describe_privacy, read_g
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed, reminder
-from fedconformal.cli.session import RECOMMENDED, SHOWS, key, most_exchanges, precise, read_key, roster_lines
+from fedconformal.cli.session import (
+    RECOMMENDED,
+    SHOWS,
+    exchanges,
+    exchanges_in_words,
+    key,
+    precise,
+    read_key,
+    roster_lines,
+)
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -186,10 +195,12 @@ def advance(
     state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
     shares = {name: share(state.session, k) for k, name in enumerate(state.session.names)}
     about: dict[str, Any] = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
-    about |= {"exchanges": state.exchanges, "most_exchanges": most_exchanges(state)}
+    about |= exchanges(state)
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
-    if len(set(files.values())) < len(files):
-        raise InputError("two sites' names give the same file name; let one of them take another name")
+    of = {path: name for name, path in files.items()}
+    if same := [(name, of[path]) for name, path in files.items() if of[path] != name]:
+        one, other = same[0]
+        raise InputError(f"{one!r} and {other!r} give the same file name; let one of them take another name")
     check_outputs((*files.values(), folder / "predictor.json"), *answers)
     if outgoing:
         prepare(state, {files[name]: data for name, data in outgoing.items()})
@@ -197,7 +208,7 @@ def advance(
         publish(folder, state)
         to = {name: str(path) for name, path in files.items()}
         said = [*([] if before.roster else [shares_in_words(shares)]), *(f"send {to[name]} to {name}" for name in to)]
-        said.append(f"exchange {about['exchanges']} of at most {about['most_exchanges']} is done")
+        said.append(exchanges_in_words(state))
         print_result({"send": to, **about}, *said, json=json)
         return
     for stale in folder.glob("to-*.fcm"):

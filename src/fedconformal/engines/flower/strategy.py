@@ -44,6 +44,8 @@ class CheckedFedAvg(FedAvg):
         max_examples: int = 10**8,
         **settings: Any,
     ) -> None:
+        if isinstance(metrics, str):
+            raise InputError(f'metrics is "{metrics}", expected several names, such as ("{metrics}",)')
         least = dict.fromkeys(("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"), federation.min_sites)
         means = dict.fromkeys(("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"), mean_metrics)
         super().__init__(**{**least, **means, "fraction_evaluate": 0.0, **settings})
