@@ -231,7 +231,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with refused("cannot be written (No such file or directory)", "-o"):
+    with refused("cannot be written (No such file or directory)", "choose another place"):
         write_bytes(tmp_path / "no" / "a.fcs", b"x")
     (tmp_path / "folder").mkdir()
     with refused("is a directory or a device"):

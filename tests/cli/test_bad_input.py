@@ -62,7 +62,12 @@ SUMMARIZE = [
     ("chunks without labels", save(PROBS), ["bad.npy", "--chunks"], ["bad.npy: has 4 columns without names"]),
     ("parquet", text("PAR1", "bad.parquet"), ["bad.parquet", "labels-0.npy"], ["bad.parquet: "]),
     ("no labels", lambda: None, ["probs-0.npy"], ["probs-0.npy", "give LABELS"]),
-    ("score", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "best"], ["'best'", "aps, lac, raps"]),
+    (
+        "score",
+        lambda: None,
+        ["probs-0.npy", "labels-0.npy", "--score", "best"],
+        ["'best'", "aps, lac, margin, raps, saps, topk"],
+    ),
     ("kind", lambda: None, ["probs-0.npy", "labels-0.npy", "--kind", "best"], ["'best'", "exact", "ranks"]),
     (
         "parameter",
@@ -167,7 +172,7 @@ def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: 
         (["probs-0.npy"], ["probs-0.npy", "not a fedconformal summary"]),
         ([*SUMMARIES, "--alpha", "0"], ["alpha is 0"]),
         ([*SUMMARIES, "--alpha", "x"], ["alpha is x"]),
-        ([*SUMMARIES, "--guarantee", "best"], ["'best'", "every-client, exchangeable, mixture, new-client"]),
+        ([*SUMMARIES, "--guarantee", "best"], ["'best'", "exchangeable, independent, mixture, new-client"]),
         ([*SUMMARIES, "--guarantee", "one-client"], ["--client"]),
         ([*SUMMARIES, "--guarantee", "one-client", "--client", "x"], ["'x'", "site-0, site-1, site-2"]),
         ([*SUMMARIES, "--guarantee", "every-client", "--weights", "uniform"], ["--weights does not go with"]),

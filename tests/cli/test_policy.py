@@ -198,7 +198,7 @@ def test_a_policy_to_begin_with(command: Command) -> None:
     assert VARIABLE in command.ok("policy", "new").out
     assert Path("policy.toml").read_text("utf-8") == EXAMPLE
     command.ok("policy", "check", "policy.toml")
-    assert "policy.toml: exists; choose another place" in command("policy", "new").err
+    assert "policy.toml: exists; change it, or name another file" in command("policy", "new").err
     assert command.ok("policy", "new", "b.toml", "--json").json == {"policy": "b.toml"}
     assert "expected a file that ends in .toml" in command("policy", "new", "policy").err
 

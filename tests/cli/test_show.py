@@ -80,12 +80,23 @@ def test_the_files_of_a_sums_session(folder: Path, command: Command) -> None:
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", "--kind", "exact", "--site", "a")
     command.ok("sums", "start", "session")
     invite = next(Path("session").glob("*.fcm"))
-    assert "messages of a sums session" in command.ok("show", invite).out
+    assert "the invitation to a sums session" in command.ok("show", invite).out
     command.ok("sums", "answer", invite, "--summary", "a.fcs", "--state", "a.state", "-o", "join.fcm")
     assert "a site's state of a sums session" in command.ok("show", "a.state").out
     assert "never sent" in command.ok("show", "a.state").out
     states = [path for path in Path("session").iterdir() if path.suffix != ".fcm"]
     assert any("the coordinator's state" in command.ok("show", path).out for path in states)
+
+
+def test_a_policy(folder: Path, command: Command) -> None:
+    command.ok("policy", "new", "policy.toml")
+    done = command.ok("show", "policy.toml", "--json").json
+    assert done["holds"] == {"sums_only": True, "least_sites": 5, "least_rows": 50}
+    assert "Nothing leaves if this site has fewer than 50 rows." in done["learns"]
+    Path("policy.toml").write_text("sums_only = yes")
+    assert "is not a policy" in command("show", "policy.toml").err
+    again = command("policy", "new", "policy.toml").err
+    assert again == "error: policy.toml: exists; change it, or name another file\n"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_the_whole_way(scores: list[np.ndarray], command: Command) -> None:
     for _ in range(6):
         step(command, [0, 1, 2, 3, 4])
     said = step(command, [0, 1, 2, 3, 4])
-    assert "bytes came from 5 sites. The paper quotes O(K/e) bits in all" in said
+    assert "bytes came from 5 sites in 8 exchanges. The paper quotes O(K/e) bits in all" in said
     predictor = fc.load("session/predictor.json")
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
     assert 0 <= float(predictor.certificate.limit) - float(plain.threshold) < 0.05
@@ -169,13 +169,13 @@ def test_a_second_session_with_other_sites_is_refused(scores: list[np.ndarray], 
         for k in range(4):
             command.ok(*answer("first", k))
         command.ok("sums", "advance", "first", *[f"{k}.fcm" for k in range(4)])
-    assert len(read_ledger(Path("ledger.json")).sessions) == 1
+    assert len(read_ledger(Path("ledger.json")).sessions) == 2
     join("same", range(4))
     command.ok(*answer("same", 0))
     join("fewer", range(3))
     refused = command(*answer("fewer", 0))
     assert refused.code == 2
-    assert "site 'clinic-a' has shown a sum of these scores with other sites" in refused.err
+    assert "site 'clinic-a' has shown a sum of these rows with other sites" in refused.err
     command.ok(*answer("fewer", 1))  # this one has no ledger, and forgets
     again = command(*answer("fewer", 1), "--ledger", "ledger.json")
     assert "--ledger goes with --summary; later steps know it" in again.err

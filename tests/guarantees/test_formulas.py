@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.guarantees.planning import feasible
-from fedconformal.privacy.sums.radix import weighted_sum
+from fedconformal.privacy.sums.wanted import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
 sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)

@@ -20,8 +20,9 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, WeightedSum, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search
 from fedconformal.privacy.sums.scale import edges
+from fedconformal.privacy.sums.wanted import WeightedSum, weighted_sum
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, SHORT
@@ -169,6 +170,7 @@ def test_the_certificate_says_how_precise_it_is() -> None:
     said = exact.calibration.certificate
     assert said.privacy is not None
     assert said.privacy["precision"]["exact"]
+    assert said.privacy["precision"]["above"] == np.nextafter(exact.threshold, -np.inf)
     assert "who knows a row can often tell" in said.caveat
     assert "one site can move the threshold to anywhere" in said.caveat
 

@@ -13,13 +13,14 @@ from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.ledger import enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.memory import note, recalled, rows_digest
+from fedconformal.privacy.sums.memory import known_by, note, recalled, rows_digest
+from fedconformal.privacy.sums.messages import Question, pack
 from fedconformal.privacy.sums.radix import IN_STEPS, Rounds
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Sites, each, opened, took
 
-REFUSED = "has shown a sum of these scores with other sites"
+REFUSED = "has shown a sum of these rows with other sites"
 
 
 def fresh() -> Sites:
@@ -104,7 +105,7 @@ def test_a_ledger_remembers(tmp_path: Path) -> None:
     done = session(fresh() | {"a": new})["a"]
     assert read_ledger(path).sessions == {}  # nobody noted it
     note(new, done)
-    assert read_ledger(path).sessions == {rows_digest(done): done.summed}
+    assert read_ledger(path).sessions == dict.fromkeys(known_by(done), done.summed)
     assert read_ledger(path).spent("a") == 0.25
     later = Ledger.spend(read_ledger(path), ["a"], 0.5, "threshold")
     assert later.sessions == read_ledger(path).sessions
@@ -113,9 +114,41 @@ def test_a_ledger_remembers(tmp_path: Path) -> None:
     assert recalled(at_site.new_site("a", SCORES["a"][1:]), path).summed == ""
     with refused(REFUSED):
         session({name: site for name, site in fresh().items() if name not in "ac"} | {shuffled.name: shuffled})
-    enter_session(path, rows_digest(done), done.summed)
-    with refused("these scores were summed with other sites before"):
-        enter_session(path, rows_digest(done), "0" * 64)
+    for name in known_by(done):  # sessions at once, with the same sites or others, are not each the first one
+        with refused("these rows were summed in another session meanwhile; start this one again"):
+            enter_session(path, [name], done.summed)
+
+
+def test_a_changed_score_is_the_same_row(tmp_path: Path) -> None:
+    """A coordinator that asks for another temperature gets other scores of the same rows."""
+    path = tmp_path / "ledger.json"
+    write_ledger(path, Ledger(budget=1.0))
+    new = recalled(at_site.new_site("a", SCORES["a"]), path)
+    note(new, session(fresh() | {"a": new})["a"])
+    warmer = recalled(at_site.new_site("a", SCORES["a"] * (1 + 1e-15)), path)
+    assert rows_digest(warmer) != rows_digest(new)
+    with refused(REFUSED):
+        session({name: site for name, site in fresh().items() if name != "c"} | {"a": warmer})
+
+
+def test_session_after_session_in_which_one_site_is_lost() -> None:
+    """Each tells how many of its rows are in one cell: after eight of them its whole histogram would be known."""
+    sites = fresh()
+    for digit in range(2):
+        state, invitation = invite(fc.Mixture(), 0.1, (3, 3), 50)
+        outgoing = dict.fromkeys(sites, invitation)
+        while state.search.number == 0:
+            sites, sent = each(sites, outgoing)
+            state, outgoing = took(state, sent)
+        few = state.session.as_bits(range(6))
+        question = pack(Question(state.session.id, 1, digit, few), state.signing)
+        others = {name: site for name, site in sites.items() if name != "g"}
+        if digit == 0:  # the first time it may have been lost
+            each(others, dict.fromkeys(others, question))
+        else:
+            with refused(REFUSED):
+                each(others, dict.fromkeys(others, question))
+        sites = again(sites)
 
 
 def test_only_the_first_sum_is_noted() -> None:

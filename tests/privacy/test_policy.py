@@ -22,6 +22,7 @@ from fedconformal.privacy.policy_file import EXAMPLE, KEYS, VARIABLE, policy_of,
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.site import new_site, step
 from tests.contracts.tools import refused
+from tests.privacy.sums_play import each, took
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class"]
 GUARANTEES = ["mixture", "pac", "by-class"]
@@ -186,6 +187,12 @@ def test_what_is_not_said_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Policy().check(Leaving(kind=kind, rows=1))
 
 
+def test_an_empty_variable_opens_no_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    with refused(f"{VARIABLE} is empty; name a policy, or unset it"):
+        policy_of()
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -286,3 +293,24 @@ def test_who_is_left_counts_in_every_round() -> None:
     Policy(least_sites=3).check(Leaving.of_sums(later))
     with refused("least_sites = 4, and this is over 3"):
         Policy(least_sites=4).check(Leaving.of_sums(later))
+
+
+def test_a_sum_that_can_be_taken_apart_is_over_one_site() -> None:
+    """Weights that the coordinator chooses can leave nothing but one site's counts in the sum."""
+    scores = {name: np.linspace(0, 1, 9) for name in "abcd"}
+    for guarantee, sites in (
+        (fc.Mixture(weights=(1.0, 0.0, 0.0, 0.0)), 1),
+        (fc.Mixture(weights=(0.4, 0.3, 0.2, 0.1)), 1),
+        (fc.Mixture(weights="uniform"), 4),
+        (fc.NewClient(), 4),
+    ):
+        state, invitation = invite(guarantee, 0.1, (3, 3), 50)
+        joined, joins = each(
+            {name: new_site(name, part) for name, part in scores.items()}, dict.fromkeys(scores, invitation)
+        )
+        entered, _ = each(joined, took(state, joins)[1])
+        leaving = Leaving.of_sums(entered["a"])
+        assert leaving.sites == sites
+        if sites == 1:
+            with refused("least_sites = 2, and this is over 1"):
+                Policy(least_sites=2).check(leaving)

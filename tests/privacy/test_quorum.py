@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedconformal.privacy.sums.quorum import MARGIN, NEIGHBOURS, TRIES, colluders, needed, quorum
+from fedconformal.privacy.sums.quorum import MARGIN, NEIGHBOURS, TRIES, colluders, needed, quorum, unbroken
 from fedconformal.privacy.sums.shares import PRIME, SECRET, combine, split
 
 
@@ -43,6 +43,21 @@ def test_colluders_who_choose_their_keys_last_do_not_find_a_circle(sites: int) -
     assert sites * 2**TRIES * chance(sites, bad, enough) <= likely
     assert sites * 2**TRIES * chance(sites, bad, enough - 1) > likely
     assert float(chance(sites, bad, 50)) == pytest.approx(stats.hypergeom(sites - 1, bad, NEIGHBOURS).sf(49))
+
+
+def test_colluders_who_choose_their_keys_last_do_not_cut_the_circle() -> None:
+    """With noise the circle has to stay in one piece; as many neighbours as `needed` would not keep it so."""
+
+    def cut(sites: int, present: int) -> Fraction:
+        """Bound the chance of two gaps: fifty places in a row without an honest site that is there."""
+        bad, out = colluders(sites), NEIGHBOURS - present
+        ways = sum(math.comb(bad, 50 - k) * math.comb(sites - bad, k) for k in range(min(out, 50) + 1))
+        return sites**2 * Fraction(ways, math.comb(sites, 50)) ** 2
+
+    for sites in (103, 250, 300, 1_000, 10_000):
+        assert cut(sites, unbroken(sites)) <= Fraction(1, 2 ** (TRIES + MARGIN))
+        assert cut(sites, unbroken(sites) - 1) > Fraction(1, 2 ** (TRIES + MARGIN))
+    assert cut(300, needed(300)) > Fraction(1, 2**20)  # a million circles would have been enough
 
 
 def test_up_to_a_hundred_sites_all_others_are_neighbours() -> None:

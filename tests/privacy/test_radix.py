@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of, score_of
-from fedconformal.privacy.sums.radix import EXACT, MOST, Rounds, Search, WeightedSum, weighted_sum
+from fedconformal.privacy.sums.radix import EXACT, Rounds, Search
+from fedconformal.privacy.sums.wanted import MOST, WeightedSum, weighted_sum
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
 from tests.privacy.sums_play import SHORT
 
@@ -197,8 +199,26 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     ids=repr,
 )
 def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
-    with refused("needs every site's own counts", "mixture, exchangeable, pac and new-client"):
+    with refused("needs every site's own counts", "mixture, independent, exchangeable, pac and new-client"):
         weighted_sum(guarantee, as_alpha(0.1), [10, 10])
+
+
+@pytest.mark.parametrize("guarantee", [fc.NewClient(), fc.Mixture(weights="uniform")])
+def test_a_roster_of_many_sizes_takes_no_minutes(guarantee: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of all sites are worked out once, not once for each; and too many different sizes are refused."""
+    asked: list[int] = []
+    worth = type(guarantee).worth
+
+    def counted(self: Any, sizes: Any) -> Any:
+        asked.append(len(sizes))
+        return worth(self, sizes)
+
+    monkeypatch.setattr(type(guarantee), "worth", counted)
+    found = weighted_sum(guarantee, as_alpha(0.1), range(1, 2_001))
+    assert asked == [2_000]
+    assert found.weights[0] > found.weights[-1] > 0
+    with refused("weighs sites by their sizes: 2001 different ones, expected 2000 at most"):
+        weighted_sum(guarantee, as_alpha(0.1), range(1, 2_002))
 
 
 @pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
@@ -216,6 +236,6 @@ def test_bad_sums_are_refused() -> None:
         rounds.advance(Search(answer=1.0), np.zeros(16, dtype=np.uint32), frozenset([0]))
     with refused("the sum of round 0 is impossible"):
         rounds.advance(Search(), np.array([1, 1, *[0] * 14], dtype=np.uint32), frozenset([0]))
-    for widths in ((), (17,), (16,) * 5, (0,)):
+    for widths in ((), (17,), (16,) * 5, (0,), (1,) * 64, (16, 16, 16, 14, 2)):
         with refused("widths are"):
             Rounds(widths, rounds.wanted)

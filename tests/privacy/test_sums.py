@@ -19,8 +19,9 @@ from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
-from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
+from fedconformal.privacy.sums.wanted import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 from tests.privacy.sums_play import SCORES, SHORT, Sites, each, opened, played, took
 

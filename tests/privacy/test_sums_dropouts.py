@@ -189,6 +189,21 @@ def test_a_site_is_not_left_without_neighbours() -> None:
                 at_site.answer(site, question)
 
 
+def test_with_noise_the_circle_stays_in_one_piece() -> None:
+    """Sites between two gaps would be a sum of their own, with too little noise in it."""
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    state, _, sites = opened({f"s{k:03}": np.linspace(0, 1, 40) for k in range(150)}, epsilon=100)
+    session, site = state.session, sites["s000"]
+    near = session.neighbours(0)
+    for gone, fine in ((near[:9], True), (near[:10], False)):
+        question = pack(Question(session.id, 0, 0, session.as_bits(set(range(150)) - set(gone))), state.signing)
+        if fine:
+            at_site.answer(site, question)
+        else:
+            with refused("only 90 of 100 neighbours of site 's000' are left to hide behind, expected 91"):
+                at_site.answer(site, question)
+
+
 def test_the_same_sum_comes_out_of_shares(first: Round) -> None:
     assert first.recovered.search == first.done.search
     assert first.recovered.dropped == {6: "after its answer in round 0"}

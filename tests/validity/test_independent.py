@@ -24,7 +24,7 @@ PATTERNS: dict[str, tuple[Site, ...]] = {
     "different": DIFFERENT,
     "a big easy site and hard rows": (Site(EASY, 80), *[Site(HARD, 1)] * 20),
     "a big hard site and easy rows": (Site(HARD, 80), *[Site(EASY, 1)] * 20),
-    "sites of one row": tuple(Site(stats.norm(k % 3), 1) for k in range(60)),
+    "sites of one row": tuple(Site(stats.norm(k % 3), 1) for k in range(24)),
     "unequal": (Site(stats.t(2), 70), Site(uniform(0.5, 2.5), 20), Site(stats.cauchy(1), 3)),
     "as many hard rows as may be missed": (Site(EASY, 72), Site(HARD, 8)),
     "one more hard row": (Site(EASY, 72), Site(HARD, 9)),

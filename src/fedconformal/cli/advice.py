@@ -46,6 +46,9 @@ ADVICE = {
     r"give the columns their names": r"write the names of the classes above, or say --classes",
     r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
+    r"hidden, so the session is at its end": (
+        r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
+    ),
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""

@@ -11,13 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.extras import needing
-from fedconformal.cli.console import print_json, say, table, tracking
+from fedconformal.cli.console import print_json, print_result, say, table, tracking
+from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.session import precise
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
 from fedconformal.privacy.sums.communication import bound_in_words
+from fedconformal.tables.table import counted
 
 flower = typer.Typer(
     name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
@@ -35,14 +38,14 @@ class Engine(StrEnum):
 @flower.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, empty or not there yet.")],
+    json: Json = False,
 ) -> None:
     """Make a Flower app that trains and calibrates on handwritten digits; its task.py is yours to change."""
     with needing("flower"):
         from fedconformal.engines.flower.app import make_app
 
-    for path in make_app(folder):
-        say(str(path))
-    say("Next:", f"$ cd {folder}", "$ fedconformal flower run")
+    made = [str(path) for path in make_app(folder)]
+    print_result({"files": made}, *made, "Next:", f"$ cd {folder}", "$ fedconformal flower run", json=json)
 
 
 @flower.command()
@@ -52,12 +55,13 @@ def certs(
     host: Annotated[
         list[str] | None, typer.Option(help="A name or address of the SuperLink.", show_default="loopback")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Make an authority, a server certificate and node keys, for trying a deployment."""
     from fedconformal.engines.flower.certs import make_certs
 
-    for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost")):
-        say(str(path))
+    made = [str(path) for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost"))]
+    print_result({"files": made}, *made, json=json)
 
 
 @flower.command()
@@ -136,7 +140,9 @@ def _show(found: dict[str, Any]) -> None:
     say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
     claim = certificate.get("privacy")
     if claim is not None:
-        say(f"from sums only, in {claim['rounds']} rounds: {claim['claim']}")
+        what = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
+        say(f"from sums only, in {counted(claim['rounds'], 'round')}: {what}")
+        say(*precise(claim, finite=found["threshold"] != "inf"))
         rows = {record["sites"][0]: record["sizes"][0] / certificate["scores"] for record in certificate["summaries"]}
         say(shares_in_words(rows))
         for one in claim["dropped"]:

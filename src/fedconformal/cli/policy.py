@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import Leaving, Policy
-from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, read_policy
+from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, policy_of, read_policy
 from fedconformal.summaries import Summary
 from fedconformal.summaries.exact import ExactSummary
 
@@ -34,7 +35,13 @@ Stays = Annotated[
 
 def allowed(path: Path | None) -> Policy:
     """Read the policy of this site; without one all is allowed."""
-    return Policy() if path is None else read_policy(path)
+    return policy_of() if path is None else read_policy(path)
+
+
+def reminder(path: Path | None, *, first: bool) -> list[str]:
+    """Say at the first of several steps that the others ask the policy only if it is named there, too."""
+    forgotten = first and path is not None and VARIABLE not in os.environ
+    return [f"give --policy at every later step as well, or set {VARIABLE}"] if forgotten else []
 
 
 def check_files(
@@ -72,7 +79,7 @@ def new(
     """Write a policy with every key in it and a comment on each, to change."""
     check_output(path, ending=".toml")
     if path.exists():
-        raise InputError(f"{path}: exists; choose another place")
+        raise InputError(f"{path}: exists; change it, or name another file")
     write_bytes(path, EXAMPLE.encode())
     if json:
         print_json({"policy": str(path)})

@@ -15,12 +15,13 @@ from fedconformal.calibration.certificate import Certificate, SignatureRecord, t
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.session_files import session_file
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
-from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
@@ -34,9 +35,6 @@ SHOWS = {
 }
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
-
-SIGNED = len(b"FCM1.") + 64
-"""A message of a sums session has this much before its body."""
 
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
@@ -82,7 +80,7 @@ def described(data: bytes) -> Shown:
     if len(data) == 32:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
-    return _session(data)
+    return _policy(data) if (found := session_file(data)) is None else Shown(*found)
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
@@ -192,6 +190,7 @@ def _predictor(predictor: Predictor) -> Shown:
 def _ledger(ledger: Ledger) -> Shown:
     spent: dict[str, float] = {entry.data: float(ledger.spent(entry.data)) for entry in ledger.entries}
     holds = {"budget": ledger.budget, "releases": len(ledger.entries), "spent": spent or None}
+    holds["data sets in sums without noise"] = len(ledger.sessions) or None
     learns = [f"{READER} learns what was released when on which data, and can change what may still be spent."]
     return Shown("a ledger of spent privacy", _stated(holds), learns)
 
@@ -206,25 +205,12 @@ def _seal(found: Seal) -> Shown:
     return Shown("a coordinator's signature of a predictor", {"key": found.key}, learns)
 
 
-def _session(data: bytes) -> Shown:
-    """Recognise a file of a sums session."""
-    for kind, what, learns in (
-        (SiteState, "a site's state of a sums session", f"{EVERY_SCORE} and its private keys; it is never sent"),
-        (CoordinatorState, "the coordinator's state of a sums session", "its private key; it is never sent"),
-    ):
-        try:
-            decode_state(data, kind)
-        except InputError:
-            continue
-        return Shown(what, {}, [f"{READER} learns {learns}."])
-    try:
-        messages = msgspec.msgpack.decode(data, type=list[bytes])
-    except (msgspec.DecodeError, RecursionError):
-        messages = [data]
-    if messages and all(message.startswith(b"FCM2") and len(message) > SIGNED for message in messages):
-        learns = "the names and numbers of scores of sites; counts are masked, so only their sum over all sites is seen"
-        return Shown("messages of a sums session", {"messages": len(messages)}, [f"{READER} learns {learns}."])
-    raise InputError("not a file that fedconformal wrote")
+def _policy(data: bytes) -> Shown:
+    """Describe a policy; one line begins with a key of it, if it has no more than a slip."""
+    if not any(line.lstrip(b"# ").startswith(key.encode()) for line in data.splitlines() for key in KEYS):
+        raise InputError("not a file that fedconformal wrote")
+    found = parse_policy(data)
+    return Shown("a site's policy, on what may leave it", found.to_dict(), found.in_words())
 
 
 def _sets(holds: dict[str, Any]) -> Shown:

@@ -10,13 +10,14 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
-from fedconformal.cli.policy import PolicyFile, allowed
+from fedconformal.cli.policy import PolicyFile, allowed, reminder
+from fedconformal.cli.session import RECOMMENDED, SHOWS, key, most_exchanges, precise, read_key, roster_lines
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -39,15 +40,15 @@ from fedconformal.privacy.sums.lost import remarks, share
 from fedconformal.privacy.sums.memory import note, recalled
 from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
-from fedconformal.privacy.sums.state import CoordinatorState, SiteState
+from fedconformal.privacy.sums.state import CoordinatorState, SiteState, check_state
 from fedconformal.summaries.summary import Summary
 from fedconformal.tables.table import counted
 
 STATE = "coordinator.state"
-SHOWS = "to the last bit: who knows a row can often tell from these sums that it is in there"
-RECOMMENDED = "with --epsilon the sum itself is differentially private, which is recommended where rows are many"
 
 sums = typer.Typer(help="Find the threshold while the coordinator sees only sums over the sites.", no_args_is_help=True)
+
+sums.command()(key)
 
 Folder = Annotated[Path, typer.Argument(help="The coordinator's folder of this session.")]
 
@@ -56,7 +57,7 @@ Folder = Annotated[Path, typer.Argument(help="The coordinator's folder of this s
 def start(
     folder: Folder,
     alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(help="mixture, exchangeable, pac or new-client.")] = "mixture",
+    guarantee: Annotated[str, typer.Option(help="mixture, independent, exchangeable, pac or new-client.")] = "mixture",
     epsilon: Annotated[
         str | None, typer.Option(help="Let every site add noise: the sum is then differentially private.")
     ] = None,
@@ -69,6 +70,8 @@ def start(
     """At the coordinator: open a session, and write the invitation for all sites."""
     if (folder / STATE).exists():
         raise InputError(f"{folder}: holds a session already; choose another folder")
+    if (folder / "predictor.json").exists():
+        raise InputError(f"{folder}: holds the predictor of a session that is over; choose another folder")
     if grid is not None and epsilon is None:
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
     if exact and epsilon is not None:
@@ -123,10 +126,14 @@ def answer(
     rows, spent = [], None
     if summary is not None:
         if state.exists():
-            raise InputError(f"{state}: exists; --summary is for the first step only")
+            raise InputError(
+                f"{state}: exists; later steps go without --summary, and for another session "
+                f"fedconformal sums close {state} wipes it"
+            )
+        trusted = None if signed is None else read_trusted(signed)
         with naming(summary):
             own = Summary.from_bytes(read_bytes(summary))
-            known, rows = site_from(own, None if signed is None else read_trusted(signed)), rows_of([own])
+            known, rows = site_from(own, trusted), rows_of([own])
         known = known if ledger is None else recalled(known, ledger)
     elif state.exists():
         known = read_state(state, SiteState)
@@ -134,10 +141,10 @@ def answer(
             raise InputError("--ledger goes with --summary; later steps know it")
     else:
         raise InputError(f"{state}: is not there; the first step needs --summary as well")
-    before = known
+    before, private = known, read_key(key)
     with naming(message):
         entered = bool(known.roster)
-        known, reply = answer_bundle(known, read_bytes(message), None if key is None else read_bytes(key))
+        known, reply = answer_bundle(known, read_bytes(message), private)
     allowed(policy).check(Leaving.of_sums(known))
     if summary is not None and known.invite is not None:
         spent = known.invite.epsilon
@@ -149,10 +156,10 @@ def answer(
     if known.is_over:
         wipe(state)
     facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
-    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
+    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator", *reminder(policy, first=summary is not None)]
     if known.roster and not entered:
         facts |= known.session.shown()
-        lines = [*_roster_lines(facts), *lines]
+        lines = [*roster_lines(facts), *lines]
     if summary is not None and known.invite is not None and spent is None:
         least = facts["least"] = known.invite.least
         lines.insert(
@@ -172,13 +179,14 @@ def advance(
     json: Json = False,
 ) -> None:
     """At the coordinator: take the next step; at the last one, write predictor.json."""
-    state = read_state(folder / STATE, CoordinatorState)
+    state = _under_way(folder)
     if sent := publish(folder, state):
         raise InputError(f"{folder}: this step was taken before and broke off; send {sent[0]} and the like, then go on")
     before = state
     state, outgoing = advance_files(state, progress(answers, "reading answers", len(answers)))
     shares = {name: share(state.session, k) for k, name in enumerate(state.session.names)}
-    about = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
+    about: dict[str, Any] = {"shares": shares, "lost": remarks(before, state)}  # people read of lost sites in the log
+    about |= {"exchanges": state.exchanges, "most_exchanges": most_exchanges(state)}
     files = {name: folder / f"to-{_safe(name)}.fcm" for name in outgoing}
     if len(set(files.values())) < len(files):
         raise InputError("two sites' names give the same file name; let one of them take another name")
@@ -189,6 +197,7 @@ def advance(
         publish(folder, state)
         to = {name: str(path) for name, path in files.items()}
         said = [*([] if before.roster else [shares_in_words(shares)]), *(f"send {to[name]} to {name}" for name in to)]
+        said.append(f"exchange {about['exchanges']} of at most {about['most_exchanges']} is done")
         print_result({"send": to, **about}, *said, json=json)
         return
     for stale in folder.glob("to-*.fcm"):
@@ -204,19 +213,19 @@ def advance(
             "predictor": str(folder / "predictor.json"),
             "certificate": certificate.to_dict(),
             "bytes_received": state.received,
-            "exchanges": state.exchanges,
             "bound": bound,
             **about,
         },
         certificate.sentence(),
         *([describe_privacy(privacy)] if "epsilon" in privacy else []),
         f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
-        *_precise(certificate),
+        *precise(privacy, finite=certificate.threshold != "inf"),
         *(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"
             for one in privacy.get("dropped", [])
         ),
-        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')}. {bound_in_words(bound)}",
+        f"{state.received:,} bytes came from {counted(certificate.clients, 'site')} in "
+        f"{counted(state.exchanges, 'exchange')}. {bound_in_words(bound)}",
         shares_in_words(shares),
         "The session is over; every site wipes its state with fedconformal sums close STATE",
         json=json,
@@ -228,28 +237,19 @@ def close(
     state: Annotated[Path, typer.Argument(help="A site's state, or the coordinator's folder.")], json: Json = False
 ) -> None:
     """At a site, when the session is over or was given up: wipe the state with its keys and scores."""
-    path, kind = (state / STATE, CoordinatorState) if state.is_dir() else (state, SiteState)
-    read_state(path, kind)
+    path = state / STATE if state.is_dir() else state
+    if state.is_dir() and not path.exists():
+        raise InputError(f"{state}: holds no session that is under way")
+    with naming(path):
+        check_state(read_bytes(path))
     wipe(path)
     print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
 
 
-def _precise(certificate: Certificate) -> list[str]:
-    """Say how precise a finite threshold is, if it comes without noise."""
-    precision = (certificate.privacy or {}).get("precision")
-    if precision is None or certificate.threshold == "inf":
-        return []
-    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
-    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
-
-
-def _roster_lines(shown: dict[str, Any]) -> list[str]:
-    """Say who takes part, so that people can compare it."""
-    lines = []
-    for one in shown["roster"]:
-        kept = "key" if one["kept_key"] else "key of this session only"
-        lines.append(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
-    return [*lines, f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same"]
+def _under_way(folder: Path) -> CoordinatorState:
+    if not (folder / STATE).exists():
+        raise InputError(f"{folder}: holds no session that is under way; fedconformal sums start opens one")
+    return read_state(folder / STATE, CoordinatorState)
 
 
 def _safe(name: str) -> str:

@@ -14,7 +14,7 @@ from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
-from fedconformal.errors import AlteredError
+from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.wire import NOISY
@@ -23,7 +23,9 @@ from fedconformal.verification import verify as verify_predictor
 
 def verify(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    summaries: Annotated[list[Path], typer.Argument(help="The .fcs or .fcn files it was made from, in any order.")],
+    summaries: Annotated[
+        list[Path] | None, typer.Argument(help="The .fcs or .fcn files it was made from, in any order.")
+    ] = None,
     signed: Trusted = None,
     coordinator: Annotated[
         str | None,
@@ -33,6 +35,7 @@ def verify(
 ) -> None:
     """Recompute the certificate from the summaries; exit code 1 if anything differs or cannot be confirmed."""
     data = read_bytes(predictor)
+    summaries = summaries or []
     sealed = coordinator is not None and is_signed_by(predictor, data, coordinator)
     problems = _problems(predictor, data, summaries, None if signed is None else read_trusted(signed), sealed=sealed)
     if coordinator is not None and not sealed:
@@ -54,6 +57,8 @@ def _problems(
             found = Predictor.from_bytes(data)
     except AlteredError as error:
         return [str(error).removeprefix(f"{path}: ")]
+    if not summaries and found.certificate.privacy is None:
+        raise InputError(f"{path}: give the summaries that it was made from as well")
     problems = verify_predictor(found, given, trusted=trusted, sealed=sealed)
     if not problems and found.to_bytes() != data:
         problems.append("the file was reformatted: it says the same, but not in the same bytes")

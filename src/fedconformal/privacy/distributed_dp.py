@@ -99,7 +99,7 @@ class NoisyRound:
             outside=(
                 f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol, as the "
                 f"other {self.colluding} of at least {self.least} need not; a coordinator that does not keep to it, "
-                "such as one that tells sites different lists of who answered"
+                "such as one that plays more of the sites itself"
             ),
         )
 

@@ -60,7 +60,7 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     budget: Positive
     entries: list[Entry] = []
     sessions: dict[str, str] = {}
-    """By a digest of scores that were in a sum without noise: a digest of the sites that they were summed with."""
+    """By digests of rows that were in a sum without noise: a digest of the sites that they were summed with."""
 
     def spent(self, data: str | Rows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
@@ -142,13 +142,17 @@ def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purp
         write_ledger(path, after)
 
 
-def enter_session(path: Path, data: str, summed: str) -> None:
-    """Enter with which sites these rows are summed; others than before are refused."""
+def enter_session(path: Path, data: Sequence[str], summed: str) -> None:
+    """Enter with which sites these rows are summed, by each of their digests; refused if they were meanwhile.
+
+    A session that knew of an earlier one has nothing to enter. Several at once would each pass for the first one.
+    """
     with _locked(path):
         ledger = read_ledger(path)
-        if ledger.sessions.get(data, summed) != summed:
-            raise InputError(f"{path}: these scores were summed with other sites before")
-        write_ledger(path, msgspec.structs.replace(ledger, sessions={**ledger.sessions, data: summed}))
+        if not ledger.sessions.keys().isdisjoint(data):
+            raise InputError(f"{path}: these rows were summed in another session meanwhile; start this one again")
+        sessions = ledger.sessions | dict.fromkeys(data, summed)
+        write_ledger(path, msgspec.structs.replace(ledger, sessions=sessions))
 
 
 @contextmanager
@@ -183,6 +187,9 @@ def _lock(handle: int) -> None:
 
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger."""
+    if not path.exists():
+        how = 'a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
+        raise InputError(f"{path}: cannot be read (there is no such file); {how}")
     with naming(path):
         try:
             return msgspec.json.decode(read_bytes(path), type=Ledger)

@@ -17,6 +17,7 @@ from fedconformal._base import registry
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import as_decimal
 from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Summary
@@ -57,12 +58,18 @@ class Leaving:
         return cls(
             kind=SUMS,
             rows=len(site.keys),
-            sites=len(site.present) if site.roster else None,
+            sites=_hidden_among(site) if site.roster else None,
             epsilon=site.invite.epsilon,
             cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
             ledger=site.ledger != "",
         )
+
+
+def _hidden_among(site: SiteState) -> int:
+    """Return over how many sites the sum can be read; one whose weights differ can be taken apart (`Rounds.alike`)."""
+    rounds = site.session.rounds
+    return len(site.present) if not isinstance(rounds, Rounds) or rounds.alike else 1
 
 
 @dataclass(frozen=True, kw_only=True)

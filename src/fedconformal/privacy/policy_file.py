@@ -91,20 +91,24 @@ KEYS: dict[str, Callable[[Any], Any]] = {
 def read_policy(path: Path) -> Policy:
     """Read a policy; a key that is not known, or a value of the wrong type, is refused with its line."""
     with naming(path):
-        data = read_bytes(path)
-        try:
-            text = data.decode()
-            found = tomllib.loads(text)
-        except UnicodeDecodeError:
-            raise InputError("is not a policy: it is not text in UTF-8") from None
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
-            raise InputError(f"is not a policy: {error}") from None
-        lines = {key: _line(text, key) for key in found}
-        values = {}
-        for key, value in found.items():
-            with naming(f"line {lines[key]}: {shown(key)}"):
-                values[key] = KEYS.get(key, _unknown)(value)
-        return Policy(**values, file=path.name, lines=lines)
+        return parse_policy(read_bytes(path), path.name)
+
+
+def parse_policy(data: bytes, file: str = "") -> Policy:
+    """Read what is in the file of this name."""
+    try:
+        text = data.decode()
+        found = tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise InputError("is not a policy: it is not text in UTF-8") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
+        raise InputError(f"is not a policy: {error}") from None
+    lines = {key: _line(text, key) for key in found}
+    values = {}
+    for key, value in found.items():
+        with naming(f"line {lines[key]}: {shown(key)}"):
+            values[key] = KEYS.get(key, _unknown)(value)
+    return Policy(**values, file=file, lines=lines)
 
 
 def _line(text: str, key: str) -> int:
@@ -116,10 +120,15 @@ def _line(text: str, key: str) -> int:
 
 
 def policy_of(path: str | Path | None = None) -> Policy:
-    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed."""
+    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed.
+
+    A variable that is set and empty is refused: a slip in a script must not open a door.
+    """
     named = path or os.environ.get(VARIABLE)
-    if not named:
+    if named is None:
         return Policy()
+    if not named:
+        raise InputError(f"{VARIABLE} is empty; name a policy, or unset it")
     try:
         return read_policy(Path(named))
     except InputError as error:  # on an engine the coordinator sees this, and where the file is says too much

@@ -78,6 +78,14 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert left_running(str(tmp_path)) == []
 
 
+def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("opendp", reason="noise needs OpenDP")
+    settings = ("--nodes", "4", "--set", "rounds=1", "--set", "temperature=false", "--set", "epsilon=8")
+    out = command.ok("flower", "run", app, *settings, "--privacy", "sums", "-o", tmp_path / "run").out
+    assert "from sums only, in 1 rounds: epsilon 8 for " in out
+    assert "epsilon is 8, which goes with privacy sums" in command("flower", "run", app, *settings).err
+
+
 @pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
@@ -94,6 +102,13 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     assert left_running(str(tmp_path)) == []
 
 
+def test_noise_is_told_to_people(app: Path, command: Command, tmp_path: Path) -> None:
+    quick = ("--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--set", "temperature=false")
+    noisy = ("--privacy", "sums", "--set", "epsilon=8")
+    said = command.ok("flower", "run", app, *quick, *noisy, "-o", tmp_path / "noisy").out
+    assert "from sums only, in 1 round: epsilon 8 for replacing one calibration row of one site" in said
+
+
 @pytest.mark.slow
 def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
@@ -103,6 +118,7 @@ def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0, log.read_text()
     result = json.loads((home / "fedconformal-run" / "result.json").read_text())  # where the SuperLink was started
     assert result["certificate"]["clients"] == 2
+    assert "sets hold the truth with probability at least 0.9" in log.read_text()
     assert str(home / "fedconformal-run") in log.read_text()
     assert left_running(str(tmp_path)) == []
 
@@ -117,6 +133,7 @@ def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None
     names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
     assert {path.name for path in (tmp_path / "keys").iterdir()} == names
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
+    assert len(command.ok("flower", "certs", tmp_path / "more", "--nodes", "1", "--json").json["files"]) > 3
     again = command("flower", "certs", tmp_path / "keys")
     assert (again.code, again.err.count("\n")) == (2, 1)
     assert "is there already" in again.err

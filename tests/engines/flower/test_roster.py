@@ -13,6 +13,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp.strategy import FedAvg
 
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower.roster import Roster
 from fedconformal.errors import InputError
 from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
 from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid, site_logits
@@ -67,6 +68,17 @@ def test_a_site_that_trained_with_a_strategy_of_somebody_elses_and_vanished_is_l
     certificate = calibrate(federation, result.arrays).certificate
     assert certificate.clients == 3
     assert certificate.left_out == [LeftOut(site="node-4", reason="is not connected any more")]
+
+
+def test_the_number_of_a_node_is_no_name_for_another() -> None:
+    """A node that says no name goes by its number; another under that name would push it out, or be left out for it."""
+    roster = Roster(Moving(training_app(), 3))
+    one, other, _ = roster.connected
+    roster.check(other, f"node-{other}")
+    for spelling in (f"node-{other}", f" node-{other} "):
+        with pytest.raises(InputError, match="is the name of a node that was there before"):
+            roster.check(one, spelling)
+    roster.check(one, "clinic-a")
 
 
 def test_a_node_keeps_its_name_against_a_newcomer_that_comes_first() -> None:

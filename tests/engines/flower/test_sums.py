@@ -126,17 +126,18 @@ def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
     nodes = Fewer(calibrating_app(), 4)
     calibrate_by_sums(Federation(nodes), MODEL)
     calibrate_by_sums(Federation(nodes), MODEL)
-    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)  # other scores
+    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
     nodes.out = 1
-    with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
-        calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
+    for temperature in (2.0, 1.0, 3.0):  # other scores of the same rows
+        with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
+            calibrate_by_sums(Federation(nodes), MODEL, temperature=temperature)
     path = tmp_path / "ledger.json"
     path.write_text('{"budget": 1.0}')
     for count, left_out in ((4, []), (4, []), (5, ["site-0"])):
         kept = [{"partition-id": k, **({"ledger": str(path)} if k == 0 else {})} for k in range(count)]
         found = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
         assert [one.site for one in found.left_out or []] == left_out
-    assert len(read_ledger(path).sessions) == 1
+    assert len(read_ledger(path).sessions) == 2
 
 
 class Fewer(InProcessGrid):

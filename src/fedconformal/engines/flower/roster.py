@@ -66,6 +66,8 @@ class Roster:
         self.connected = set(nodes)
         new = self.connected - self._seen
         self._seen |= new
+        for node in new:  # a node that says no name goes by its number, which is nobody else's
+            self._owners.setdefault(name_key(self.name(node)), node)
         for node, name in registered_names(self._grid).items() if new else ():
             if node in new:
                 self.keep(node, name)

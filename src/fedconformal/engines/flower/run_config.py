@@ -14,7 +14,7 @@ from fedconformal.errors import InputError
 from fedconformal.federated.tct import TCT
 from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.sums.radix import summable
+from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries import Summary
 

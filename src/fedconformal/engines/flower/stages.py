@@ -85,6 +85,9 @@ class _Run:
             write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
         found = self._result()
         write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
+        promise = found["certificate"]["promise"]
+        flower_logger.info("sets hold the truth with probability at least %.10g %s", 1 - found["alpha"], promise)
+        flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
         return found
 
     def _train(self) -> None:

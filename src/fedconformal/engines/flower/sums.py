@@ -31,8 +31,9 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import IN_STEPS, summable
+from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import Score
 from fedconformal.summaries.summary import origin_of
 

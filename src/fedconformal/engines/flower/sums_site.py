@@ -19,7 +19,7 @@ from fedconformal.privacy.ledger import rows_of, spending
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import policy_of
 from fedconformal.privacy.signatures import read_trusted
-from fedconformal.privacy.sums.memory import note, recalled, rows_digest
+from fedconformal.privacy.sums.memory import known_by, note, recalled
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
@@ -64,7 +64,7 @@ def _fresh(context: Context, summary: Summary) -> SiteState:
     if ledger is not None:
         return recalled(state, ledger)
     known = _kept(context) if KEPT in context.state else state
-    same = rows_digest(known) == rows_digest(state)
+    same = not set(known_by(known)).isdisjoint(known_by(state))
     return msgspec.structs.replace(state, summed=known.summed) if same else state
 
 

@@ -1,7 +1,7 @@
 """Masks that hide each site's counts and cancel in the sum, and how the sum is opened when a site drops out.
 
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017. Two neighbours agree on a
-key (X25519, HKDF-SHA-256). In each round they derive another from it (keyed BLAKE2b) and from what the round is about:
+key (X25519, keyed BLAKE2b). In each round they derive another from it (BLAKE2b again) and from what the round is about:
 invitation, roster, question, and who is present. They expand it (AES-256 in counter mode) to a mask that one of them
 adds and the other subtracts. Sites that were asked different things add different masks, and the sum is noise. Each
 site adds a mask of its own as well, and reveals its seed only after enough sites signed the list of those who answered.
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedconformal._base.extras import needing
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey
 from fedconformal.privacy.sums.quorum import NEIGHBOURS
@@ -27,6 +26,7 @@ from fedconformal.privacy.sums.radix import Counted
 
 KEY = 32
 NONCE = bytes(12)
+PURPOSE = b"fedconformal 2"
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,14 @@ class PairKeys(NamedTuple):
     """For shares on their way from one to the other."""
 
 
-def pair_keys(mine: MaskingKey, theirs: bytes, session: bytes) -> PairKeys:
-    """Agree with a neighbour on keys, for the session with this id: they open nothing of another."""
-    with needing("secure"):
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    agreed = mine.agreed_with(theirs)
-    both = HKDF(algorithm=SHA256(), length=2 * KEY, salt=session, info=b"fedconformal sums 2").derive(agreed)
+def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
+    """Agree with a neighbour on keys, for invitation and roster with this fingerprint: they open nothing of another.
+
+    They follow from both public keys as well (RFC 7748, section 6.1). Several spellings of a key agree on the same, so
+    who joins with somebody else's would have its masks added where those of the owner are subtracted.
+    """
+    about = bytes.fromhex(fingerprint) + b"".join(sorted((mine.public, theirs)))
+    both = hashlib.blake2b(about, key=mine.agreed_with(theirs), person=PURPOSE).digest()
     return PairKeys(both[:KEY], both[KEY:])
 
 
@@ -116,19 +117,19 @@ def masks_of(keys: Iterable[bytes], words: int, dtype: np.dtype[Any]) -> Counted
 
 
 def seal(key: bytes, share: bytes, about: bytes) -> bytes:
-    """Encrypt shares for their holder; `about` (session, from, to) is different every time."""
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    """Encrypt shares for their holder, by AES-GCM; `about` (session, from, to) is different every time."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return ChaCha20Poly1305(key).encrypt(hashlib.sha256(about).digest()[:12], share, about)
+    return AESGCM(key).encrypt(about[-12:], share, about)  # a key is for one session; from and to are in the nonce
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
     """Decrypt shares; None if they are not what was sent."""
     from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:
-        return ChaCha20Poly1305(key).decrypt(hashlib.sha256(about).digest()[:12], sealed, about)
+        return AESGCM(key).decrypt(about[-12:], sealed, about)
     except InvalidTag:
         return None
 

@@ -1,8 +1,10 @@
 """A site remembers with whom its rows were summed: the difference of two sums over other sites would show one site.
 
 Before it signs the list of the first sum of a session, which others may then open without it, it notes a digest of the
-names and sizes of all who are in it. A second session of the same scores has to be with the same sites, from its roster
-to its first sum. Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon
+names and sizes of all who are in it. A second session of the same rows has to be with the same sites, from its roster
+to its last sum: each session in which one is lost tells how many rows of it are in one cell, of the coordinator's
+choice. Rows are known by their scores, and by the site's name and their number: who asks for another temperature asks
+for the same rows. Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon
 from the ledger instead.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -18,7 +21,7 @@ import numpy as np
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import enter_session, read_ledger
-from fedconformal.privacy.sums.messages import Countersign, letter_of
+from fedconformal.privacy.sums.messages import Answer, Countersign, letter_of
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import SiteState
@@ -26,7 +29,12 @@ from fedconformal.privacy.sums.state import SiteState
 
 def summed(session: Session, sites: Iterable[int]) -> str:
     """Return a digest of the names and sizes of some sites."""
-    listed = sorted((name_key(session.names[k]), session.sizes[k]) for k in sites)
+    return _summed(session.names, session.sizes, frozenset(sites))
+
+
+@lru_cache(maxsize=4)  # with everybody in one process, all sites note the same
+def _summed(names: tuple[str, ...], sizes: tuple[int, ...], sites: frozenset[int]) -> str:
+    listed = sorted((name_key(names[k]), sizes[k]) for k in sites)
     return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
 
 
@@ -35,30 +43,38 @@ def rows_digest(site: SiteState) -> str:
     return hashlib.sha256(b"fedconformal sums\n" + np.sort(site.keys).tobytes()).hexdigest()
 
 
+def known_by(site: SiteState) -> list[str]:
+    """Return by what a site's rows are known: their scores, and its name with their number."""
+    named = msgspec.msgpack.encode((name_key(site.name), len(site.keys)))
+    return [rows_digest(site), hashlib.sha256(b"fedconformal sums site\n" + named).hexdigest()]
+
+
 def remembering(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
     """Refuse a sum with other sites than before; note with whom the first sum is, before its list is signed."""
     if not after.roster or not isinstance(after.session.rounds, Rounds):
         return after
     first = letter_of(sent) == Countersign.letter.encode() and before.number == 0
-    if not first and before.roster:
+    later = letter_of(sent) == Answer.letter.encode() and after.repeated
+    if not first and not later and before.roster:
         return after
     session = after.session
-    found = summed(session, after.present if first else range(len(session.names)))
+    found = summed(session, after.present if first or later else range(len(session.names)))
     if after.summed not in ("", found):
         raise InputError(
-            f"site {after.name!r} has shown a sum of these scores with other sites, and the difference of two sums "
+            f"site {after.name!r} has shown a sum of these rows with other sites, and the difference of two sums "
             "shows a single site; take part with the same sites, or in a session with epsilon"
         )
     return msgspec.structs.replace(after, summed=found) if first else after
 
 
 def recalled(site: SiteState, ledger: Path) -> SiteState:
-    """Return a new site with what its ledger says of these scores."""
-    known = read_ledger(ledger).sessions.get(rows_digest(site), "")
+    """Return a new site with what its ledger says of these rows."""
+    noted = read_ledger(ledger).sessions
+    known = next((noted[name] for name in known_by(site) if name in noted), "")
     return msgspec.structs.replace(site, ledger=str(ledger.resolve()), summed=known)
 
 
 def note(before: SiteState, after: SiteState) -> None:
     """Enter in the site's ledger, if it has one, with whom a sum is opened; to be called before anything is sent."""
     if after.ledger and after.summed != before.summed:
-        enter_session(Path(after.ledger), rows_digest(after), after.summed)
+        enter_session(Path(after.ledger), known_by(after), after.summed)

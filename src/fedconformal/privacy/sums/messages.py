@@ -230,7 +230,8 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
     if letter_of(data) != kind.letter.encode():
-        raise InputError(f"expected the message {kind.__name__}, got one of the kind {letter_of(data)!r}")
+        found = letter_of(data)
+        raise InputError(f"expected the message {kind.__name__}, got one of the kind {found!r}; is it of another step?")
     try:
         message = msgspec.msgpack.decode(data[PREFIX:], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:

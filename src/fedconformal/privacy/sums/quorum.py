@@ -11,6 +11,9 @@ is one at most; and as q > t + 1, each sum holds the counts of two honest sites 
 102 sites these are all others, and t + 1 are needed. Of more sites they are a hundred in a circle whose order follows
 from everybody's keys; colluders choose theirs last and can try 2^64 circles, and in none of them one of the K sites
 has this many colluders among its neighbours, but for a chance of 2^-40. As many neighbours have to be present, too.
+
+`unbroken` neighbours have to be present where the sum has noise. Two gaps in the circle, each of fifty places in a row
+with colluders and sites that are left out, would cut it: two sums, of which each has a part of the noise only.
 """
 
 from __future__ import annotations
@@ -61,4 +64,24 @@ def needed(sites: int) -> int:
         ways += comb(bad, found) * comb(others - bad, NEIGHBOURS - found)
         if ways > allowed:
             return found + 1
+    raise AssertionError("a third of the sites are never so few")
+
+
+@cache
+def unbroken(sites: int) -> int:
+    """Return how many of its neighbours a site needs so that the circle stays in one piece.
+
+    The site beside a gap sees all of it, so fewer places of it than are left here can be those of sites left out.
+
+    >>> [unbroken(sites) for sites in (10, 102, 250, 1000)]
+    [5, 35, 94, 97]
+    """
+    bad, row = colluders(sites), NEIGHBOURS // 2
+    if sites - 1 <= NEIGHBOURS + 1:
+        return needed(sites)  # all others are neighbours: there are no gaps
+    ways, allowed = 0, comb(sites, row) ** 2 // (sites**2 << TRIES + MARGIN)
+    for out in range(row):
+        ways += comb(bad, row - out) * comb(sites - bad, out)
+        if ways**2 > allowed:
+            return max(needed(sites), NEIGHBOURS - out + 1)
     raise AssertionError("a third of the sites are never so few")

@@ -9,17 +9,12 @@ in two, so that a part has six rows on average. So few cells are seen, and hardl
 bits of a float (`BYTES`, `EXACT`) the threshold is the exact score, ties and all. Then the sums show rows one by one:
 cells get ever smaller around the threshold, and those of the first rounds hold single small scores.
 `tests/privacy/test_leaks.py` counts the rows that are given away.
-
-It serves guarantees for which the coordinator has to know sum w_k m_k(q) alone. Others compare the sites with each
-other (every-client, worst-case, robust, quantile-of-quantiles), or concern one site only: a sum does not tell enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -28,10 +23,8 @@ from numpy.typing import NDArray
 
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
-from fedconformal.guarantees.guarantee import Counts
-from fedconformal.guarantees.ranked import Ranked
 from fedconformal.privacy.sums import scale
+from fedconformal.privacy.sums.wanted import WeightedSum
 
 EXACT = (4,) * 16
 BYTES = (8,) * 8
@@ -46,22 +39,10 @@ IN_STEPS = (3,) * 4, LEAST
 WIDEST = 16
 WIDEST_STEP = 3
 JOINED = 61
-"""Where a prefix has the number of last bits that are not distinguished: above the digits."""
-MOST = 2**62
-"""Sums stay below this."""
+"""Where a prefix has the number of last bits that are left open: above the digits."""
 LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
 
 Counted = NDArray[np.unsignedinteger[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightedSum:
-    """The threshold is the smallest q at which sum w_k m_k(q) reaches the target; all of them whole numbers."""
-
-    weights: tuple[int, ...]
-    target: int
-    most: int
-    """What the sum can be at most."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +51,7 @@ class Search:
 
     number: int = 0
     prefix: int = 0
-    """The digits, and above them how many bits of the next one are not distinguished."""
+    """The digits, and above them how many last bits of the next one are left open."""
     below: int = 0
     answer: float | None = None
     """The threshold, when it has been found."""
@@ -84,7 +65,7 @@ class Search:
 
     @property
     def joined(self) -> int:
-        """How many last bits of the next digit are not distinguished: 1 splits a cell in half as many parts."""
+        """How many last bits of the next digit are left open: 1 splits a cell in half as many parts."""
         return self.prefix >> JOINED
 
 
@@ -104,6 +85,8 @@ class Rounds:
             raise InputError(
                 f"widths are {self.widths}, expected 1 to {most} bits a round and {self.bits} in all at most"
             )
+        if sum(self.widths[:-1]) > JOINED:  # or the last question would run into the bits above its digits
+            raise InputError(f"widths are {self.widths}, expected {JOINED} bits at most before the last round")
         if self.least is not None and self.least < LOWEST:
             raise InputError(f"cells of {self.least} rows are to be split, expected {LOWEST} at least")
 
@@ -204,7 +187,7 @@ class Rounds:
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def _joined(self, number: int, weight: int) -> int | None:
-        """Return how many bits are not distinguished if a cell is split: a part has as many rows as one of `least` has.
+        """Return how many bits are left open if a cell is split: its parts have as many rows as those of `least` rows.
 
         No row weighs more than the heaviest site's. None if not even two parts have that many.
         """
@@ -221,45 +204,6 @@ class Rounds:
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
-        first = search.digits >> search.joined << search.joined
+        # What was found at last may be all 64 bits of a float; then nothing is joined.
+        first = search.prefix if self.least is None else search.digits >> search.joined << search.joined
         return self._edge(search.number, first - 1) if first else None
-
-
-def summable(guarantee: Guarantee) -> Guarantee:
-    """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | Exchangeable | Ranked | NewClient):
-        return guarantee
-    raise InputError(
-        f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, independent, exchangeable, pac and new-client"
-    )
-
-
-def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> WeightedSum:
-    """Write a guarantee as a weighted sum, or refuse.
-
-    >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
-    WeightedSum(weights=(1, 1), target=29, most=30)
-    >>> weighted_sum(NewClient(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
-    WeightedSum(weights=(2, 1), target=3, most=4)
-    """
-    guarantee = summable(guarantee)
-    rank = guarantee.rank(alpha, sizes)
-    if rank is not None:
-        return WeightedSum(weights=(1,) * len(sizes), target=rank[0], most=sum(sizes))
-    worth = [guarantee.promised([int(j == k) for j in range(len(sizes))], sizes) for k in range(len(sizes))]
-    return _whole(worth, 1 - alpha, sizes)
-
-
-def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> WeightedSum:
-    """Go over to whole numbers: exactly if these are not too large, else rounded to the safe side."""
-    scale = math.lcm(*(w.denominator for w in worth))
-    if scale * sum(w * n for w, n in zip(worth, sizes, strict=True)) >= MOST:
-        scale = MOST  # sum w_k n_k is below one
-    weights = tuple(math.floor(w * scale) for w in worth)
-    common = math.gcd(*weights) or 1
-    return WeightedSum(
-        weights=tuple(w // common for w in weights),
-        target=math.ceil(target * scale / common),
-        most=sum(w // common * n for w, n in zip(weights, sizes, strict=True)),
-    )

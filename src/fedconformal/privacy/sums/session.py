@@ -23,8 +23,9 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.sums.masks import Circle, circle_of
 from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
-from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum
-from fedconformal.privacy.sums.radix import Rounds, WeightedSum, summable, weighted_sum
+from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
+from fedconformal.privacy.sums.radix import Rounds
+from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,13 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """How many shares put a secret together, and how many neighbours hide a site."""
+        """How many shares put a secret together."""
         return needed(len(self.names))
+
+    @property
+    def near(self) -> int:
+        """How many of its neighbours have to be there so that a site is hidden, with noise among all the others."""
+        return (unbroken if isinstance(self.rounds, NoisyRound) else needed)(len(self.names))
 
     @property
     def quorum(self) -> int:
@@ -149,7 +155,8 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
-        raise InputError("a site or a key is on the roster twice")
+        twice = sorted({name for name in names if sum(name_key(name) == name_key(one) for one in names) > 1})
+        raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
     for one in roster.sites:
         check_identity(one[0], one[4], joining(*one[:4], roster.session))
     guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)

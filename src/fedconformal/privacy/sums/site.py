@@ -130,7 +130,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         temperature=site.temperature,
         identity=identity,
     )
-    return changed(site, invite=invite), pack(message, site.signing)
+    return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -148,7 +148,8 @@ def enter(site: SiteState, roster: bytes) -> Step:
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
-    agreed = {j: masks.pair_keys(site.masking, session.masking[j], session.id) for j in session.neighbours(index)}
+    keys, mark = session.masking, session.fingerprint
+    agreed = {j: masks.pair_keys(site.masking, keys[j], mark) for j in session.neighbours(index)}
     secrets, held = split(len(agreed), session.needed, len(session.rounds.widths))
     shares = [
         (j, masks.seal(keys.seal, share, masks.about_share(session.id, index, j)))
@@ -226,10 +227,10 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
-    if near < session.needed:
+    if near < session.near:
         raise InputError(
             f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind, expected "
-            f"{session.needed}: the session is at its end"
+            f"{session.near}: the session is at its end"
         )
     return left
 

@@ -6,6 +6,7 @@ sent. Functions return the next state and leave this one as it is.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -72,6 +73,8 @@ class SiteState(
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
+    repeated: bool = False
+    """Whether a sum of these rows had been opened before the session: then nobody may be lost in it."""
 
     @property
     def keys(self) -> Keys:
@@ -181,9 +184,18 @@ def encode_state(state: SiteState | CoordinatorState) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
+def check_state(data: bytes) -> None:
+    """Refuse what is no state of a session, of this release or of another one."""
+    if not re.match(rb"[\x90-\xdd].{0,4}sums-(site|coordinator)", data, re.DOTALL):
+        raise InputError("this is not a state of a sums session")
+
+
 def decode_state(data: bytes, kind: type[S]) -> S:
     """Decode a state."""
-    found: S = decoded(data, kind, "a state of a sums session")
+    check_state(data)
+    found: S = decoded(
+        data, kind, "a state of a sums session of this release: finish the session with the one that wrote it"
+    )
     return found
 
 
@@ -191,5 +203,5 @@ def decoded(data: bytes, kind: Any, what: str) -> Any:
     """Decode, or say what this is not."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise InputError(f"this is not {what}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
+        raise InputError(f"this is not {what}") from None

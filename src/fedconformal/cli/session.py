@@ -1,0 +1,70 @@
+"""What `fedconformal sums` says to people: which exchange it is, who takes part, how precise the threshold is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal.cli.console import print_result
+from fedconformal.cli.inputs import Json
+from fedconformal.privacy.signatures import new_key, public_key
+from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.tables.table import counted
+
+SHOWS = "to the last bit: who knows a row can often tell from these sums that it is in there"
+RECOMMENDED = "with --epsilon the sum itself is differentially private, which is recommended where rows are many"
+
+
+def key(
+    path: Annotated[Path, typer.Argument(metavar="KEY", help="Where the private key is, or is to be; never send it.")],
+    json: Json = False,
+) -> None:
+    """At a site: make the key by which the other sites know this one, or show the public part of one that is there."""
+    made = not path.exists()
+    if made:
+        write_bytes(path, new_key(), private=True)
+    with naming(path):
+        public = public_key(read_bytes(path))
+    print_result(
+        {"key": str(path), "public_key": public},
+        *([f"wrote {path}: keep it for every session, and never send it"] if made else []),
+        f'public key: {public}; send it to the other sites, for KEYS: {{"site": "hex", ...}}',
+        json=json,
+    )
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """Read the key that a site keeps, if it has one."""
+    if path is None:
+        return None
+    with naming(path):
+        private = read_bytes(path)
+        public_key(private)
+        return private
+
+
+def most_exchanges(state: CoordinatorState) -> int:
+    """Return how many exchanges a session takes at most while no site is lost: two first, then three in each round."""
+    return 2 + 3 * len(state.session.rounds.widths)
+
+
+def precise(privacy: Mapping[str, Any], *, finite: bool) -> list[str]:
+    """Say how precise a finite threshold is, if it comes without noise."""
+    precision = privacy.get("precision")
+    if precision is None or not finite:
+        return []
+    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
+    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
+
+
+def roster_lines(shown: Mapping[str, Any]) -> list[str]:
+    """Say who takes part, so that people can compare it."""
+    lines = []
+    for one in shown["roster"]:
+        kept = "key" if one["kept_key"] else "key of this session only"
+        lines.append(f"{one['site']}: {counted(one['scores'], 'score')}, {kept} {one['key'][:16]}")
+    return [*lines, f"session {shown['fingerprint']}: compare it with the other sites, by phone; it has to be the same"]
