@@ -237,3 +237,32 @@ def test_pac_fails_no_more_often_than_stated_in_any_class() -> None:
             coverage = [site.laws[label].cdf(limits[label : label + 1])[0] for site in SITES]
             failed.append(bool(held.any()) and float(held @ coverage) < (1 - ALPHA) * held.sum())
         assert np.mean(failed) <= failure + 4 * (failure * (1 - failure) / len(draws)) ** 0.5
+
+
+# Only the first two of five sites can hold class 0; it is easy at the big one and hard at the small one.
+HOLDING = (
+    Site(9, (1.0, 0.0), (EASY, EASY)),
+    Site(1, (0.5, 0.5), (HARD, EASY)),
+    *[Site(20, (0.0, 1.0), (EASY, HARD))] * 3,
+)
+HOLDERS = {0: ["#1", "#2"]}
+
+
+def held(draws: Sequence[Any], holders: dict[int, list[str]] | None) -> Floats:
+    guarantee = fc.ByClass(holders=holders)
+    limits = [fc.calibrate(summarised(rows), alpha=0.2, guarantee=guarantee).threshold for rows in draws]
+    return np.array(limits, dtype=np.float64)[:, :1]
+
+
+def test_a_class_takes_fewer_scores_if_few_sites_can_hold_it() -> None:
+    weights = np.array([site.size + 1 for site in HOLDING]) / sum(site.size + 1 for site in HOLDING)
+    draws = drawn(HOLDING, seed=11, repetitions=800)
+    assert np.isinf(held(draws, None)).all()  # N_c + 5
+    found = held(draws, HOLDERS)  # N_c + 2
+    average, tolerance = mean(covered(HOLDING, weights, found, 0))
+    assert np.isfinite(found).any()
+    assert 0.8 - tolerance <= average
+    pooled = [np.sort(np.concatenate(class_zero(rows))) for rows in draws]
+    too_low = np.array([scores[-(-4 * (len(scores) + 1) // 5) - 1] for scores in pooled])  # as if one site could
+    average, tolerance = mean(covered(HOLDING, weights, too_low[:, None], 0))
+    assert average < 0.8 - tolerance

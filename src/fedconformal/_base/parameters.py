@@ -62,7 +62,7 @@ class Parameter:
         kinds = _united(self.hint)
         choices = tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
         length = next((found for found in map(_length, kinds) if found is not None), None)
-        named = any(get_origin(kind) is Mapping for kind in kinds)
+        named = any(get_origin(kind) is Mapping and float in _united(get_args(kind)[1]) for kind in kinds)
         if choices:
             metavar = "|".join(map(str, choices))
         elif length is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import (
     Certificate,
     ClassRecord,
@@ -28,7 +29,7 @@ from fedconformal.calibration.curve import ClassCurves, PromiseCurve
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
-from fedconformal.guarantees.by_class import shortfalls, to_classes
+from fedconformal.guarantees.by_class import held_at, shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall, what_is_missing
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
@@ -144,30 +145,41 @@ def _by_class(
 ) -> Calibration:
     """Search class by class."""
     sites = _class_summaries(summaries)
-    classes, sure = _number_of_classes(sites), _sure(sites)
+    called = _class_names(sites)
+    places = guarantee.places(called, names)
+    _check_holders(sites, places, called, names)
+    sure = _sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
     seen = {label for site in sites for label in site.parts}
     none = ExactSummary(values=np.empty(0), sizes=(0,))
     absent: ClassRecord | None = None
-    for label in range(classes):
-        if label not in seen and absent is not None:  # there may be very many of them, all alike
+    for label in range(len(called)):
+        if label not in seen and absent is not None and label not in places:  # there may be very many, all alike
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
             continue
         held = [site.parts.get(label, none) for site in sites]
         of_class = _of_class(sites, label)
-        search = Search(held, bound, of_class) if label in seen else None
+        own = held_at(bound, places.get(label))
+        search = Search(held, own, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
         searches.append(search)
-        band = _band(bound, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
+        band = _band(own, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
-        absent = absent if search else records[-1]
+        absent = absent if search or label in places else records[-1]
     if lacking := [record.label for record in records if record.threshold == "inf"]:
-        called = all_joined(site.origin for site in sites).classes
+        stated = all_joined(site.origin for site in sites).classes
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, called)} in every set; "
-            + shortfalls(bound, alpha, lacking, partial(_of_class, sites), names, called),
+            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, stated)} in every set; "
+            + shortfalls(
+                lambda label: held_at(bound, places.get(label)),
+                alpha,
+                lacking,
+                partial(_of_class, sites),
+                names,
+                stated,
+            ),
             InfeasibleWarning,
             stacklevel=3,
         )
@@ -192,9 +204,8 @@ def _by_class(
 def _over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee) -> Calibration:
     """Search for one threshold, where the classes play the sites: the scores of a class at all sites count together."""
     sites = _class_summaries(summaries)
-    classes = range(_number_of_classes(sites))
-    stated = all_joined(site.origin for site in sites).classes
-    names = stated if isinstance(stated, tuple) else [str(label) for label in classes]
+    names = _class_names(sites)
+    classes = range(len(names))
     parts = [(label, part) for site in sites for label, part in site.parts.items()]
     seen = {label for label, _ in parts}
     parts += [(label, ExactSummary(values=np.empty(0), sizes=(0,))) for label in classes if label not in seen]
@@ -220,6 +231,28 @@ def _class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
             raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
         sites.append(summary)
     return sites
+
+
+def _check_holders(
+    sites: Sequence[ClassSummary], places: Mapping[int, Sequence[int]], classes: Sequence[str], names: Sequence[str]
+) -> None:
+    """Refuse rows of a class from a site that cannot hold it, or from one that is pooled with such a site."""
+    start = 0
+    for site in sites:
+        own = range(start, start + len(site.sizes))
+        start = own.stop
+        for label in places.keys() & site.parts.keys():
+            if outside := set(own) - set(places[label]):
+                raise InputError(
+                    f"site {names[min(outside)]!r} is not among the sites that can hold class {shown(classes[label])}, "
+                    "and sent rows of it; add it to holders, or send pooled sites apart"
+                )
+
+
+def _class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:
+    """Name all classes, by their numbers if the summaries do not name them."""
+    count, stated = _number_of_classes(sites), all_joined(site.origin for site in sites).classes
+    return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]
 
 
 def _number_of_classes(sites: Sequence[ClassSummary]) -> int:

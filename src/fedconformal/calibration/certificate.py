@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,8 @@ from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import CONDITIONS, edition_needed
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees.by_class import held_at
 from fedconformal.summaries import Origin, Summary
 
 
@@ -148,6 +149,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             sizes = self.class_scores
             names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(len(sizes))]
         return guarantee.kept.bind(names, sizes), names, sizes
+
+    def bounds_by_class(self) -> Callable[[int], Guarantee]:
+        """Return what promises coverage to each class by its label, where each has a threshold of its own."""
+        guarantee, sites, sizes = self.terms()
+        bound, count = guarantee.bind(sites, sizes), len(self.classes or ())
+        names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(count)]
+        places = guarantee.places(names, sites) if isinstance(guarantee, ByClass) else {}
+        return lambda label: held_at(bound, places.get(label))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""

@@ -147,12 +147,12 @@ def _by_class(
         known = bound.why_no_limit != Guarantee.why_no_limit
         return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, by_class=True)
     held = {record.label: record.scores for record in certificate.classes or ()}
-    present = np.unique(rows.labels).tolist()
+    present, bound_of = np.unique(rows.labels).tolist(), certificate.bounds_by_class()
     each = failure / len(present)
     claims, infeasible = [], []
     for label in sorted({*held, *present}):
         of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
-        limits = bound.miss_limits(alpha, of_class, each)
+        limits = bound_of(label).miss_limits(alpha, of_class, each)
         if not limits:
             return Claims([], why_none=bound.why_no_limit, by_class=True)
         if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):

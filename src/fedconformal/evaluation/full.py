@@ -161,8 +161,8 @@ def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
 
 
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
-    bound, names, sizes = certificate.parties()
-    bound = bound.in_class(sizes)
+    bound = certificate.bounds_by_class()(label)
+    _, names, sizes = certificate.terms()
     called = class_called(label, certificate.labels)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record

@@ -17,8 +17,9 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
+from fedconformal.guarantees.by_class import class_key, class_place
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
@@ -98,7 +99,7 @@ class Prevalence(Guarantee):
             return EveryClient()
         found: dict[int, Share] = {}
         for name, share in self._pairs:
-            place = _place(name, sites, len(sizes))
+            place = class_place(name, sites, len(sizes), "shares")
             if place in found:
                 raise InputError(f"shares: class {shown(name)} is there twice, by name and by number")
             found[place] = share
@@ -144,7 +145,7 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
         raise InputError('shares: expected a share for each class, such as {"benign": 0.9, "malignant": 0.1}')
     found: dict[str, Share] = {}
     for given, share in pairs:
-        name = _named(given)
+        name = class_key(given, "shares")
         if name in found:
             raise InputError(f"shares: class {shown(name)} is there twice")
         found[name] = _checked_bounds(share, name)
@@ -159,14 +160,6 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
     return tuple(found.items())
 
 
-def _named(given: Any) -> str:
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
-        return str(int(given))
-    if not isinstance(given, str) or not name_key(given):
-        raise InputError(f"shares: {shown(repr(given))} is not the name of a class, nor its number from 0")
-    return name_key(given)
-
-
 def _checked_bounds(share: Any, name: str) -> Share:
     what = f"the share of class {shown(name)}"
     if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or not np.ndim(share):
@@ -177,16 +170,6 @@ def _checked_bounds(share: Any, name: str) -> Share:
     if low > high:
         raise InputError(f"{what}: the lower bound {low:g} is above the upper bound {high:g}")
     return low, high
-
-
-def _place(name: str, classes: Sequence[str], count: int) -> int:
-    """Find a class by its name; or by its number, if no class has a number for a name."""
-    names = list(map(name_key, classes)) or list(map(str, range(count)))
-    if name in names:
-        return names.index(name)
-    if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
-        return int(name)
-    raise InputError(f"shares: no class is called {shown(repr(name))}; there are {listed(names)}")
 
 
 def _ends(share: Share) -> tuple[float, float]:
