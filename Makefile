@@ -88,6 +88,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
 	$(PEERS)/bin/python benchmarks/noise_shares.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/by_class.py
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py
