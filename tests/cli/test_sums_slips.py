@@ -173,14 +173,19 @@ def test_verify_needs_no_summaries_of_a_session(at_work: Command) -> None:
     assert (plain.code, plain.err) == (2, "error: plain.json: give the summaries that it was made from as well\n")
 
 
-def test_a_policy_is_for_every_step(at_work: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("policy.toml").write_text("least_sites = 3\n")
-    options = ("session/invite.fcm", "--summary", "0.fcs", "--state", "0.st", "-o", "0.fcm")
-    told = "give --policy at every later step as well, or set FEDCONFORMAL_POLICY"
-    assert told in at_work.ok("sums", "answer", *options, "--policy", "policy.toml").out
-    Path("0.st").unlink()
-    monkeypatch.setenv("FEDCONFORMAL_POLICY", "policy.toml")
-    assert told not in at_work.ok("sums", "answer", *options).out
+def test_a_policy_is_for_every_step(at_work: Command) -> None:
+    Path("policy.toml").write_text("least_sites = 4\n")
+    for k in range(4):
+        join(at_work, k, *(["--policy", "policy.toml"] if k == 0 else []))
+    at_work.ok("sums", "advance", "session", *(f"{k}.fcm" for k in range(4)))
+    step = (f"session/to-{NAMES[0].replace(' ', '_')}.fcm", "--state", "0.st", "-o", "0.fcm")
+    Path("policy.toml").write_text("least_sites = 5\n")
+    assert "policy.toml, line 1: least_sites = 5" in fails(at_work, "answer", *step)
+    Path("policy.toml").rename("elsewhere.toml")
+    assert "policy.toml" in fails(at_work, "answer", *step)  # a policy that is gone opens nothing
+    Path("elsewhere.toml").rename("policy.toml")
+    Path("policy.toml").write_text("least_sites = 4\n")
+    at_work.ok("sums", "answer", *step)
 
 
 def test_names_that_give_one_file_are_named(at_work: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -36,12 +35,6 @@ Stays = Annotated[
 def allowed(path: Path | None) -> Policy:
     """Read the policy of this site; without one all is allowed."""
     return policy_of() if path is None else read_policy(path)
-
-
-def reminder(path: Path | None, *, first: bool) -> list[str]:
-    """Say at the first of several steps that the others ask the policy only if it is named there, too."""
-    forgotten = first and path is not None and VARIABLE not in os.environ
-    return [f"give --policy at every later step as well, or set {VARIABLE}"] if forgotten else []
 
 
 def check_files(

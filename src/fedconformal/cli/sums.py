@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from fedconformal._base import registry
@@ -16,7 +17,7 @@ from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
-from fedconformal.cli.policy import PolicyFile, allowed, reminder
+from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.session import (
     RECOMMENDED,
     SHOWS,
@@ -30,7 +31,7 @@ from fedconformal.cli.session import (
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.ledger import rows_of
+from fedconformal.privacy.ledger import Rows, rows_of
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.certificate import certified
@@ -132,31 +133,15 @@ def answer(
     check_output(state, message, summary, ledger, key, signed, policy)
     if summary is None and (key is not None or signed is not None):
         raise InputError("--key and --signed go with --summary, at the first step")
-    rows, spent = [], None
-    if summary is not None:
-        if state.exists():
-            raise InputError(
-                f"{state}: exists; later steps go without --summary, and for another session "
-                f"fedconformal sums close {state} wipes it"
-            )
-        trusted = None if signed is None else read_trusted(signed)
-        with naming(summary):
-            own = Summary.from_bytes(read_bytes(summary))
-            known, rows = site_from(own, trusted), rows_of([own])
-        known = known if ledger is None else recalled(known, ledger)
-    elif state.exists():
-        known = read_state(state, SiteState)
-        if ledger is not None:
-            raise InputError("--ledger goes with --summary; later steps know it")
-    else:
-        raise InputError(f"{state}: is not there; the first step needs --summary as well")
+    known, rows = _site(state, summary, signed, ledger)
+    if policy is not None:
+        known = msgspec.structs.replace(known, policy=str(policy.resolve()))
     before, private = known, read_key(key)
     with naming(message):
         entered = bool(known.roster)
         known, reply = answer_bundle(known, read_bytes(message), private)
-    allowed(policy).check(Leaving.of_sums(known))
-    if summary is not None and known.invite is not None:
-        spent = known.invite.epsilon
+    allowed(Path(known.policy) if known.policy else None).check(Leaving.of_sums(known))
+    spent = known.invite.epsilon if summary is not None and known.invite is not None else None
     if spent is not None:  # a site that joins will answer: it pays now
         charge(ledger, rows, spent, "noisy sum")
     note(before, known)
@@ -165,7 +150,7 @@ def answer(
     if known.is_over:
         wipe(state)
     facts: dict[str, Any] = {"answer": str(output), "bytes": len(reply)}
-    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator", *reminder(policy, first=summary is not None)]
+    lines = [f"wrote {output}: {len(reply)} bytes for the coordinator"]
     if known.roster and not entered:
         facts |= known.session.shown()
         lines = [*roster_lines(facts), *lines]
@@ -255,6 +240,26 @@ def close(
         check_state(read_bytes(path))
     wipe(path)
     print_result({"wiped": str(path)}, f"wiped {path}: its keys and scores are gone", json=json)
+
+
+def _site(state: Path, summary: Path | None, signed: Path | None, ledger: Path | None) -> tuple[SiteState, list[Rows]]:
+    """Make a site from its summary, at the first step, with the rows to enter in a ledger; later read its state."""
+    if summary is None:
+        if not state.exists():
+            raise InputError(f"{state}: is not there; the first step needs --summary as well")
+        if ledger is not None:
+            raise InputError("--ledger goes with --summary; later steps know it")
+        return read_state(state, SiteState), []
+    if state.exists():
+        raise InputError(
+            f"{state}: exists; later steps go without --summary, and for another session "
+            f"fedconformal sums close {state} wipes it"
+        )
+    trusted = None if signed is None else read_trusted(signed)
+    with naming(summary):
+        own = Summary.from_bytes(read_bytes(summary))
+        known = site_from(own, trusted)
+    return known if ledger is None else recalled(known, ledger), rows_of([own])
 
 
 def _under_way(folder: Path) -> CoordinatorState:

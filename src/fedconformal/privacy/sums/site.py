@@ -88,7 +88,7 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger")
+    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger", "policy")
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 

@@ -52,6 +52,8 @@ class SiteState(
     """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
     ledger: str = ""
     """The file in which that is noted."""
+    policy: str = ""
+    """The file with what may leave this site, which every step asks."""
     trusted: dict[str, str] | None = None
     """The keys that the others have to join with, by site; None if nobody said."""
     invite: Invite | None = None
