@@ -275,8 +275,9 @@ def markdown(head: list[str], rows: Iterator[list[str]]) -> str:
 
 TEXT = """
 {best} has the smallest sets: within a hundredth of the smallest on {wins} of {sets} data sets at alpha = {alpha}.
-What it gives up: at the same alpha it covers the worst class and the worst size class less often. That comes with the
-smaller sets. LAC with sets as large as another score's, in brackets below, covers both at least as often on average. In
+What it gives up: at the same alpha it covers the worst class and the worst size class less often (Margin covers the
+worst size class even less). That comes with the smaller sets. LAC with sets as large as another score's, in brackets
+below, covers both at least as often on average. In
 {comparisons} comparisons at alpha = {alpha} it is behind by more than {rare} in {behind_class} for the worst class, and
 in {behind_stratum} for the worst size class.
 

@@ -20,12 +20,15 @@ from typing import Any
 
 import numpy as np
 from common import RESULTS, save
-from default_score import ALPHAS, PAGE, SCORES, Array, markdown, single
+from default_score import ALPHAS, PAGE, Array, markdown, single
+from default_score import SCORES as ALL
 
 import fedconformal as fc
 
 NAME = "synthetic_scores"
 START, END = "<!-- synthetic -->", "<!-- /synthetic -->"
+SCORES = {name: ALL[name] for name in ("LAC", "APS", "APS*", "RAPS", "RAPS*")}
+"""Those of which advice is given."""
 PROBLEMS = 1000
 TEST_ROWS = 1000
 CLASSES = ((2, 2), (3, 10), (11, 30), (31, 100))

@@ -82,7 +82,7 @@ def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("opendp", reason="noise needs OpenDP")
     settings = ("--nodes", "4", "--set", "rounds=1", "--set", "temperature=false", "--set", "epsilon=8")
     out = command.ok("flower", "run", app, *settings, "--privacy", "sums", "-o", tmp_path / "run").out
-    assert "from sums only, in 1 rounds: epsilon 8 for " in out
+    assert "from sums only, in 1 round: epsilon 8 for " in out
     assert "epsilon is 8, which goes with privacy sums" in command("flower", "run", app, *settings).err
 
 
