@@ -32,7 +32,7 @@ PLAIN = {
 }
 """A phrase, and what to say instead. Dishonest sites lie, and for them that is the right word."""
 
-KEPT = ("lie in ever smaller cells", "whoever sees the sum")
+KEPT = ("lie in ever smaller cells",)
 """Parts of sentences in certificates, which stay as they are, byte for byte."""
 
 OLD_NAMES = ("Course", "Crew", "Room", "_Told", "conclude", "sort_out", "spoken_for")

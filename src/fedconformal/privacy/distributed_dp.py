@@ -83,8 +83,8 @@ class NoisyRound:
             definition=(
                 "differential privacy of the sum over the sites that answered, by shares of discrete Laplace noise "
                 f"that each of them adds in every cell, also towards up to {self.colluding} of them that know and "
-                "subtract their own shares; pure for whoever sees the sum, computational for the coordinator, who sees "
-                "masked counts as well"
+                "subtract their own shares; pure for anyone who sees the sum, computational for the coordinator, who "
+                "sees masked counts as well"
             ),
             epsilon=self.epsilon,
             grid=self.grid,
