@@ -33,7 +33,7 @@ from fedconformal.guarantees.by_class import held_at, shortfalls, to_classes
 from fedconformal.guarantees.planning import shortfall, what_is_missing
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.origin import all_joined, has_expired, number_of
+from fedconformal.summaries.origin import all_joined, number_of
 from fedconformal.summaries.summary import Summary, check_together
 
 UNSEEN = 4096
@@ -123,16 +123,7 @@ def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = Fal
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     for summary in {id(summary.origin): summary for summary in summaries}.values():
-        agreed = summary.origin.alpha
-        if agreed is not None and as_alpha(agreed) != alpha:
-            raise InputError(
-                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
-            )
-        if not expired and has_expired(summary.origin.expires):
-            raise InputError(
-                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
-            )
+        summary.origin.check_use(alpha, summary.label, expired=expired)
     return summaries
 
 

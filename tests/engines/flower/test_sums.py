@@ -1,6 +1,7 @@
 """Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.engines.flower.records import site_of
+from fedconformal.engines.flower.records import ASK, site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
+from fedconformal.federated.calibration import Question
 from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
 from fedconformal.flower import calibrate_by_sums as in_steps
 from fedconformal.privacy import read_ledger
@@ -27,6 +29,7 @@ from tests.engines.flower.tools import MODEL, calibrating_app, grid
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 8
 BAD, WORSE = 2, 4
+ORIGIN = ("model", "temperature", "score")
 
 
 def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
@@ -47,7 +50,7 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     found = calibrate_by_sums(federation, MODEL, **asked).certificate
     plain = calibrate(Federation(grid(SITES)), MODEL, kind="exact", **asked).certificate
     assert found.threshold == plain.threshold
-    for field in ("coverage_at_least", "coverage_at_most", "rank", "target", "status", "model", "temperature", "score"):
+    for field in ("coverage_at_least", "coverage_at_most", "rank", "target", "status", "labels", "precision", *ORIGIN):
         assert getattr(found, field) == getattr(plain, field)
     assert found.left_out is None
     assert found.privacy is not None
@@ -368,8 +371,23 @@ def test_scores_of_something_else_are_refused() -> None:
     app = calibrating_app()
     certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
     found = certificate.left_out or []
-    assert [one.reason.startswith("has scores of something else: model") for one in found] == [True]
+    assert [one.reason.startswith("sent scores of something else: model") for one in found] == [True]
     assert certificate.threshold == others(BAD).threshold
+
+
+def test_a_site_with_other_classes_than_most_is_left_out() -> None:
+    def other(msg: Message, context: Context) -> Message:
+        if not later_step(msg):
+            about = Question.from_dict(msg.content.config_records[ASK]).origin
+            classes = 3 if site_of(context).partition == BAD else 2
+            scores = np.random.default_rng(site_of(context).partition).random(50)
+            summary = fc.summarize(scores, "exact", site=site_of(context).name)
+            return sums_reply(msg, context, replace(summary, origin=replace(about, classes=classes)))
+        return sums_reply(msg, context)
+
+    certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
+    assert [one.reason for one in certificate.left_out or []] == ["has 3 classes, most others have 2"]
+    assert certificate.labels == 2
 
 
 def test_counts_that_cannot_be_give_no_certificate() -> None:

@@ -65,6 +65,7 @@ def certified(state: CoordinatorState) -> Calibration:
     # The upper edge of a cell instead of a score, or sites that dropped out, may cost any amount of coverage on top.
     whole = rounds.exact and everybody
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
+    sure = not state.origin.estimated
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
@@ -78,7 +79,7 @@ def certified(state: CoordinatorState) -> Calibration:
         threshold,
         lowest,
         inputs,
-        status="certified",
+        status="certified" if sure else "estimated",
         caveat=bound.caveat
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
@@ -87,7 +88,7 @@ def certified(state: CoordinatorState) -> Calibration:
         rank=rank,
         rank_out_of=out_of,
         slack=0.0 if whole else 1.0,
-        coverage_at_least=float(lowest),
+        coverage_at_least=float(lowest) if sure else 0.0,
         coverage_at_most=float(highest),
         privacy={
             **played,

@@ -47,10 +47,10 @@ from fedconformal.privacy.sums.messages import (
     pack,
 )
 from fedconformal.privacy.sums.radix import EXACT
-from fedconformal.privacy.sums.session import Session, guarantee_of
+from fedconformal.privacy.sums.session import Session, guarantee_of, joined_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.summaries.summary import origin_of
+from fedconformal.summaries.summary import check_origins
 
 logger = logging.getLogger(__name__)
 
@@ -93,14 +93,13 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    origins = [origin_of(found) for found in joins]
-    for found, origin in zip(joins, origins, strict=True):
-        if difference := origins[0].difference(origin):
-            raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
+    together = check_origins([joined_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
     roster = pack(Roster(state.invite.session, listed), state.signing)
-    state = changed(state, first=joins[0], roster=roster, present=frozenset(range(len(joins))))
+    state = changed(
+        state, first=changed(joins[0], about=together.about), roster=roster, present=frozenset(range(len(joins)))
+    )
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.
     outgoing = _to(state.session, state.present, roster) if search.answer is None else {}

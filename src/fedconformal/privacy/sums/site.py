@@ -42,13 +42,13 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import check_trusted, guarantee_of
+from fedconformal.privacy.sums.session import alpha_of, check_trusted, guarantee_of
 from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.summary import origin_fields
+from fedconformal.summaries.summary import origin_fields, origin_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ def new_site(
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
         **origin_fields(origin or UNKNOWN),
+        origin=(origin or UNKNOWN).about,
     )
 
 
@@ -88,7 +89,7 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger", "policy")
+    kept = ("name", "scores", "score", "model", "temperature", "origin", "trusted", "summed", "ledger", "policy")
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 
@@ -114,6 +115,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
+    origin_of(site, **msgspec.structs.asdict(site.origin)).check_use(alpha_of(invite), f"site {site.name!r}")
     size, signing, masking = len(site.keys), site.signing.public, site.masking.public
     identity = None
     if key is not None:
@@ -129,6 +131,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         model=site.model,
         temperature=site.temperature,
         identity=identity,
+        about=site.origin,
     )
     return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
 

@@ -29,10 +29,9 @@ from fedconformal.privacy.sums.messages import (
     Shares,
 )
 from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.session import Session, session_of
+from fedconformal.privacy.sums.session import Session, joined_origin, session_of
 from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import origin_of
-from fedconformal.summaries.wire import ScoreField
+from fedconformal.summaries.wire import NOTHING, About, ScoreField
 
 
 class SiteState(
@@ -77,6 +76,8 @@ class SiteState(
     """The sites that were there at the last message."""
     repeated: bool = False
     """Whether a sum of these rows had been opened before the session: then nobody may be lost in it."""
+    origin: About = NOTHING
+    """What else the scores were made from, and what for."""
 
     @property
     def keys(self) -> Keys:
@@ -108,7 +109,7 @@ class CoordinatorState(
     signing: SigningKey
     invite: Invite
     first: Join | None = None
-    """How the first site joined; the scores of all others were made from the same."""
+    """How the first site joined, with what any site says of the scores: all were made from the same."""
     roster: bytes = b""
     """As it is sent, with the coordinator's signature."""
     search: Search = Search()
@@ -157,7 +158,7 @@ class CoordinatorState(
     @property
     def origin(self) -> Origin:
         """What all sites' scores were made from."""
-        return origin_of(self.first)
+        return Origin() if self.first is None else joined_origin(self.first)
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:
