@@ -214,25 +214,25 @@ def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(num
 def test_a_site_lost_after_its_answer_is_recovered(number: int, letter: str) -> None:
     federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
-    check_dropped(certificate, {"site-2": f"after its answer in round {number}"})
-    if number == len(BYTES) - 1:  # it counts in all rounds
+    last = number == len(BYTES) - 1  # it counts in all rounds
+    check_dropped(certificate, {"site-2": f"after its answer in round {number}"}, exact=last)
+    if last:
         assert certificate.threshold == everybody().threshold
 
 
-@pytest.mark.parametrize("number", range(1, len(BYTES)))
-def test_two_sites_lost_in_one_round_in_both_ways(number: int) -> None:
-    faults = {BAD: From("A", number, gone), WORSE: From("V", number, gone)}
-    certificate = calibrate_by_sums(Federation(grid(SITES, faults)), MODEL).certificate
-    before, after = f"before its answer in round {number}", f"after its answer in round {number}"
-    check_dropped(certificate, {"site-2": before, "site-4": after})
+def test_two_sites_lost_at_once() -> None:
+    for letter, when in (("A", "before"), ("V", "after")):
+        faults = {BAD: From(letter, 3, gone), WORSE: From(letter, 3, gone)}
+        certificate = calibrate_by_sums(Federation(grid(SITES, faults)), MODEL).certificate
+        check_dropped(certificate, dict.fromkeys(["site-2", "site-4"], f"{when} its answer in round 3"))
 
 
-def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None:
+def check_dropped(certificate: fc.Certificate, expected: dict[str, str], *, exact: bool = False) -> None:
     plain = everybody()
     assert certificate.limit >= plain.limit
     assert (certificate.clients, certificate.scores, certificate.rank) == (SITES, plain.scores, plain.rank)
     assert certificate.left_out is None
-    assert certificate.coverage_at_most == 1.0
+    assert (certificate.coverage_at_most < 1.0) == exact
     assert certificate.privacy is not None
     dropped = certificate.privacy["dropped"]
     assert {one["site"]: one["when"] for one in dropped} == expected
@@ -259,10 +259,7 @@ def test_a_node_that_is_not_connected_any_more() -> None:
 
 
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
-    faults = {k: From("A", 3, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 5 of 8 sites are left; a sum of fewer than 6 stays hidden"):
-        calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
-    faults = {k: From("N", 3, gone) for k in (0, 1, 2)}
+    faults = {k: From("N", 0, gone) for k in (0, 1, 2)}
     with pytest.raises(InputError, match="only 5 of 8 sites signed the list of those who answered"):
         calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
     faults = {k: From("D", 0, gone) for k in (0, 1, 2)}

@@ -4,7 +4,7 @@ The protocol and its driver are those of `fedconformal.privacy.sums`; Flower car
 and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
 three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
-out stays in the promise, and its scores count as if they were too large.
+out stays in the promise, and the search stops at the cell that it has reached.
 """
 
 from __future__ import annotations

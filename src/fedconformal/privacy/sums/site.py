@@ -3,7 +3,8 @@
 A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
 reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
 site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
-different ones, and the seed for the earlier answer stays with the site. A site that is out stays out.
+different ones, and the seed for the earlier answer stays with the site. A site that is out stays out; and after the
+first sum nobody may be missing any more: the difference of two sums would show one site.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         identity=identity,
         about=site.origin,
     )
-    return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
+    return changed(site, invite=invite), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -170,6 +171,8 @@ def answer(site: SiteState, asked: bytes) -> Step:
         raise InputError("the message is of another session")
     if question.number != site.number or question.number >= len(session.rounds.widths):
         raise InputError(f"the message is of round {question.number}, expected round {site.number}")
+    if site.stage == "over":
+        raise InputError("the session is at its end: a site was lost after its answer")
     again = site.stage == "answered"
     if site.stage == "signed" or (again and question.present == session.as_bits(site.present)):
         raise InputError(f"round {question.number} has been answered")
@@ -219,7 +222,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
             raise InputError(f"a share of site number {sender} was altered")
         opened.append((sender, found[start : start + SECRET]))
     message = Shares(session.id, request.about, site.index, opened)
-    return changed(site, present=site.present - lost, stage="waiting"), pack(message, site.signing)
+    return changed(site, stage="over"), pack(message, site.signing)
 
 
 def _left(site: SiteState, bits: bytes) -> frozenset[int]:
@@ -228,6 +231,11 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     left = session.of_bits(bits)
     if site.index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
+    if site.number and left != site.present:
+        raise InputError(
+            f"site {site.name!r} counts for nobody any more: a site was lost after the first sum, and the difference "
+            "of two sums shows a single site; the session is at its end"
+        )
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if near < session.near:

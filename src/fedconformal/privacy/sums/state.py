@@ -68,14 +68,12 @@ class SiteState(
     """The next round, or the one that is open."""
     prefix: int = 0
     """The digits of the last question."""
-    stage: Literal["waiting", "answered", "signed", "revealed"] = "waiting"
-    """What the site did last in the round; after `revealed` it may still open shares of sites that were lost."""
+    stage: Literal["waiting", "answered", "signed", "revealed", "over"] = "waiting"
+    """What the site did last in the round; after `revealed` it may open shares of lost sites, and then it is over."""
     about: bytes = b""
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
-    repeated: bool = False
-    """Whether a sum of these rows had been opened before the session: then nobody may be lost in it."""
     origin: About = NOTHING
     """What else the scores were made from, and what for."""
 
@@ -93,8 +91,8 @@ class SiteState(
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked of the site any more: the last round is revealed, and the shares are open."""
-        return bool(self.roster) and self.number >= len(self.session.rounds.widths) and self.stage == "waiting"
+        """Whether nothing can be asked of the site any more: it has opened shares of sites that were lost."""
+        return self.stage == "over"
 
     def __repr__(self) -> str:
         """Show no secrets."""
