@@ -22,7 +22,13 @@ if TYPE_CHECKING:
         InputError,
         VersionWarning,
     )
-    from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
+    from fedconformal.evaluation import (
+        Evaluation,
+        IntervalEvaluation,
+        evaluate_intervals,
+        evaluate_sets,
+        selective_classification,
+    )
     from fedconformal.guarantees import (
         PAC,
         ByClass,
@@ -51,7 +57,13 @@ _WHERE = {
     "calibration.plan": ("plan",),
     "calibration.predictor": ("Predictor", "load"),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
-    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
+    "evaluation": (
+        "Evaluation",
+        "IntervalEvaluation",
+        "evaluate_intervals",
+        "evaluate_sets",
+        "selective_classification",
+    ),
     "summaries": ("Summary", "pool", "summarize"),
     "verification": ("verify",),
 }
@@ -76,6 +88,7 @@ __all__ = [
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "IntervalEvaluation",
     "Margin",
     "Mixture",
     "NewClient",
@@ -91,6 +104,7 @@ __all__ = [
     "WorstCase",
     "__version__",
     "calibrate",
+    "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
     "load",
