@@ -38,7 +38,20 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
+    from fedconformal.scores import (
+        APS,
+        CQR,
+        LAC,
+        RAPS,
+        SAPS,
+        Margin,
+        Normalized,
+        RegressionScore,
+        Residual,
+        Score,
+        Signed,
+        TopK,
+    )
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
 
@@ -59,6 +72,7 @@ _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
     "PAC",
     "RAPS",
@@ -79,12 +93,16 @@ __all__ = [
     "Margin",
     "Mixture",
     "NewClient",
+    "Normalized",
     "OneClient",
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RegressionScore",
+    "Residual",
     "Robust",
     "Score",
+    "Signed",
     "Summary",
     "TopK",
     "VersionWarning",
