@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from fedconformal.calibration.calibrate import Calibration, calibrate
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
+    from fedconformal.calibration.document import load
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
-    from fedconformal.calibration.predictor import Predictor, load
+    from fedconformal.calibration.predictor import Predictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -44,7 +45,20 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
+    from fedconformal.scores import (
+        APS,
+        CQR,
+        LAC,
+        RAPS,
+        SAPS,
+        Margin,
+        Normalized,
+        RegressionScore,
+        Residual,
+        Score,
+        Signed,
+        TopK,
+    )
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
 
@@ -55,7 +69,8 @@ _WHERE = {
     "calibration.classifier": ("FederatedConformalClassifier",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
-    "calibration.predictor": ("Predictor", "load"),
+    "calibration.document": ("load",),
+    "calibration.predictor": ("Predictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": (
         "Evaluation",
@@ -71,6 +86,7 @@ _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
     "PAC",
     "RAPS",
@@ -92,12 +108,16 @@ __all__ = [
     "Margin",
     "Mixture",
     "NewClient",
+    "Normalized",
     "OneClient",
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RegressionScore",
+    "Residual",
     "Robust",
     "Score",
+    "Signed",
     "Summary",
     "TopK",
     "VersionWarning",
