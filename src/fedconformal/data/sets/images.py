@@ -32,7 +32,7 @@ class ImageSource(Source):
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read the .npz file if there is one, and the official files otherwise."""
         path = store.find(f"{self.name}.npz")
-        parts = (
+        parts: dict[Split, Any] = dict(
             read_images(path, classes=len(self.classes))
             if path
             else self.official(download=download, progress=progress)
