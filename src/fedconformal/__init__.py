@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
     from fedconformal.calibration.document import load
+    from fedconformal.calibration.interval_predictor import IntervalPredictor
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
@@ -67,6 +68,7 @@ _WHERE = {
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
+    "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
     "calibration.document": ("load",),
@@ -105,6 +107,7 @@ __all__ = [
     "InfeasibleWarning",
     "InputError",
     "IntervalEvaluation",
+    "IntervalPredictor",
     "Margin",
     "Mixture",
     "NewClient",
