@@ -70,7 +70,7 @@ def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
 @pytest.mark.parametrize(
     ("ends", "y", "words"),
     [
-        ([[0, 1]], [0, 1], "y: expected 1 numbers"),
+        ([[0, 1]], [0, 1], "y: has shape (2,), expected (1,)"),
         ([[0, 1]], ["high"], "y: "),
         ([[0, 1]], [np.nan], "y: row 0 is nan, expected a finite number"),
         ([[0, 1], [2, 1]], [0, 1], "intervals: row 1 is from 2 to 1, expected the lower end first"),

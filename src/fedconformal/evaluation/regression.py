@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_clients
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_clients, one_a_row
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows
 from fedconformal.evaluation.groups import as_groups
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
+from fedconformal.scores.regression_score import as_numbers
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -139,16 +140,9 @@ def evaluate_intervals(
     >>> [(group.name, group.coverage, group.mean_width) for group in result.by_client]
     [('a', 0.5, 1.5), ('b', 1.0, 3.0)]
     """
-    ends, truth = as_intervals(intervals), as_array(y, "y")
+    ends = as_intervals(intervals)
     rows = len(ends)
-    if truth.shape == (rows, 1):
-        truth = truth[:, 0]
-    if truth.shape != (rows,) or truth.dtype.kind not in "iuf":
-        raise InputError(f"y: expected {rows} numbers, one a row, got {truth.dtype} of shape {truth.shape}")
-    truth = truth.astype(np.float64)
-    if not np.isfinite(truth).all():
-        row = int(np.argmin(np.isfinite(truth)))
-        raise InputError(f"y: row {row} is {truth[row]}, expected a finite number")
+    truth = as_numbers(one_a_row(as_array(y, "y"), rows, "y"), "y")
     sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
     ids = as_clusters(clusters, rows=rows)
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
