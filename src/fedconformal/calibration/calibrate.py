@@ -16,7 +16,6 @@ from fedconformal.calibration.search import Search
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
-from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 
 __all__ = ["Calibration", "calibrate", "calibrate_again", "usable"]
@@ -79,14 +78,5 @@ def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = Fal
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     for summary in {id(summary.origin): summary for summary in summaries}.values():
-        agreed = summary.origin.alpha
-        if agreed is not None and as_alpha(agreed) != alpha:
-            raise InputError(
-                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
-            )
-        if not expired and has_expired(summary.origin.expires):
-            raise InputError(
-                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
-            )
+        summary.origin.check_use(alpha, summary.label, expired=expired)
     return summaries
