@@ -77,6 +77,8 @@ def what_is_missing(
         return f"calibration scores needed: {needed[0]} more in all, at any site"
     names = [repr(site) for site in sites] or [f"number {k + 1}" for k in range(len(sizes))]
     one, many = ("of class", "of {} more classes") if classes else ("at site", "at {} more sites")
+    if not needed:
+        return "no number of calibration scores is enough, as failure is not below alpha; take a smaller one"
     parts = [f"{extra} more {one} {names[k]}" for k, extra in list(needed.items())[:5]]
     if len(needed) > len(parts):
         parts.append(f"and likewise {many.format(len(needed) - len(parts))}")
