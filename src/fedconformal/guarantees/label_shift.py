@@ -31,7 +31,7 @@ MARGIN = 1e-9
 """What intervals and bounds are widened by for the rounding of floats, which is far less."""
 
 PLACES = 10**6
-"""Bounds are rounded outward to so many parts."""
+"""The parts of one that bounds are rounded outward to."""
 
 STEPS = 10_000
 """Of the estimate, at most."""
