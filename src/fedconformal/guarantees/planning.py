@@ -39,8 +39,14 @@ def missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> dict[int, i
     if not guarantee.sites_apart:
         extra = least_enough(lambda more: feasible(guarantee, alpha, [sizes[0] + more, *sizes[1:]]), most=2**100)
         return {0: extra} if extra else {}
-    high = least_enough(lambda number: feasible(guarantee, alpha, [max(n, number) for n in sizes]))
-    return {k: high - sizes[k] for k in counting(guarantee, sizes) if sizes[k] < high} if high else {}
+    places = counting(guarantee, sizes)
+    inside = set(places)
+
+    def raised(number: int) -> list[int]:
+        return [max(n, number) if k in inside else n for k, n in enumerate(sizes)]
+
+    high = least_enough(lambda number: feasible(guarantee, alpha, raised(number)))
+    return {k: high - sizes[k] for k in places if sizes[k] < high} if high else {}
 
 
 @singledispatch
