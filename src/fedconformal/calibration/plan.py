@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -26,8 +27,9 @@ from fedconformal.guarantees import (
     OneClient,
     WorstCase,
 )
+from fedconformal.guarantees.by_class import name_of
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.guarantees.planning import feasible, least_enough, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from fedconformal.scores import Score
 from fedconformal.scores.advice import smaller_sets
@@ -62,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[int]
     recommended: str
     """Which promise for all sites together costs least, by the sizes alone."""
+    by_class: str
+    """How many scores every class takes, if each is promised coverage by itself."""
     condition: str
     notes: list[str]
     options: list[Option]
@@ -143,6 +147,7 @@ def plan(
         alpha=float(wanted),
         sizes=counts,
         recommended=_recommended(wanted, counts),
+        by_class=_each_class(wanted, len(counts)),
         condition=_condition(wanted, counts),
         notes=notes,
         options=options,
@@ -165,6 +170,17 @@ def _recommended(alpha: Fraction, sizes: list[int]) -> str:
     return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
 
+def _each_class(alpha: Fraction, count: int) -> str:
+    """How the classes are spread is not known here, but the number of sites is."""
+    one, mixture = (math.ceil(k * (1 - alpha) / alpha) for k in (1, count))
+    independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
+    best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
+    return (
+        f"by class, every class takes {mixture} scores with mixture (with holders {one} for each site that can hold it) "
+        f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike everywhere"
+    )
+
+
 def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
     """Say which promises leave most sets with every label, though scores are enough, and what would help."""
     if not guarantees:
@@ -174,8 +190,9 @@ def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]
 
 
 def _label(guarantee: Guarantee) -> str:
-    name, *parameters = guarantee.to_dict().items()
-    return " ".join([name[1], *(f"{key}={value}" for key, value in parameters)])
+    described = {key: value for key, value in guarantee.to_dict().items() if value is not None and key != "name"}
+    name = name_of(guarantee.to_dict())
+    return " ".join([name, *(f"{key}={value}" for key, value in described.items() if not isinstance(value, dict))])
 
 
 def _set_name(worst_case: WorstCase) -> str:
@@ -219,12 +236,11 @@ def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[st
     share = as_decimal(worst_case.contamination)
     rank, (at_mixture, _) = paper_rank(alpha, share, sizes), Mixture().rank(alpha, sizes) or (0, 0)
     verdict = "finite" if rank <= sum(sizes) else "infinite, all labels"
-    note = (
+    return [
         f"beside {_set_name(worst_case)}, the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = {rank} "
         f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at the mixture's rank "
         f"r = {at_mixture} with e = 0 is {float(paper_bound(at_mixture, share, sizes)):.4f}"
-    )
-    return [note]
+    ]
 
 
 def _condition(alpha: Fraction, sizes: list[int]) -> str:
