@@ -176,7 +176,7 @@ def _each_class(alpha: Fraction, count: int) -> str:
     independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
     best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
     return (
-        f"by class, every class takes {mixture} scores with mixture (with holders {one} for each site that can hold it) "
+        f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if these are given) "
         f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike everywhere"
     )
 
@@ -190,9 +190,9 @@ def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]
 
 
 def _label(guarantee: Guarantee) -> str:
-    described = {key: value for key, value in guarantee.to_dict().items() if value is not None and key != "name"}
-    name = name_of(guarantee.to_dict())
-    return " ".join([name, *(f"{key}={value}" for key, value in described.items() if not isinstance(value, dict))])
+    about = guarantee.to_dict()
+    own = [key for key, value in about.items() if key != "name" and value is not None and not isinstance(value, dict)]
+    return " ".join([name_of(about), *(f"{key}={about[key]}" for key in own)])
 
 
 def _set_name(worst_case: WorstCase) -> str:
@@ -236,11 +236,12 @@ def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[st
     share = as_decimal(worst_case.contamination)
     rank, (at_mixture, _) = paper_rank(alpha, share, sizes), Mixture().rank(alpha, sizes) or (0, 0)
     verdict = "finite" if rank <= sum(sizes) else "infinite, all labels"
-    return [
+    note = (
         f"beside {_set_name(worst_case)}, the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = {rank} "
         f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at the mixture's rank "
         f"r = {at_mixture} with e = 0 is {float(paper_bound(at_mixture, share, sizes)):.4f}"
-    ]
+    )
+    return [note]
 
 
 def _condition(alpha: Fraction, sizes: list[int]) -> str:
