@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.guarantees.label_shift import confusion
     from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
@@ -54,6 +55,7 @@ _WHERE = {
     "calibration.predictor": ("Predictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
+    "guarantees.label_shift": ("confusion",),
     "summaries": ("Summary", "pool", "summarize"),
     "verification": ("verify",),
 }
@@ -93,6 +95,7 @@ __all__ = [
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
     "evaluate_sets",
     "leave_one_site_out",
     "load",

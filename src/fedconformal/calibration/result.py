@@ -85,7 +85,7 @@ def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Gua
     return made_certificate(
         guarantee=guarantee,
         origin=all_joined([summary.origin for summary in summaries]),
-        status="certified" if are_sure(summaries) else "estimated",
+        status="certified" if are_sure(summaries) and guarantee.certified else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         version_1_sites=_silent_sites(summaries) or None,

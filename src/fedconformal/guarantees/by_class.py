@@ -128,11 +128,11 @@ def held_at(bound: Guarantee, places: Sequence[int] | None) -> Guarantee:
     The others hold no row of it and never will, so that only the unseen rows of these can weigh.
 
     >>> held_at(Mixture().in_class([20, 20, 20]), [0, 2])
-    ClassShare(weights=(1, 1, 1), more=2)
+    ClassShare(weights=(1, 1, 1), more=2, places=(0, 2))
     """
     if places is None or not isinstance(bound, ClassShare):
         return bound
-    return replace(bound, more=sum(bound.weights[k] for k in places))
+    return replace(bound, more=sum(bound.weights[k] for k in places), places=tuple(places))
 
 
 def _checked_holders(holders: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

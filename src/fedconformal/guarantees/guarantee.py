@@ -70,6 +70,11 @@ class Guarantee(ABC):
         return False
 
     @property
+    def certified(self) -> bool:
+        """Whether the promise rests on nothing that is only estimated."""
+        return True
+
+    @property
     def kept(self) -> Guarantee:
         """The guarantee itself, or the one that it keeps for every class."""
         return self
