@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -68,6 +69,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",

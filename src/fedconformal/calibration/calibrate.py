@@ -10,11 +10,12 @@ from typing import Any
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
+from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import site_names, warn_of_sites
 from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries.summary import Summary, check_together
 
@@ -60,6 +61,8 @@ def _calibrated(
             "use one that weighs all scores alike (mixture proportional, independent, exchangeable, pac), "
             "or send the sites apart"
         )
+    if isinstance(guarantee, ByGroup):
+        return by_group(summaries, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
         return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
     search = Search(summaries, bound, sizes)

@@ -59,6 +59,8 @@ class ByClass(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
+        if isinstance(given, Guarantee) and given.by_group:
+            raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
         if not isinstance(given, Guarantee) or given.by_class:
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
         if self.holders is not None:

@@ -75,8 +75,13 @@ class Guarantee(ABC):
         return True
 
     @property
+    def by_group(self) -> bool:
+        """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
+        return False
+
+    @property
     def kept(self) -> Guarantee:
-        """The guarantee itself, or the one that it keeps for every class."""
+        """The guarantee itself, or the one that it keeps for every class or group."""
         return self
 
     @abstractmethod
