@@ -30,6 +30,7 @@ class EveryClient(Guarantee):
         "the test row comes from one of these sites; the model was not fitted to the calibration rows"
     )
     caveat = "Given one calibration set, a site's coverage still varies around the promise."
+    fractional = True
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))
@@ -37,7 +38,7 @@ class EveryClient(Guarantee):
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
         shares = counts / (np.asarray(sizes)[:, None] + 1)
-        close = shares <= shares.min(axis=0) + 1e-9
+        close = shares <= shares.min(axis=0) * (1 + 1e-9) + 1e-9
         return [
             min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist())
             for i in range(counts.shape[1])
