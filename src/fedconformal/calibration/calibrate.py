@@ -35,8 +35,9 @@ def calibrate(
 ) -> Calibration:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
-    Of loss curves (`summarize_losses`), the smallest of the grid whose expected loss is at most `risk`. If none is, the
-    threshold is +inf: the answer is a safe action, whose loss is known to be at most `risk`; `safe` says which.
+    Of loss curves (`summarize_losses`), the smallest of the grid whose expected loss is at most `risk`. If there is
+    none, the threshold is +inf: the answer is a safe action, which never loses more than `risk`, nor than the last
+    threshold; `safe` says which.
 
     >>> from fedconformal import summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]

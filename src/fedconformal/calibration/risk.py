@@ -4,7 +4,9 @@ Where a guarantee promises a share of rows, it promises the same of rows that co
 L_i(t)/B), so the mean loss is at most B (1 - what is promised). In proportion to n_k + 1 that is (sum L + K B)/(N + K).
 Proof: add a virtual row to every site. The smallest t at which all losses, with these, add up to at most a (N + K) is
 symmetric within every site, so the mixture's mean loss there is at most a; taking B for the virtual losses can only
-raise it. One virtual row at the site of the test row is not enough (.117 at .1, tests/validity/test_risk.py).
+raise it. One virtual row at the site of the test row is not enough (tests/validity/test_risk.py). Where no threshold of
+the grid is good enough, the answer is one more, beyond its end: a safe action, which never loses more than the limit,
+nor than the last threshold does on the same row. An action that loses the limit always is not safe (.54 at .5).
 Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022, for one site.
 """
 
@@ -42,6 +44,7 @@ CAVEAT = (
     "This is a promise on the mean loss of the rows named above, at this threshold: a single row may lose more, and so "
     "may a class, another group of rows, or a site that is not named by itself."
 )
+SAFE = "which never loses more than that nor than the last one"
 MOST_SAFE = 200
 CHUNK = 2**12
 
@@ -157,7 +160,5 @@ def _lacking(bound: Guarantee, alpha: Fraction, sizes: Sequence[int], names: Seq
 
 
 def _no_threshold(limit: Fraction, lacking: str, safe: str | None) -> str:
-    then = (
-        f"take the safe action: {safe}" if safe else "without a safe action, whose loss is known, nothing is promised"
-    )
+    then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE}, nothing is promised"
     return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({lacking}); {then}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from fedconformal._base.arrays import as_array
 from fedconformal.calibration.certificate import Certificate, RiskRecord, threshold_text
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.result import Calibration
-from fedconformal.calibration.risk import as_limit
+from fedconformal.calibration.risk import SAFE, as_limit
 from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.losses import LossEvaluation, evaluate_losses
@@ -76,23 +77,26 @@ class RiskPredictor(Document):
         It is +inf, with a warning, if there is none: take the safe action then. Each limit must have been fixed
         beforehand; picking one after looking at losses voids the promise.
         """
-        limit = as_limit(self.about.limit if risk is None else risk, self.about.bound)
-        threshold = self.curve.threshold(limit)
+        limit, threshold = self._at(risk)
         if threshold == math.inf:
             warnings.warn(
                 f"risk={float(limit):g} cannot be promised at any threshold of the grid; the last one promises "
-                f"{float(self.curve.least):.6g}; take a safe action, whose loss is known",
+                f"{float(self.curve.least):.6g}; take a safe action, {SAFE}",
                 InfeasibleWarning,
                 stacklevel=2,
             )
         return threshold
+
+    def _at(self, risk: Any) -> tuple[Fraction, float]:
+        limit = as_limit(self.about.limit if risk is None else risk, self.about.bound)
+        return limit, self.curve.threshold(limit)
 
     def evaluate(self, losses: ArrayLike, *, clients: ArrayLike | None = None, risk: Any = None) -> LossEvaluation:
         """Compare the promise with the losses of new rows: the mean with a 95% interval, over all and by site.
 
         Losses are on the grid, a column for each threshold, or those at the threshold alone, one a row.
         """
-        array, at = as_array(losses, "losses"), self.threshold(risk)
+        array, (_, at) = as_array(losses, "losses"), self._at(risk)
         if array.ndim == 2:
             if array.shape[1] != len(self.curve.thresholds):
                 raise InputError(f"losses: have {array.shape[1]} columns for {self.about.points} thresholds")
