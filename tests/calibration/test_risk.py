@@ -57,8 +57,8 @@ def test_the_certificate_says_what_is_promised() -> None:
 
 def test_the_threshold_is_the_smallest_that_keeps_the_limit() -> None:
     given = sites()
-    total = sum(one.units for one in given)
-    bounds = [(Fraction(int(u), 2**20) + 3) / (150 + 3) for u in total]
+    total = np.sum([one.units for one in given], axis=0).tolist()
+    bounds = [(Fraction(units, 2**20) + 3) / (150 + 3) for units in total]
     for risk in ("0.2", "0.3", "0.35", "0.4", "0.45"):
         expected = next((t for t, b in zip(GRID.tolist(), bounds, strict=True) if b <= Fraction(risk)), math.inf)
         assert fc.calibrate(given, risk=risk).threshold == expected

@@ -186,7 +186,7 @@ def test_pooling_and_extending_add_up(parts: list[Floats]) -> None:
     exact = exact_sums(np.concatenate(parts), 1.0)
     for one in (pooled, grown):
         assert isinstance(one, LossSummary)
-        assert one.units.tolist() == sum(site.units for site in sites).tolist()
+        assert one.units.tolist() == np.sum([site.units for site in sites], axis=0).tolist()
         assert one.gap == len(parts)
         assert all(e <= u <= e + one.gap * 1.001 for u, e in zip(one.units.tolist(), exact, strict=True))
         assert fc.Summary.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
@@ -216,7 +216,7 @@ def test_equal_sums_are_sent_once() -> None:
 
 
 def packed(sums: Any, places: Any = (), *, rounded: int = 1, size: int = 2, **about: Any) -> bytes:
-    origin = {"bound": 1.0, "grid": np.array(GRID).astype("<f8").tobytes()} | about
+    origin: dict[str, Any] = {"bound": 1.0, "grid": np.array(GRID).astype("<f8").tobytes()} | about
     message = LossSummary.message(
         sizes=(size,),
         sites=("a",),

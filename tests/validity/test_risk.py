@@ -23,7 +23,7 @@ Law = dict[Curve, Fraction]
 """The loss curves that a row may have, and how often."""
 
 GRID = (1.0, 2.0, 3.0, 4.0)
-PUBLISHED = [
+BY_HAND: list[list[Curve]] = [
     [(1, 0.5, 0.25, 0), (1, 1, 0, 0), (0.5, 0.25, 0, 0)],
     [(1, 1, 0.5, 0), (1, 0.75, 0.5, 0.25)],
 ]
@@ -64,7 +64,7 @@ def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.
     ids=repr,
 )
 def test_bounds_by_hand(guarantee: fc.Guarantee, last: list[str], threshold: float) -> None:
-    result = risks(guarantee, summaries(PUBLISHED))
+    result = risks(guarantee, summaries(BY_HAND))
     assert [f"{found / 1e15:.10f}" for found in result.curve.risks[-len(last) :]] == last
     assert result.threshold == threshold
 

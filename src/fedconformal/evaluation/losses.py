@@ -53,7 +53,7 @@ def evaluate_losses(losses: ArrayLike, *, bound: float = 1, clients: ArrayLike |
 
     >>> found = evaluate_losses([0.5] * 50 + [0.0] * 50, clients=["a", "b"] * 50)
     >>> found.overall.cells, len(found.by_client)
-    (('all', '100', '0.2500', '0.1574', '0.3602'), 2)
+    (('all', '100', '0.2500', '0.1550', '0.3660'), 2)
     """
     values = as_array(losses, "losses").astype(np.float64)
     if values.ndim != 1 or not len(values):

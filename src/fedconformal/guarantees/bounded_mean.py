@@ -25,7 +25,7 @@ from fedconformal.guarantees.ranked import EXACT_SCORES, FLOAT_SCORES, MARGIN, R
 
 DIGITS = decimal.Context(prec=60)
 LEAST = Decimal("1e-300")
-"""Smaller chances are not told apart."""
+"""Smaller chances count as this."""
 
 STEPS = 10**9
 """Bounds of a mean are whole multiples of one over this, rounded up."""

@@ -38,7 +38,7 @@ class EveryClient(Guarantee):
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
         shares = counts / (np.asarray(sizes)[:, None] + 1)
-        close = shares <= shares.min(axis=0) * (1 + 1e-9) + 1e-9
+        close = shares <= shares.min(axis=0) + 1e-9
         return [
             min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist())
             for i in range(counts.shape[1])

@@ -34,13 +34,13 @@ from fedconformal.summaries.origin import Origin, as_bound, as_grid
 from fedconformal.summaries.summary import Summary, extended
 
 UNIT = 2**20
-"""So many units are one row that loses all."""
+"""The units of one row that loses all."""
 
 FINE = 30
 """Losses are parted at this many bits below a power of two that no loss exceeds."""
 
 BLOCK = 2**15
-"""So many losses are looked at together, so that they stay close to the processor."""
+"""How many losses are looked at together, so that they stay close to the processor."""
 
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
 
@@ -190,7 +190,7 @@ def summarize_losses(
 ) -> LossSummary:
     """Summarise the losses of one site: a row for each calibration row, a column for each threshold of the grid.
 
-    Losses lie between 0 and `bound`, and fall along the grid; or not, with `rising`, which few guarantees take. Grid
+    Losses are between 0 and `bound`, and fall along the grid; or not, with `rising`, which few guarantees take. Grid
     and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters.
     `model`, `estimated`, `calibration` and `expires` are as in `summarize`. The summary shows the site's mean loss at
     every threshold to who reads it; of a site with one row, that is the row's.
