@@ -97,6 +97,24 @@ class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share: float
 
 
+class RiskRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a promise on losses is about: how large the mean may be, of which losses, on which grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether it need not fall along the grid."""
+    safe: str | None = None
+    """What to do where no threshold is good enough, in the words of who calibrated: what never loses more than the
+    limit, nor than the last threshold."""
+
+
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that is known of but not in the calibration, and why; the promise does not cover it."""
 
@@ -162,6 +180,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     lower: LowerEnd | None = None
     """The lower end of the intervals, where it has a threshold of its own."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -224,6 +244,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
+        if self.risk is not None:
+            return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
         answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
         return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
@@ -240,9 +262,18 @@ FORMAT_2 = (
     "class_scores",
     "groups",
     "lower",
+    "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
+
+
+def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        return f"The expected loss {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10

@@ -18,7 +18,6 @@ from fedconformal.calibration.certificate import (
     site_names,
     threshold_json,
 )
-from fedconformal.calibration.curve import AnyCurve
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.origin import all_joined
@@ -30,10 +29,10 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    make_curve: Callable[[], AnyCurve]
+    make_curve: Callable[[], Any]
 
     @cached_property
-    def curve(self) -> AnyCurve:
+    def curve(self) -> Any:
         """What every threshold promises; worked out when it is first asked for."""
         return self.make_curve()
 
