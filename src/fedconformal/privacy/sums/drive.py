@@ -91,7 +91,7 @@ def calibrate_by_sums(
     their counts over the grid, so that the sum itself is epsilon-differentially private.
 
     Scores of numbers have the unit of what is predicted: `reach` is a public number that the threshold is not expected
-    to exceed, such as an error that is too large to matter. One that is a hundred times too large costs 1% at most.
+    to exceed, such as an error that is too large to matter. One that is a hundred times too large costs about 1%.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.6)  # ceil(0.4 (9 + 3)) = 5, and the fifth score is 0.4
