@@ -11,11 +11,21 @@ from typing import Any
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
 from fedconformal.calibration.certificate import site_names, warn_of_sites
-from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
+from fedconformal.calibration.result import (
+    EVERY_LABEL,
+    WHOLE_LINE,
+    Calibration,
+    are_sure,
+    band_of,
+    certificate_of,
+    warn_of_too_few,
+)
 from fedconformal.calibration.search import Search
+from fedconformal.calibration.two_ends import two_ends
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 
@@ -50,6 +60,9 @@ def _calibrated(
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    score = summaries[0].origin.score
+    if guarantee.by_class and isinstance(score, RegressionScore):
+        raise InputError(f"{guarantee.name} is for classes, and {score.name} scores numbers; use another guarantee")
     if guarantee.by_class and guarantee.kept is guarantee:
         return over_classes(summaries, wanted, guarantee)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
@@ -63,10 +76,13 @@ def _calibrated(
         )
     if isinstance(guarantee, ByClass):
         return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
+    if score is not None and score.lower_share is not None:
+        return two_ends(summaries, wanted, guarantee, bound, names, score.lower_share)
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
-        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names))
+        so = WHOLE_LINE if isinstance(score, RegressionScore) else EVERY_LABEL
+        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
     band = band_of(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=are_sure(summaries))
     certificate = certificate_of(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))

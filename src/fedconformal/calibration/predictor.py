@@ -20,7 +20,7 @@ from fedconformal._base.classes import in_order
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text
-from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.calibration.curve import ClassCurves, EndCurves, PromiseCurve
 from fedconformal.calibration.document import Document
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
@@ -28,7 +28,9 @@ from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
 
 
-class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredCurve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A promise curve as a file holds it."""
+
     thresholds: list[float]
     promised: list[Annotated[int, msgspec.Meta(ge=0, lt=ALPHA_UNIT)]]
 
@@ -38,7 +40,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     score: dict[str, Any]
     certificate: Certificate
-    curve: _Curve | list[_Curve | None]
+    curve: StoredCurve | list[StoredCurve | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,13 +75,15 @@ class Predictor(Document):
     @classmethod
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
         """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
-        described = result.certificate.score
+        described, curve = result.certificate.score, result.curve
+        if result.certificate.intervals or isinstance(curve, EndCurves):
+            raise InputError("the summaries hold scores of numbers; make an IntervalPredictor")
         found = score if described is None else registry.build(described, Score)
         if found is None:
             raise InputError("the summaries do not say which score they hold; pass score=")
         if score is not None and found != score:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=result.curve)
+        return cls(score=found, certificate=result.certificate, curve=curve)
 
     def threshold(self, alpha: Any = None) -> float | Floats:
         """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
@@ -195,11 +199,12 @@ class Predictor(Document):
         )
 
 
-def _curve(found: _Curve | list[_Curve | None]) -> PromiseCurve | ClassCurves:
+def _curve(found: StoredCurve | list[StoredCurve | None]) -> PromiseCurve | ClassCurves:
     if isinstance(found, list):
-        return ClassCurves([None if curve is None else _plain_curve(curve) for curve in found])
-    return _plain_curve(found)
+        return ClassCurves([None if curve is None else plain_curve(curve) for curve in found])
+    return plain_curve(found)
 
 
-def _plain_curve(found: _Curve) -> PromiseCurve:
+def plain_curve(found: StoredCurve) -> PromiseCurve:
+    """Check a curve from a file."""
     return PromiseCurve(np.array(found.thresholds), np.array(found.promised, dtype=np.int64))

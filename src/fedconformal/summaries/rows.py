@@ -17,7 +17,7 @@ from fedconformal._base.arrays import Floats, Integers, Probabilities, as_scores
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.origin import Classes, Origin, as_classes
 from fedconformal.summaries.summary import Summary
@@ -79,7 +79,7 @@ def summarize(  # noqa: PLR0913
     kind: str = "ranks",
     *,
     alpha: Any = None,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     model: str | None = None,
     temperature: float | None = None,
     site: str | None = None,
