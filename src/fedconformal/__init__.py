@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
         Signed,
         TopK,
     )
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -74,6 +76,7 @@ _WHERE = {
     "calibration.plan": ("plan",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": (
         "Evaluation",
@@ -83,7 +86,7 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
-    "summaries": ("Summary", "pool", "summarize"),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -96,6 +99,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",
@@ -120,6 +124,7 @@ __all__ = [
     "QuantileOfQuantiles",
     "RegressionScore",
     "Residual",
+    "RiskPredictor",
     "Robust",
     "Score",
     "Signed",
@@ -139,6 +144,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 

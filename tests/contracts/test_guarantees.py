@@ -34,7 +34,8 @@ from tests.contracts.tools import (
 one_threshold = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
 every_guarantee = pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
-"""Those that need summaries by class are calibrated in tests/test_by_class.py and tests/test_prevalence.py."""
+"""Those that need summaries by class or group are calibrated in tests/test_by_class.py, test_prevalence.py and
+test_by_group.py."""
 some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITES))
 scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
 
