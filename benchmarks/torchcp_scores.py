@@ -56,22 +56,18 @@ def main() -> None:
     for path in sorted((Path(os.environ["FEDCONFORMAL_DATA"]) / "logits").glob("*.npz")):
         results[path.stem] = {name: measured(path, name) for name in SCORES}
         print(path.stem, flush=True)
-    head = ["data set", *(type(score).__name__ for score in SCORES.values())]
-    rows = [
-        [
-            name.replace("_", " "),
-            *(
-                f"{one['hit']:.3f}, {one['size']:.2f}"
-                + ("" if one["same"] == 1 else f" / {one['hit_torchcp']:.3f}, {one['size_torchcp']:.2f}")
-                for one in found.values()
-            ),
-        ]
-        for name, found in results.items()
-    ]
-    table(head, rows)
     save("torchcp_scores", {"alpha": ALPHA, "splits": SPLITS, "data": results})
+    head = ["data set", *(type(score).__name__ for score in SCORES.values())]
+    rows = [[name.replace("_", " "), *map(cell, found.values())] for name, found in results.items()]
+    table(head, rows)
     text = "\n".join([START, *(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows]), END])
     PAGE.write_text(re.sub(f"{START}.*{END}", lambda _: text, PAGE.read_text("utf-8"), flags=re.DOTALL), "utf-8")
+
+
+def cell(one: dict[str, float]) -> str:
+    """Write coverage and size, and those of TorchCP beside if they are others."""
+    ours, theirs = (f"{one['hit' + who]:.3f}, {one['size' + who]:.2f}" for who in ("", "_torchcp"))
+    return ours if ours == theirs else f"{ours} / {theirs}"
 
 
 if __name__ == "__main__":
