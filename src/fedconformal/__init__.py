@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
     from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
@@ -70,12 +71,15 @@ __all__ = [
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "Loss",
     "Margin",
     "Mixture",
     "NewClient",
@@ -85,6 +89,7 @@ __all__ = [
     "QuantileOfQuantiles",
     "Robust",
     "Score",
+    "SelectiveError",
     "Summary",
     "TopK",
     "VersionWarning",
@@ -106,9 +111,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

@@ -1,6 +1,6 @@
 """How likely it is that losses come out so low if the risk is above its limit: a p-value for any bounded loss.
 
-Rows are independent, losses lie in [0, 1], and sites may differ; a is the limit, R the mean of N losses. If the risk of
+Rows are independent, losses are in [0, 1], and sites may differ; a is the limit, R the mean of N losses. If the risk of
 the mixture in proportion to n_k is above a, then P(mean <= R) is at most the smaller of exp(-N kl(min(R, a), a))
 (Hoeffding, "Probability inequalities for sums of bounded random variables", 1963) and e P(Bin(N, a) <= ceil(N R))
 (Bentkus, "On Hoeffding's inequalities", 2004). Both hold for rows with unequal laws. Put together in
