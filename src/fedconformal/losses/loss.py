@@ -1,6 +1,6 @@
 """What every loss has in common: checked inputs, bounded memory, an answer from a threshold.
 
-A loss says how bad the answer to one row is, at each threshold of a public grid; it is a number from 0 to 1. The larger the
+A loss says how bad the answer to one row is, as a number from 0 to 1 at each threshold of a public grid. The larger the
 threshold, the safer the answer. A row is a row of labels, an image or a volume: scores of any shape, and a truth of the
 same shape. Scores are rounded to float32 first, so that calibration and prediction compare the same numbers to the last
 bit, in whichever precision they come.
