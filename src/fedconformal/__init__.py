@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from fedconformal.calibration.calibrate import Calibration, calibrate
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
+    from fedconformal.calibration.document import load
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
-    from fedconformal.calibration.predictor import Predictor, load
+    from fedconformal.calibration.predictor import Predictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -50,7 +51,8 @@ _WHERE = {
     "calibration.classifier": ("FederatedConformalClassifier",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
-    "calibration.predictor": ("Predictor", "load"),
+    "calibration.document": ("load",),
+    "calibration.predictor": ("Predictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
     "summaries": ("Summary", "pool", "summarize"),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -20,12 +17,12 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
 from fedconformal._base.classes import in_order
-from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate, threshold_text
 from fedconformal.calibration.curve import ClassCurves, PromiseCurve
-from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
+from fedconformal.calibration.document import Document
+from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
@@ -36,18 +33,16 @@ class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promised: list[Annotated[int, msgspec.Meta(ge=0, lt=ALPHA_UNIT)]]
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The JSON file, field by field."""
+class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the JSON file holds, field by field."""
 
-    kind: Literal["fedconformal predictor"]
     score: dict[str, Any]
     certificate: Certificate
     curve: _Curve | list[_Curve | None]
-    sha256: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Predictor:
+class Predictor(Document):
     """Turns probabilities into sets that keep the certificate's promise.
 
     >>> from fedconformal import LAC, calibrate, summarize
@@ -62,6 +57,8 @@ class Predictor:
     array([[0.2, 0.2],
            [1. , 0.1]])
     """
+
+    kind = "fedconformal predictor"
 
     score: Score
     certificate: Certificate
@@ -177,44 +174,17 @@ class Predictor:
             alpha=alpha,
         )
 
-    def to_bytes(self) -> bytes:
-        """Write as JSON, with a SHA-256 of the content that shows any change."""
-        content = {
-            "kind": "fedconformal predictor",
+    def content(self) -> dict[str, Any]:
+        return {
             "score": self.score.to_dict(),
             "certificate": self.certificate.to_dict(),
             "curve": self.curve.to_dict(),
         }
-        content["sha256"] = _digest(content)
-        return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write to a JSON file."""
-        write_bytes(Path(path), self.to_bytes())
-
-    @staticmethod
-    def from_bytes(data: bytes) -> Predictor:
-        """Read hostile JSON: anything malformed or changed is refused."""
-        try:
-            content = json.loads(data, parse_constant=_refuse_constant)
-            if not isinstance(content, dict) or content.get("kind") != "fedconformal predictor":
-                raise InputError("it is JSON of another kind")
-            digest = _digest({key: value for key, value in content.items() if key != "sha256"})
-            json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None
-        if content.get("sha256") != digest:
-            raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
-        try:
-            document = msgspec.convert(content, _Document, strict=True)
-        except msgspec.ValidationError as error:
-            raise InputError(f"the predictor is malformed: {error}") from None
-        document.certificate.terms()  # refuses a guarantee that is none
-        return Predictor(
-            score=registry.build(document.score, Score),
-            certificate=document.certificate,
-            curve=_curve(document.curve),
-        )
+    @classmethod
+    def of_content(cls, content: dict[str, Any]) -> Predictor:
+        held = msgspec.convert(content, _Content, strict=True)
+        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=_curve(held.curve))
 
     def __repr__(self) -> str:
         about = self.certificate
@@ -225,12 +195,6 @@ class Predictor:
         )
 
 
-def load(path: str | Path) -> Predictor:
-    """Read a predictor that was saved."""
-    with naming(path):
-        return Predictor.from_bytes(read_bytes(Path(path)))
-
-
 def _curve(found: _Curve | list[_Curve | None]) -> PromiseCurve | ClassCurves:
     if isinstance(found, list):
         return ClassCurves([None if curve is None else _plain_curve(curve) for curve in found])
@@ -239,11 +203,3 @@ def _curve(found: _Curve | list[_Curve | None]) -> PromiseCurve | ClassCurves:
 
 def _plain_curve(found: _Curve) -> PromiseCurve:
     return PromiseCurve(np.array(found.thresholds), np.array(found.promised, dtype=np.int64))
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number")

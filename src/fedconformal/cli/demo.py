@@ -14,7 +14,7 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
-from fedconformal.calibration.predictor import load
+from fedconformal.calibration.document import load
 from fedconformal.cli.console import say, table
 from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InputError

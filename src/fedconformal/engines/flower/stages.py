@@ -24,7 +24,8 @@ from torch import nn
 
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.document import load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model

@@ -1,0 +1,167 @@
+"""Calibrate from summaries by class: a threshold for each class, or one for which the classes play the sites."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import ClassRecord
+from fedconformal.calibration.curve import ClassCurves
+from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
+from fedconformal.calibration.search import Search
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import ByClass, Guarantee
+from fedconformal.guarantees.by_class import held_at, shortfalls, to_classes
+from fedconformal.guarantees.planning import what_is_missing
+from fedconformal.summaries import ClassSummary
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.origin import all_joined, number_of
+from fedconformal.summaries.summary import Summary
+
+UNSEEN = 4096
+"""A certificate by class lists this many classes of which no score was seen, and as many more as were seen."""
+
+
+def by_class(
+    summaries: Sequence[Summary],
+    alpha: Fraction,
+    guarantee: ByClass,
+    bound: Guarantee,
+    names: Sequence[str],
+) -> Calibration:
+    """Search class by class."""
+    sites = _class_summaries(summaries)
+    called = _class_names(sites)
+    places = guarantee.places(called, names)
+    _check_holders(sites, places, called, names)
+    sure = are_sure(sites)
+    searches: list[Search | None] = []
+    records: list[ClassRecord] = []
+    seen = {label for site in sites for label in site.parts}
+    none = ExactSummary(values=np.empty(0), sizes=(0,))
+    absent: ClassRecord | None = None
+    for label in range(len(called)):
+        if label not in seen and absent is not None and label not in places:  # there may be very many, all alike
+            searches.append(None)
+            records.append(msgspec.structs.replace(absent, label=label))
+            continue
+        held = [site.parts.get(label, none) for site in sites]
+        of_class = _of_class(sites, label)
+        own = held_at(bound, places.get(label))
+        search = Search(held, own, of_class) if label in seen else None
+        threshold = search.smallest(alpha) if search else math.inf
+        searches.append(search)
+        band = band_of(own, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
+        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
+        absent = absent if search or label in places else records[-1]
+    if lacking := [record.label for record in records if record.threshold == "inf"]:
+        stated = all_joined(site.origin for site in sites).classes
+        warnings.warn(
+            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, stated)} in every set; "
+            + shortfalls(
+                lambda label: held_at(bound, places.get(label)),
+                alpha,
+                lacking,
+                partial(_of_class, sites),
+                names,
+                stated,
+            ),
+            InfeasibleWarning,
+            stacklevel=3,
+        )
+    certificate = certificate_of(
+        summaries,
+        alpha,
+        guarantee,
+        threshold=[record.threshold for record in records],
+        target=str(1 - alpha),
+        classes=records,
+        rank=None,
+        rank_out_of=None,
+        slack=max(record.slack for record in records),
+        coverage_at_least=min(record.coverage_at_least for record in records),
+        coverage_at_most=max(record.coverage_at_most for record in records),
+    )
+    return Calibration(
+        certificate, lambda: ClassCurves([search.curve(alpha) if search else None for search in searches])
+    )
+
+
+def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee) -> Calibration:
+    """Search for one threshold, where the classes play the sites: the scores of a class at all sites count together."""
+    sites = _class_summaries(summaries)
+    names = _class_names(sites)
+    classes = range(len(names))
+    parts = [(label, part) for site in sites for label, part in site.parts.items()]
+    seen = {label for label, _ in parts}
+    parts += [(label, ExactSummary(values=np.empty(0), sizes=(0,))) for label in classes if label not in seen]
+    strata, held = zip(*parts, strict=True)
+    sizes, gaps = [0] * len(classes), [0] * len(classes)
+    for label, part in parts:
+        sizes[label] += part.n
+        gaps[label] += part.gap
+    bound = guarantee.bind(names, sizes)
+    search = Search(held, bound, sizes, strata)
+    threshold = search.smallest(alpha)
+    if threshold == math.inf:
+        warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=5)
+    band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites))
+    certificate = certificate_of(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
+    return Calibration(certificate, partial(search.curve, alpha))
+
+
+def _class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
+    sites: list[ClassSummary] = []
+    for summary in summaries:
+        if not isinstance(summary, ClassSummary):
+            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
+        sites.append(summary)
+    return sites
+
+
+def _check_holders(
+    sites: Sequence[ClassSummary], places: Mapping[int, Sequence[int]], classes: Sequence[str], names: Sequence[str]
+) -> None:
+    """Refuse rows of a class from a site that cannot hold it, or from one that is pooled with such a site."""
+    start = 0
+    for site in sites:
+        own = range(start, start + len(site.sizes))
+        start = own.stop
+        for label in places.keys() & site.parts.keys():
+            if outside := set(own) - set(places[label]):
+                raise InputError(
+                    f"site {names[min(outside)]!r} is not among the sites that can hold class {shown(classes[label])}, "
+                    "and sent rows of it; add it to holders, or send pooled sites apart"
+                )
+
+
+def _class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:
+    """Name all classes, by their numbers if the summaries do not name them."""
+    count, stated = _number_of_classes(sites), all_joined(site.origin for site in sites).classes
+    return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]
+
+
+def _number_of_classes(sites: Sequence[ClassSummary]) -> int:
+    """Count the classes: as stated, or up to the largest label; refuse very many that nobody has seen."""
+    last = max(sites, key=lambda site: site.classes)
+    stated = all_joined(site.origin for site in sites).classes
+    classes = last.classes if stated is None else number_of(stated)
+    seen = len({label for site in sites for label in site.parts})
+    if last.classes > classes:
+        raise InputError(f"{last.label} has scores of class {last.classes - 1}, and there are {classes} classes")
+    if classes > 2 * seen + UNSEEN:
+        raise InputError(
+            f"{last.label} names class {classes - 1}, and only {seen} classes have scores; number the classes from 0"
+        )
+    return classes
+
+
+def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(label)]

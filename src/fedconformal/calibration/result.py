@@ -1,0 +1,106 @@
+"""The answer of a calibration: threshold, certificate, and how the two are put together from what a search found."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration.certificate import (
+    Certificate,
+    SummaryRecord,
+    made_certificate,
+    site_names,
+    threshold_json,
+    threshold_text,
+)
+from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.errors import InfeasibleWarning
+from fedconformal.guarantees import Guarantee
+from fedconformal.summaries.origin import all_joined
+from fedconformal.summaries.summary import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
+
+    certificate: Certificate
+    make_curve: Callable[[], PromiseCurve | ClassCurves]
+
+    @cached_property
+    def curve(self) -> PromiseCurve | ClassCurves:
+        """What every threshold promises; worked out when it is first asked for."""
+        return self.make_curve()
+
+    @property
+    def threshold(self) -> float | Floats:
+        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
+        return self.certificate.limit
+
+    def __repr__(self) -> str:
+        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
+
+
+def warn_of_too_few(alpha: Fraction, lacking: str, *, stacklevel: int = 4) -> None:
+    """Warn that no finite threshold promises enough, and say what is lacking."""
+    every = "cannot be promised from these scores, so every label is in every set"
+    warnings.warn(f"alpha={float(alpha):g} {every}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)
+
+
+def band_of(
+    bound: Guarantee,
+    alpha: Fraction,
+    threshold: float,
+    sizes: Sequence[int],
+    gaps: Sequence[int],
+    *,
+    sure: bool,
+) -> dict[str, Any]:
+    """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
+    if not sure:  # an estimate promises nothing
+        lowest, highest = Fraction(0), Fraction(1)
+    elif threshold == math.inf:
+        lowest = highest = Fraction(1)
+    else:
+        lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    return {
+        "threshold": threshold_json(threshold),
+        "rank": rank,
+        "rank_out_of": out_of,
+        "slack": float(bound.slack(gaps, sizes)),
+        "coverage_at_least": float(lowest),
+        "coverage_at_most": float(highest),
+    }
+
+
+def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:
+    """State what was found from these summaries."""
+    return made_certificate(
+        guarantee=guarantee,
+        origin=all_joined([summary.origin for summary in summaries]),
+        status="certified" if are_sure(summaries) else "estimated",
+        alpha=float(alpha),
+        summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
+        version_1_sites=_silent_sites(summaries) or None,
+        **found,
+    )
+
+
+def are_sure(summaries: Sequence[Summary]) -> bool:
+    """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
+    return all(summary.certified and not summary.origin.estimated for summary in summaries)
+
+
+def _silent_sites(summaries: Sequence[Summary]) -> list[str]:
+    """Name the sites whose summaries are of version 1, if others' are not."""
+    if len({id(summary.origin) for summary in summaries}) == 1:
+        return []
+    silent = [summary.origin.silent for summary in summaries for _ in summary.sizes]
+    return [] if all(silent) else [name for name, quiet in zip(site_names(summaries), silent, strict=True) if quiet]
