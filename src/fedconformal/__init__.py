@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     )
     from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
     from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -53,9 +54,10 @@ _WHERE = {
     "calibration.plan": ("plan",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
-    "summaries": ("Summary", "pool", "summarize"),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -89,6 +91,7 @@ __all__ = [
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RiskPredictor",
     "Robust",
     "Score",
     "SelectiveError",
@@ -106,6 +109,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 

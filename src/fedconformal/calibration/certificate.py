@@ -62,6 +62,24 @@ class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share: float
 
 
+class RiskRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a promise on losses is about: how large the mean may be, of which losses, on which grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether it need not fall along the grid."""
+    safe: str | None = None
+    """What to do where no threshold is good enough, in the words of who calibrated: what never loses more than the
+    limit, nor than the last threshold."""
+
+
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that is known of but not in the calibration, and why; the promise does not cover it."""
 
@@ -121,6 +139,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     """The number of calibration scores of every class, where classes play the sites."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -165,6 +185,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
+        if self.risk is not None:
+            return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
         return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
 
@@ -178,9 +200,18 @@ FORMAT_2 = (
     "version_1_sites",
     "heavy_sites",
     "class_scores",
+    "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
+
+
+def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        return f"The expected loss {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10

@@ -19,7 +19,6 @@ from fedconformal.calibration.certificate import (
     threshold_json,
     threshold_text,
 )
-from fedconformal.calibration.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.origin import all_joined
@@ -31,10 +30,10 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    make_curve: Callable[[], PromiseCurve | ClassCurves]
+    make_curve: Callable[[], Any]
 
     @cached_property
-    def curve(self) -> PromiseCurve | ClassCurves:
+    def curve(self) -> Any:
         """What every threshold promises; worked out when it is first asked for."""
         return self.make_curve()
 

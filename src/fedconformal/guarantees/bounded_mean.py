@@ -25,7 +25,7 @@ from fedconformal.guarantees.ranked import EXACT_SCORES, FLOAT_SCORES, MARGIN, R
 
 DIGITS = decimal.Context(prec=60)
 LEAST = Decimal("1e-300")
-"""Smaller chances are not told apart."""
+"""Smaller chances count as this."""
 
 STEPS = 10**9
 """Bounds of a mean are whole multiples of one over this, rounded up."""
@@ -46,7 +46,7 @@ def means_at_most(rows: int, losses: Sequence[Fraction], failure: float) -> list
     """Bound the mean loss from above, but with probability `failure`, by what the rows have lost in all; rounded up.
 
     >>> [round(float(mean), 6) for mean in means_at_most(50, [Fraction(0), Fraction(6)], 0.05)]
-    [0.058156, 0.241193]
+    [0.058155, 0.251409]
     """
     distinct = sorted(set(losses))
     guesses = np.minimum(_hoeffding_root(rows, distinct, failure), _bentkus_root(rows, distinct, failure))
@@ -63,7 +63,7 @@ def mean_between(rows: int, losses: Fraction, failure: float) -> tuple[Fraction,
     """Bound the mean loss from below and above, but with probability `failure` for both together.
 
     >>> [round(float(end), 4) for end in mean_between(100, Fraction(10), 0.05)]
-    [0.0442, 0.1919]
+    [0.0418, 0.1926]
     """
     above, kept_above = means_at_most(rows, [losses, rows - losses], failure / 2)
     return 1 - kept_above, above

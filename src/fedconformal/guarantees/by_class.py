@@ -47,6 +47,7 @@ class ByClass(Guarantee):
     holders: Mapping[Any, Sequence[str]] | Sequence[tuple[str, Sequence[str]]] | None = None
 
     name = "by-class"
+    why_not_fractional = "a loss need not have a class"
     caveat = (
         "Each class is promised by itself, on average over calibration draws: one that falls below on some test "
         "rows is not a violation. It is not a promise to a set size, nor to a single site's rows of a class unless "

@@ -51,6 +51,7 @@ class Prevalence(Guarantee):
     """
 
     name = "prevalence"
+    why_not_fractional = "a loss need not have a class"
     assumption = (
         "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
         "looks the same at every site and at the new place (X given Y), and rows were sampled by their class only; the "

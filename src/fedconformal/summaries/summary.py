@@ -191,9 +191,10 @@ def _check_origins(summaries: Sequence[Summary], names: Sequence[str]) -> None:
         found = summaries[i].origin
         if difference := together.difference(found):
             other = next(k for k in sorted(first.values()) if (difference := summaries[k].origin.difference(found)))
+            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes"
             raise InputError(
                 f"{names[other]} and {names[i]} do not go together: {difference}; "
-                "summarise all sites with the same score, model, temperature, classes and calibration"
+                f"summarise all sites with the same {same} and calibration"
             )
         together = together.joined(found)
 
