@@ -73,6 +73,11 @@ class PAC(Ranked):
             raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
         object.__setattr__(self, "failure", failure)
 
+    @property
+    def spent(self) -> float:
+        """How often one threshold, tested by itself, may fail."""
+        return self.failure
+
     def promise_in_class(self, sites: Sequence[str]) -> str:
         """Given all labels, the rows of a class are independent, and their sites are as they came."""
         return (
@@ -82,8 +87,8 @@ class PAC(Ranked):
 
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
         if size <= EXACT_SCORES:
-            return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
-        return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
+            return [_exact_units(min(rank, size), size, self.spent) for rank in ranks]
+        return _safe_units([min(rank, size) for rank in ranks], size, self.spent)
 
     def grouped_parts(self, sizes: Counts, unit: int) -> tuple[None, Promise]:
         """Bound the mean of what is not kept, as whole rows do not make a rank (see bounded_mean.py)."""
@@ -91,7 +96,7 @@ class PAC(Ranked):
 
         def promise(sums: Integers) -> list[Fraction]:
             lost = [rows - Fraction(int(kept), unit) for kept in sums[0].tolist()]
-            return [1 - mean for mean in means_at_most(rows, lost, self.failure)]
+            return [1 - mean for mean in means_at_most(rows, lost, self.spent)]
 
         return None, promise
 

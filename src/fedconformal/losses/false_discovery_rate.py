@@ -25,6 +25,7 @@ class FalseDiscoveryRate(Loss):
 
     name = "false-discovery-rate"
     monotone = False
+    means = "The expected share of a row's predicted labels that is wrong"
     safe = "no label is predicted, so none is wrong"
 
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:

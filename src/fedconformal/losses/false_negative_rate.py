@@ -30,6 +30,7 @@ class FalseNegativeRate(Loss):
 
     name = "false-negative-rate"
     monotone = True
+    means = "The expected share of a row's true labels that is left out"
     safe = "every label is predicted, so none is left out"
 
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:

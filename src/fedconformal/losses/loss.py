@@ -43,6 +43,8 @@ class Loss(ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool]
     """Whether no row's loss rises with the threshold; if not, only learn-then-test controls the risk."""
+    means: ClassVar[str]
+    """What the mean over rows is, to begin a sentence that goes on with "is at most 0.1"."""
     safe: ClassVar[str]
     """What is answered at the threshold +inf, and why its risk is known."""
 
@@ -50,6 +52,11 @@ class Loss(ABC):
     def examples(cls) -> tuple[Self, ...]:
         """Return what the contract checks try."""
         return (cls(),)
+
+    @property
+    def only_limit(self) -> float | None:
+        """The one limit that the loss is made for, if it depends on the limit."""
+        return None
 
     @abstractmethod
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
@@ -173,13 +180,16 @@ def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Int
     return np.cumsum(flat.reshape(rows, points + 1)[:, :points], axis=1)
 
 
-def described_loss(name: str, parameters: Sequence[Any]) -> Loss:
-    """Rebuild a loss from its name and parameters.
+def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
+    """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own.
 
-    >>> described_loss("selective-error", [0.05])
+    >>> described_loss(("selective-error", [0.05]))
     SelectiveError(limit=0.05)
     """
-    cls: Any = registry.find(name, Loss)
+    name, parameters = described or ("", ())
+    cls: Any = registry.members(Loss).get(name)
+    if cls is None:
+        return None
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
         raise InputError(f"{name}: has {len(parameters)} parameters, expected {len(names)}")

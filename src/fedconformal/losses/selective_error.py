@@ -41,12 +41,17 @@ class SelectiveError(Loss):
 
     name = "selective-error"
     monotone = False
+    means = "The share of answers that are wrong, among the rows that are answered,"
     safe = "no row is answered, so no answer is wrong"
 
     limit: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limit", float(as_alpha(self.limit)))
+
+    @property
+    def only_limit(self) -> float:
+        return self.limit
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
