@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.guarantees.label_shift import confusion
     from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
@@ -56,6 +58,7 @@ _WHERE = {
     "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
+    "guarantees.label_shift": ("confusion",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -68,6 +71,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",
@@ -96,6 +100,7 @@ __all__ = [
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
     "evaluate_sets",
     "leave_one_site_out",
     "load",

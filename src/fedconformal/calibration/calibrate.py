@@ -10,14 +10,14 @@ from typing import Any
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
+from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import site_names, warn_of_sites
 from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
 from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
-from fedconformal.summaries.origin import has_expired
 from fedconformal.summaries.summary import Summary, check_together
 
 ALPHA = 0.1
@@ -93,6 +93,8 @@ def _calibrated(
         )
     if risk is not None:
         return by_risk(summaries, risk, guarantee, bound, safe)
+    if isinstance(guarantee, ByGroup):
+        return by_group(summaries, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
         return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
     search = Search(summaries, bound, sizes)
@@ -111,14 +113,5 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     for summary in {id(summary.origin): summary for summary in summaries}.values():
-        agreed = summary.origin.alpha
-        if agreed is not None and alpha is not None and as_alpha(agreed) != alpha:
-            raise InputError(
-                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
-            )
-        if not expired and has_expired(summary.origin.expires):
-            raise InputError(
-                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
-            )
+        summary.origin.check_use(alpha, summary.label, expired=expired)
     return summaries

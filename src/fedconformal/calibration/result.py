@@ -17,7 +17,6 @@ from fedconformal.calibration.certificate import (
     made_certificate,
     site_names,
     threshold_json,
-    threshold_text,
 )
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
@@ -39,11 +38,11 @@ class Calibration:
 
     @property
     def threshold(self) -> float | Floats:
-        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
+        """The threshold at the certified alpha, or one for each class or group; +inf if alpha cannot be promised."""
         return self.certificate.limit
 
     def __repr__(self) -> str:
-        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
+        return f"Calibration(threshold={self.certificate.limit_text}, {self.certificate.sentence()!r})"
 
 
 def warn_of_too_few(alpha: Fraction, lacking: str, *, stacklevel: int = 4) -> None:
@@ -84,7 +83,7 @@ def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Gua
     return made_certificate(
         guarantee=guarantee,
         origin=all_joined([summary.origin for summary in summaries]),
-        status="certified" if are_sure(summaries) else "estimated",
+        status="certified" if are_sure(summaries) and guarantee.certified else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         version_1_sites=_silent_sites(summaries) or None,

@@ -74,8 +74,18 @@ class Guarantee(ABC):
         return False
 
     @property
+    def certified(self) -> bool:
+        """Whether the promise rests on nothing that is only estimated."""
+        return True
+
+    @property
+    def by_group(self) -> bool:
+        """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
+        return False
+
+    @property
     def kept(self) -> Guarantee:
-        """The guarantee itself, or the one that it keeps for every class."""
+        """The guarantee itself, or the one that it keeps for every class or group."""
         return self
 
     @abstractmethod

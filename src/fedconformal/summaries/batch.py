@@ -25,6 +25,7 @@ from fedconformal._base.files import naming
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.by_class import ClassSummary
+from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import Origin
@@ -122,7 +123,7 @@ def _origin(facts: bytes) -> Origin:
 
 @lru_cache(maxsize=64)
 def _kind(letter: str) -> type[Summary]:
-    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary, LossSummary]
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary, GroupSummary, LossSummary]
     for kind in known:
         if vars(kind).get("letter") == letter:
             return kind
