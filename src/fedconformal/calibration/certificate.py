@@ -15,10 +15,17 @@ import numpy as np
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
-from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.calibration.wording import (
+    CONDITIONS,
+    DISTRIBUTION_CONDITIONS,
+    INTERVAL_CONDITIONS,
+    edition_needed,
+    of_intervals,
+)
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
 
@@ -61,6 +68,21 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     group: str
     scores: int
     threshold: Threshold | list[Threshold]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
+class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the lower end of the intervals promises by itself, where it has a threshold and a share of alpha of its own.
+
+    The threshold, rank and slack of the certificate are then those of the upper end, which may miss the rest of alpha.
+    """
+
+    alpha: float
+    threshold: float | Literal["-inf"]
     rank: int | None
     rank_out_of: int | None
     slack: float
@@ -157,6 +179,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """For a promise to every group."""
     risk: RiskRecord | None = None
     """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
+    lower: LowerEnd | None = None
+    """The lower end of the intervals, where it has a threshold of its own."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -179,6 +203,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def limit_text(self) -> str:
         """The threshold for people."""
         return threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def intervals(self) -> bool:
+        """Whether it is for intervals that hold a number, not for sets of labels."""
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
@@ -217,7 +246,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.risk is not None:
             return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
-        return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+        answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
+        return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
 FORMAT_2 = (
@@ -230,6 +260,7 @@ FORMAT_2 = (
     "heavy_sites",
     "class_scores",
     "groups",
+    "lower",
     "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
@@ -273,6 +304,9 @@ def made_certificate(
         "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
+    if isinstance(score, RegressionScore):
+        fields["caveat"] = of_intervals(guarantee.caveat)
+        fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
     fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)

@@ -176,7 +176,7 @@ def _each_class(alpha: Fraction, count: int) -> str:
     independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
     best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
     return (
-        f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if these are given) "
+        f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if given) "
         f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike everywhere"
     )
 

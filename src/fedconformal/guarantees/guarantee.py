@@ -131,6 +131,10 @@ class Guarantee(ABC):
         """
         return []
 
+    def of_one_end(self) -> Guarantee:
+        """Return what each end of an interval is to promise, so that both together promise this."""
+        return self
+
     def in_class(self, sizes: Counts) -> Guarantee:
         """Return what promises coverage given the class, from the counts and sizes of that class alone.
 

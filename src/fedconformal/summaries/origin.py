@@ -18,7 +18,7 @@ import numpy as np
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
 from fedconformal._base.names import as_name, check_name, listed, name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 from fedconformal.summaries.wire import MAX_CLASSES, About
 
 SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising")
@@ -50,7 +50,7 @@ class Origin:
     ('classes 2 against 3', None)
     """
 
-    score: Score | None = None
+    score: AnyScore | None = None
     model: str | None = None
     temperature: float | None = None
     classes: Classes | None = None
@@ -65,7 +65,7 @@ class Origin:
     rising: bool = False
 
     def __post_init__(self) -> None:
-        if self.score is not None and not isinstance(self.score, Score):
+        if self.score is not None and not isinstance(self.score, AnyScore):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.precision not in (None, "float32"):
             raise InputError(f"precision is {self.precision!r:.40}, expected 'float32' or None")

@@ -17,7 +17,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal._base.names import check_name, name_key
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
 
@@ -69,6 +69,12 @@ class Summary(ABC):
     @abstractmethod
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Bound the number of scores <= q for an array of q."""
+
+    def mirrored(self) -> Summary:
+        """Summarise the scores times -1: what a lower end is searched in."""
+        raise InputError(
+            f"{self.label} sent a {self.name} summary, which says nothing sure of a lower end; send ranks or exact"
+        )
 
     def extend(self, more: ArrayLike) -> Self:
         """Add more rows of the same site: still one site."""
@@ -250,9 +256,9 @@ def origin_of(message: Any, **about: Any) -> Origin:
     return Origin(score=score, model=message.model, temperature=message.temperature, **about)
 
 
-def score_from(name: str, parameters: Sequence[Any]) -> Score:
+def score_from(name: str, parameters: Sequence[Any]) -> AnyScore:
     """Rebuild a score from the wire."""
-    cls = registry.find(name, Score)
+    cls = registry.find(name, AnyScore)
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
         raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
