@@ -84,13 +84,7 @@ def verify(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = _again([given[digest] for digest in wanted], certificate, guarantee)
-        expected: AnyPredictor
-        if isinstance(predictor, RiskPredictor):
-            expected = RiskPredictor.of(again)
-        elif isinstance(predictor, IntervalPredictor):
-            expected = IntervalPredictor.of(again, score=predictor.score)
-        else:
-            expected = Predictor.of(again, score=predictor.score)
+        expected = _as_predictor(again, predictor)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
@@ -110,6 +104,15 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
             "left_out: not confirmed, as it does not follow from the summaries; the coordinator's signature confirms it"
         )
     return problems
+
+
+def _as_predictor(again: Calibration, stated: AnyPredictor) -> AnyPredictor:
+    """Make a predictor of the same kind."""
+    if isinstance(stated, RiskPredictor):
+        return RiskPredictor.of(again)
+    if isinstance(stated, IntervalPredictor):
+        return IntervalPredictor.of(again, score=stated.score)
+    return Predictor.of(again, score=stated.score)
 
 
 def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Calibration:

@@ -88,11 +88,11 @@ def _calibrated(
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
-    if risk is not None:
-        check_curves(summaries, guarantee)
     score = summaries[0].origin.score
     if guarantee.by_class and isinstance(score, RegressionScore):
         raise InputError(f"{guarantee.name} is for classes, and {score.name} scores numbers; use another guarantee")
+    if risk is not None:
+        check_curves(summaries, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:
         return over_classes(summaries, wanted, guarantee)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]

@@ -177,10 +177,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The number of calibration scores of every class, where classes play the sites."""
     groups: list[GroupRecord] | None = None
     """For a promise to every group."""
-    risk: RiskRecord | None = None
-    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
+
     lower: LowerEnd | None = None
     """The lower end of the intervals, where it has a threshold of its own."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
