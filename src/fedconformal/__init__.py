@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
     from fedconformal.calibration.document import load
+    from fedconformal.calibration.interval_predictor import IntervalPredictor
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
@@ -24,10 +25,17 @@ if TYPE_CHECKING:
         InputError,
         VersionWarning,
     )
-    from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
+    from fedconformal.evaluation import (
+        Evaluation,
+        IntervalEvaluation,
+        evaluate_intervals,
+        evaluate_sets,
+        selective_classification,
+    )
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -41,8 +49,22 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.guarantees.label_shift import confusion
     from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
-    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
+    from fedconformal.scores import (
+        APS,
+        CQR,
+        LAC,
+        RAPS,
+        SAPS,
+        Margin,
+        Normalized,
+        RegressionScore,
+        Residual,
+        Score,
+        Signed,
+        TopK,
+    )
     from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
@@ -51,13 +73,21 @@ _WHERE = {
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
+    "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
-    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
+    "evaluation": (
+        "Evaluation",
+        "IntervalEvaluation",
+        "evaluate_intervals",
+        "evaluate_sets",
+        "selective_classification",
+    ),
+    "guarantees.label_shift": ("confusion",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -65,11 +95,13 @@ _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
     "PAC",
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",
@@ -84,25 +116,33 @@ __all__ = [
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "IntervalEvaluation",
+    "IntervalPredictor",
     "LearnThenTest",
     "Loss",
     "Margin",
     "Mixture",
     "NewClient",
+    "Normalized",
     "OneClient",
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RegressionScore",
+    "Residual",
     "RiskPredictor",
     "Robust",
     "Score",
     "SelectiveError",
+    "Signed",
     "Summary",
     "TopK",
     "VersionWarning",
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
+    "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
     "load",

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
 from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
@@ -23,11 +24,13 @@ from fedconformal.summaries.summary import Summary
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
 
+AnyPredictor = Predictor | IntervalPredictor | RiskPredictor
+
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 
 def verify(
-    predictor: Predictor | RiskPredictor,
+    predictor: AnyPredictor,
     summaries: Sequence[Summary] | Sequence[NoisyHistogram],
     *,
     trusted: Mapping[str, str] | None = None,
@@ -81,7 +84,7 @@ def verify(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = _again([given[digest] for digest in wanted], certificate, guarantee)
-        expected = RiskPredictor.of(again) if isinstance(predictor, RiskPredictor) else _scored(again, predictor)
+        expected = _as_predictor(again, predictor)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
@@ -103,8 +106,13 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _scored(again: Calibration, predictor: Predictor) -> Predictor:
-    return Predictor.of(again, score=predictor.score)
+def _as_predictor(again: Calibration, stated: AnyPredictor) -> AnyPredictor:
+    """Make a predictor of the same kind."""
+    if isinstance(stated, RiskPredictor):
+        return RiskPredictor.of(again)
+    if isinstance(stated, IntervalPredictor):
+        return IntervalPredictor.of(again, score=stated.score)
+    return Predictor.of(again, score=stated.score)
 
 
 def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Calibration:
@@ -121,9 +129,7 @@ def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(
-    found: Predictor | RiskPredictor, expected: Predictor | RiskPredictor, guarantee: Guarantee
-) -> list[str]:
+def _differences(found: AnyPredictor, expected: AnyPredictor, guarantee: Guarantee) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
     try:
         right |= _as_worded_then(right, found.certificate, guarantee)

@@ -10,14 +10,24 @@ from typing import Any
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
+from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import site_names, warn_of_sites
-from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
+from fedconformal.calibration.result import (
+    EVERY_LABEL,
+    WHOLE_LINE,
+    Calibration,
+    are_sure,
+    band_of,
+    certificate_of,
+    warn_of_too_few,
+)
 from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
+from fedconformal.calibration.two_ends import two_ends
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
-from fedconformal.summaries.origin import has_expired
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries.summary import Summary, check_together
 
 ALPHA = 0.1
@@ -78,6 +88,9 @@ def _calibrated(
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    score = summaries[0].origin.score
+    if guarantee.by_class and isinstance(score, RegressionScore):
+        raise InputError(f"{guarantee.name} is for classes, and {score.name} scores numbers; use another guarantee")
     if risk is not None:
         check_curves(summaries, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:
@@ -93,12 +106,17 @@ def _calibrated(
         )
     if risk is not None:
         return by_risk(summaries, risk, guarantee, bound, safe)
+    if isinstance(guarantee, ByGroup):
+        return by_group(summaries, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
         return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
+    if score is not None and score.lower_share is not None:
+        return two_ends(summaries, wanted, guarantee, bound, names, score.lower_share)
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
-        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names))
+        so = WHOLE_LINE if isinstance(score, RegressionScore) else EVERY_LABEL
+        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
     band = band_of(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=are_sure(summaries))
     certificate = certificate_of(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
@@ -111,14 +129,5 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     for summary in {id(summary.origin): summary for summary in summaries}.values():
-        agreed = summary.origin.alpha
-        if agreed is not None and alpha is not None and as_alpha(agreed) != alpha:
-            raise InputError(
-                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
-            )
-        if not expired and has_expired(summary.origin.expires):
-            raise InputError(
-                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
-            )
+        summary.origin.check_use(alpha, summary.label, expired=expired)
     return summaries

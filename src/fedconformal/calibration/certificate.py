@@ -15,11 +15,18 @@ import numpy as np
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._version import __version__
-from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.calibration.wording import (
+    CONDITIONS,
+    DISTRIBUTION_CONDITIONS,
+    INTERVAL_CONDITIONS,
+    edition_needed,
+    of_intervals,
+)
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
 from fedconformal.losses.loss import described_loss
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
 
@@ -49,6 +56,34 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     label: int
     scores: int
     threshold: Threshold
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised to one group, where each has a threshold of its own; or one for each class in it."""
+
+    group: str
+    scores: int
+    threshold: Threshold | list[Threshold]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
+class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the lower end of the intervals promises by itself, where it has a threshold and a share of alpha of its own.
+
+    The threshold, rank and slack of the certificate are then those of the upper end, which may miss the rest of alpha.
+    """
+
+    alpha: float
+    threshold: float | Literal["-inf"]
     rank: int | None
     rank_out_of: int | None
     slack: float
@@ -99,7 +134,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     conditions: str = CONDITIONS
     alpha: float
     guarantee: dict[str, Any]
-    threshold: Threshold | list[Threshold]
+    threshold: Threshold | list[Threshold | list[Threshold]]
+    """One, or one for each class, or for each group one or one for each class."""
     target: str
     rank: int | None
     rank_out_of: int | None
@@ -140,6 +176,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     """The number of calibration scores of every class, where classes play the sites."""
+    groups: list[GroupRecord] | None = None
+    """For a promise to every group."""
+
+    lower: LowerEnd | None = None
+    """The lower end of the intervals, where it has a threshold of its own."""
     risk: RiskRecord | None = None
     """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
@@ -150,15 +191,33 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit(self) -> float | Floats:
-        """The threshold as a number, or as an array with one for each class."""
-        if isinstance(self.threshold, list):
-            return np.array([float(threshold) for threshold in self.threshold])
-        return float(self.threshold)
+        """The threshold as a number, or as an array with one for each class or group, or a row for each group."""
+        try:
+            return (
+                np.array(self.threshold, dtype=np.float64)
+                if isinstance(self.threshold, list)
+                else float(self.threshold)
+            )
+        except ValueError:
+            raise InputError("the certificate is malformed: it has more thresholds for some groups") from None
+
+    @property
+    def limit_text(self) -> str:
+        """The threshold for people."""
+        return threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def intervals(self) -> bool:
+        """Whether it is for intervals that hold a number, not for sets of labels."""
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
         names = [site for used in self.summaries for site in used.sites]
-        return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
+        guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
+        if guarantee.by_group == (self.groups is None):
+            raise InputError("the certificate is malformed: its groups do not fit its guarantee")
+        return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
@@ -189,7 +248,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.risk is not None:
             return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
-        return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+        answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
+        return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
 FORMAT_2 = (
@@ -201,6 +261,8 @@ FORMAT_2 = (
     "version_1_sites",
     "heavy_sites",
     "class_scores",
+    "groups",
+    "lower",
     "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
@@ -245,6 +307,9 @@ def made_certificate(
         "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
+    if isinstance(score, RegressionScore):
+        fields["caveat"] = of_intervals(guarantee.caveat)
+        fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
     fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)
@@ -308,20 +373,20 @@ def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
 
 
 def threshold_json(threshold: float | Floats) -> Any:
-    """Write a threshold, or one for each class, for JSON, which has no infinity."""
+    """Write a threshold, or one for each class or group, for JSON, which has no infinity."""
     if isinstance(threshold, np.ndarray):
-        return [threshold_json(float(limit)) for limit in threshold]
+        return [threshold_json(limit if isinstance(limit, np.ndarray) else float(limit)) for limit in threshold]
     return "inf" if threshold == math.inf else threshold
 
 
-def threshold_text(threshold: float | Floats) -> str:
-    """Write a threshold for people; where there is one for each class, from the least to the largest.
+def threshold_text(threshold: float | Floats, by: str = "class") -> str:
+    """Write a threshold for people; where there is one for each class or group, from the least to the largest.
 
     >>> threshold_text(0.25), threshold_text(np.array([0.5, np.inf, 0.25]))
     ('0.25', '0.25 to inf by class')
     """
     if isinstance(threshold, np.ndarray):
-        return f"{threshold.min():.6g} to {threshold.max():.6g} by class"
+        return f"{threshold.min():.6g} to {threshold.max():.6g} by {by}"
     return f"{threshold:.6g}"
 
 

@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
+from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
@@ -159,7 +159,7 @@ def _predictor(predictor: Predictor) -> Shown:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
-        "threshold": threshold_text(about.limit),
+        "threshold": about.limit_text,
         "score": str(predictor.score),
         "model": about.model,
         "temperature": about.temperature,

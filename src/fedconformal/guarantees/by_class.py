@@ -60,6 +60,8 @@ class ByClass(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
+        if isinstance(given, Guarantee) and given.by_group:
+            raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
         if not isinstance(given, Guarantee) or given.by_class:
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
         if self.holders is not None:
@@ -129,11 +131,11 @@ def held_at(bound: Guarantee, places: Sequence[int] | None) -> Guarantee:
     The others hold no row of it and never will, so that only the unseen rows of these can weigh.
 
     >>> held_at(Mixture().in_class([20, 20, 20]), [0, 2])
-    ClassShare(weights=(1, 1, 1), more=2)
+    ClassShare(weights=(1, 1, 1), more=2, places=(0, 2))
     """
     if places is None or not isinstance(bound, ClassShare):
         return bound
-    return replace(bound, more=sum(bound.weights[k] for k in places))
+    return replace(bound, more=sum(bound.weights[k] for k in places), places=tuple(places))
 
 
 def _checked_holders(holders: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -75,8 +75,18 @@ class Guarantee(ABC):
         return False
 
     @property
+    def certified(self) -> bool:
+        """Whether the promise rests on nothing that is only estimated."""
+        return True
+
+    @property
+    def by_group(self) -> bool:
+        """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
+        return False
+
+    @property
     def kept(self) -> Guarantee:
-        """The guarantee itself, or the one that it keeps for every class."""
+        """The guarantee itself, or the one that it keeps for every class or group."""
         return self
 
     @abstractmethod
@@ -121,6 +131,10 @@ class Guarantee(ABC):
         rows. By default there is none, and `why_no_limit` says why.
         """
         return []
+
+    def of_one_end(self) -> Guarantee:
+        """Return what each end of an interval is to promise, so that both together promise this."""
+        return self
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Return what promises coverage given the class, from the counts and sizes of that class alone.

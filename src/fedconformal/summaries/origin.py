@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
 from fedconformal._base.names import as_name, check_name, listed, name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 from fedconformal.summaries.wire import MAX_CLASSES, About
 
 SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising")
@@ -49,7 +50,7 @@ class Origin:
     ('classes 2 against 3', None)
     """
 
-    score: Score | None = None
+    score: AnyScore | None = None
     model: str | None = None
     temperature: float | None = None
     classes: Classes | None = None
@@ -64,7 +65,7 @@ class Origin:
     rising: bool = False
 
     def __post_init__(self) -> None:
-        if self.score is not None and not isinstance(self.score, Score):
+        if self.score is not None and not isinstance(self.score, AnyScore):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.precision not in (None, "float32"):
             raise InputError(f"precision is {self.precision!r:.40}, expected 'float32' or None")
@@ -113,6 +114,16 @@ class Origin:
             alpha=self.alpha or other.alpha,
             expires=days[0] if days else None,
         )
+
+    def check_use(self, alpha: Fraction | None, label: str, *, expired: bool = False) -> None:
+        """Refuse scores that are for another alpha, or that may not be used any more unless `expired` is allowed."""
+        if self.alpha is not None and alpha is not None and as_alpha(self.alpha) != alpha:
+            raise InputError(
+                f"{label} was summarised for a calibration at alpha {self.alpha}, not at {float(alpha):g}; "
+                "calibrate at that alpha, or ask the sites anew"
+            )
+        if not expired and has_expired(self.expires):
+            raise InputError(f"the summary of {label} expired on {self.expires}; ask the site for a new one")
 
     @property
     def about(self) -> About:
