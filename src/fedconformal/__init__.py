@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Exchangeable,
         Guarantee,
         Independent,
+        LearnThenTest,
         Mixture,
         NewClient,
         OneClient,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         WorstCase,
     )
     from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
     from fedconformal.scores import (
         APS,
         CQR,
@@ -106,6 +108,8 @@ __all__ = [
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
     "Guarantee",
     "HeavySiteWarning",
@@ -114,6 +118,8 @@ __all__ = [
     "InputError",
     "IntervalEvaluation",
     "IntervalPredictor",
+    "LearnThenTest",
+    "Loss",
     "Margin",
     "Mixture",
     "NewClient",
@@ -127,6 +133,7 @@ __all__ = [
     "RiskPredictor",
     "Robust",
     "Score",
+    "SelectiveError",
     "Signed",
     "Summary",
     "TopK",
@@ -152,9 +159,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

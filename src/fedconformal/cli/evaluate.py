@@ -12,6 +12,7 @@ from fedconformal.calibration.certificate import threshold_json
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
+from fedconformal.cli.risk import Risk, evaluate_losses_of
 from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
@@ -30,6 +31,7 @@ def evaluate(
     cluster: Cluster = None,
     groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Columns,
     allow_empty: AllowEmpty = False,
@@ -39,6 +41,8 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
+    plain = alpha is None and labels is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_predictor(predictor)
     about = rule.certificate
     by = [] if groups is None else split(groups)

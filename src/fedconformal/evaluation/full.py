@@ -75,7 +75,7 @@ def why_full(
     """
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1:
+    if classes == 1 or certificate.risk is not None:
         return None
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
