@@ -1,12 +1,13 @@
-"""Which predictor a calibration gives: of intervals where the score is of numbers, of sets otherwise."""
+"""Which predictor a calibration gives: of thresholds from losses, of intervals from scores of numbers, else of sets."""
 
 from __future__ import annotations
 
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.result import Calibration
+from fedconformal.calibration.risk_predictor import RiskPredictor
 
-AnyPredictor = Predictor | IntervalPredictor
+AnyPredictor = Predictor | IntervalPredictor | RiskPredictor
 
 
 def predictor_of(result: Calibration) -> AnyPredictor:
@@ -16,4 +17,6 @@ def predictor_of(result: Calibration) -> AnyPredictor:
     >>> predictor_of(calibrate([summarize([0.5] * 9, score=Residual(), site="a")]))
     IntervalPredictor(Residual(), alpha=0.1, threshold=0.5, certified: mixture of 1 site)
     """
+    if result.certificate.risk is not None:
+        return RiskPredictor.of(result)
     return IntervalPredictor.of(result) if result.certificate.intervals else Predictor.of(result)

@@ -82,7 +82,7 @@ def read_losses(path: Path, thresholds: str | None, encoding: str | None = None)
     """Read losses and their grid: from --thresholds, or else from the header of a table or beside them in an .npz."""
     found = read_table(path, encoding=encoding, arrays=ARRAYS).with_header()
     values = found.numbers(found.columns)
-    given = None if thresholds is None else _grid(thresholds)
+    given = None if thresholds is None else thresholds_from(thresholds)
     if path.suffix.lower() in (".npy", ".npz"):
         held = read_npz(path) if given is None and path.suffix.lower() == ".npz" else {}
         if given is None and "thresholds" not in held:
@@ -98,7 +98,7 @@ def read_losses(path: Path, thresholds: str | None, encoding: str | None = None)
     return Losses(values, given, found)
 
 
-def _grid(given: str) -> ArrayLike:
+def thresholds_from(given: str) -> ArrayLike:
     """Read thresholds: numbers with commas between them, or one a line in a file."""
     path = Path(given)
     if path.suffix.lower() in (".npy", ".npz"):
