@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
     from fedconformal.summaries import Summary, pool, summarize
     from fedconformal.verification import verify
@@ -54,6 +56,8 @@ _WHERE = {
     "calibration.predictor": ("Predictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize"),
     "verification": ("verify",),
 }
@@ -68,6 +72,7 @@ __all__ = [
     "ByClass",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
@@ -80,6 +85,7 @@ __all__ = [
     "InputError",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "OneClient",
     "Predictor",
