@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
-from fedconformal._base.groups import Groups, as_groups
+from fedconformal._base.groups import Groups, as_groups, members
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
@@ -129,7 +130,8 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row.
+        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row. For a
+            certificate by group its own must be among them.
         certificate: whose promise is tested, and whose mixture of the sites coverage is also given for; it needs
             `clients` with the certified names.
         alpha: at which the sets were made, if it is not the certified one.
@@ -154,6 +156,11 @@ def evaluate_sets(
     sizes = np.count_nonzero(member, axis=1)
     counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    held = None
+    if certificate is not None and certificate.groups is not None and groups is not None:
+        needed = certificate.group_columns
+        own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
+        held = members(own, rows=rows) if len(own) == len(needed) else None
     full = full_sets(member)
     parties = sites
     if certificate is not None and certificate.class_scores is not None:
@@ -174,7 +181,7 @@ def evaluate_sets(
         else verdict_of(
             certificate,
             as_alpha(certificate.alpha if alpha is None else alpha),
-            Rows(counted.covered, truth, sites, ids),
+            Rows(counted.covered, truth, sites, ids, held),
             all_full=full == rows,
         ),
     )
