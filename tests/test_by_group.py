@@ -212,7 +212,7 @@ def test_no_warning_for_groups_without_a_row_at_prediction() -> None:
 def test_rows_that_are_promised_nothing_are_refused() -> None:
     predictor, three = made(fc.Mixture()), TEST_PROBS[:3]
     ask = predictor.predict_set
-    with refused("groups: sex=X, in row 1 and others, has no calibration row", "leave these rows out"):
+    with refused("groups: row 1 is in sex=X, as no calibration row is", "leave such rows out"):
         ask(three, groups={"sex": ["F", "X", "X"], "age": [40, 40, 40]})
     with refused("needs the columns age, sex of every row, got none"):
         ask(three)
@@ -225,7 +225,7 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
     full = {"sex": ["F"] * 30}
     whole = [fc.summarize(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
     every = fc.Predictor.of(fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup()))
-    with refused("sex have no value in row 2", "fill in a value"):
+    with refused("row 2 has no value of sex", "fill in a value"):
         every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
     plain = fc.Predictor.of(fc.calibrate(sites(fc.RAPS()), alpha=0.2))
     with refused("not calibrated by group"):

@@ -28,14 +28,14 @@ def members_for(certificate: Certificate, groups: Groups | None, rows: int) -> d
         raise InputError(f"groups: the predictor needs the columns {listed(needed)} of every row, {got}")
     found, known = members(groups, rows=rows), {record.group for record in certificate.groups or ()}
     for group in found.keys() - known:
-        where = f"in row {found[group][0]}{' and others' if len(found[group]) > 1 else ''}"
+        row = found[group][0]
         if group == NONE:
             raise InputError(
-                f"groups: {listed(needed)} have no value {where}, and every calibration row had one, so nothing is "
-                "promised there; fill in a value, or leave these rows out"
+                f"groups: row {row} has no value of {listed(needed)}, and every calibration row had one, so nothing is "
+                "promised to it; fill in a value, or leave such rows out"
             )
         raise InputError(
-            f"groups: {group}, {where}, has no calibration row, so nothing is promised to it; correct the value, leave "
-            "these rows out, or calibrate again with rows of that group"
+            f"groups: row {row} is in {group}, as no calibration row is, so nothing is promised to it; correct the "
+            "value, leave such rows out, or calibrate again with rows of that group"
         )
     return found

@@ -166,6 +166,9 @@ WORDS = {
 }
 
 
+STRATA = ("", " by class", " by group", " by class by group")
+
+
 def known_kinds() -> list[str]:
     """Return every kind of what a site can send.
 
@@ -173,4 +176,4 @@ def known_kinds() -> list[str]:
     ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
     """
     plain = sorted(registry.members(Summary))
-    return [SUMS, NoisyHistogram.name, *(kind + ending for kind in plain for ending in ("", " by class"))]
+    return [SUMS, NoisyHistogram.name, *(kind + ending for kind in plain for ending in STRATA)]
