@@ -36,7 +36,7 @@ def lettered(rows: str, site: str, **about: Any) -> fc.Summary:
 PAIR = [(".1A .2AB .3B .4A .5- .6A", "one"), (".15A .25B .35AB .8A", "two")]
 
 
-def limits(result: fc.Calibration) -> dict[str, Any]:
+def limits(result: fc.Calibration | fc.Predictor) -> dict[str, Any]:
     return {record.group: record.threshold for record in result.certificate.groups or ()}
 
 
@@ -287,7 +287,8 @@ def test_a_changed_group_is_noticed() -> None:
 def test_each_group_is_tested_by_itself() -> None:
     predictor, (probs, labels, groups) = made(fc.Mixture(), kind="exact"), rows(20, 2000)
     found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, clients=["a"] * 2000)
-    assert set(found.by_group) == {"sex", "age", "shift"}
+    assert set(found.by_group) == {"sex", "age", "shift", "promised group"}
+    assert {one.name: one.rows for one in found.by_group["promised group"]}.keys() == limits(predictor).keys()
     assert found.verdict is not None
     parts = {part.name: part for part in found.verdict.parts}
     kinds = {name: part.kind for name, part in parts.items()}
@@ -351,6 +352,6 @@ def test_the_estimator_takes_groups() -> None:
     assert np.array_equal(stacked.predictor.predict_p(TEST_PROBS, groups=TEST_GROUPS), p)
     found = stacked.evaluate(TEST_PROBS, TEST_LABELS, groups=TEST_GROUPS)
     assert found.mean_size == sets.sum(axis=1).mean()
-    assert set(found.by_group) == {"sex", "age"}
+    assert set(found.by_group) == {"sex", "age", "promised group"}
     with refused("site 'a' was not summarised by group; summarise with groups="):
         fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})

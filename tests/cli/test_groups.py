@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_the_walk(folder: Path, command: Command) -> None:
     command.ok(*named, "-o", "again.npz")
     assert np.array_equal(np.load("sets.npz")["sets"], np.load("again.npz")["sets"])
     found = command.ok("evaluate", "p.json", "test.csv", *COLUMNS, "--json").json
-    assert set(found["by_group"]) == {"age", "sex"}
+    assert set(found["by_group"]) == {"age", "sex", "promised group"}
     assert {part["name"] for part in found["verdict"]["parts"]} >= {"all groups", "sex=F", "age=60+"}
 
 
@@ -127,7 +128,7 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
 def test_a_run_has_no_groups(folder: Path, command: Command) -> None:
     command.ok("calibrate", *SENT, "--alpha", "0.2", "--by-group", "-o", "p.json")
     rng = np.random.default_rng(0)
-    parts = {f"{name}_logits": rng.normal(size=(20, 2)) for name in ("val", "test")}
+    parts: dict[str, Any] = {f"{name}_logits": rng.normal(size=(20, 2)) for name in ("val", "test")}
     parts |= {f"{name}_labels": rng.integers(0, 2, 20) for name in ("val", "test")}
     np.savez("logits.npz", **parts, val_clients=np.arange(20) % 2, test_clients=np.arange(20) % 2)
     done = command("evaluate", "p.json", "logits.npz")
@@ -140,6 +141,7 @@ def test_the_page(folder: Path, command: Command) -> None:
     command.ok("report", "p.json", "test.csv", *COLUMNS, "-o", "r.html")
     page = Path("r.html").read_text("utf-8")
     assert "<h2>Coverage by sex</h2>" in page
+    assert "<h2>Coverage by promised group</h2>" in page
     assert "<h2>Every group by itself</h2>" in page
     assert "at least 80% of each group" in page
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])

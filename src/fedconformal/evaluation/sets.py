@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
+
+PROMISED = "promised group"
+"""What the groups are called that a certificate promises coverage to, beside the columns that are given."""
 
 ROWS, CLUSTERS = "rows are independent", "clusters are independent"
 """What intervals assume."""
@@ -76,7 +79,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
     by_group: dict[str, list[Group]] = {}
-    """Coverage by the values of other columns, by the name of the column."""
+    """Coverage by the values of other columns, by the name of the column; and of every "promised group" where
+    coverage is promised by group."""
     verdict: Verdict | None = None
     """Whether the rows contradict the promise, where a certificate was given."""
 
@@ -175,7 +179,7 @@ def evaluate_sets(
         full_sets=full,
         interval_assumes=ROWS if ids is None else CLUSTERS,
         reweighted=None if certificate is None else reweighted(counted.covered, parties, ids, certificate),
-        by_group={name: counted.by_value(values) for name, values in columns.items()},
+        by_group={name: counted.by_value(values) for name, values in columns.items()} | counted.promised(held),
         verdict=None
         if certificate is None
         else verdict_of(
@@ -197,6 +201,15 @@ class _Outcomes(NamedTuple):
     def by_value(self, values: NDArray[Any]) -> list[Group]:
         names, index = np.unique(values, return_inverse=True)
         return self.groups(index, [str(name) for name in names])
+
+    def promised(self, members: Mapping[str, Integers] | None) -> dict[str, list[Group]]:
+        """Count in each group that is promised coverage by itself; they overlap."""
+        found = []
+        for name, mine in (members or {}).items():
+            clusters = None if self.clusters is None else self.clusters[mine]
+            part = _Outcomes(self.covered[mine], self.sizes[mine], clusters)
+            found += part.groups(np.zeros(len(mine), dtype=np.int64), [name])
+        return {PROMISED: found} if found else {}
 
     def groups(self, index: Integers, names: list[str]) -> list[Group]:
         rows = np.bincount(index, minlength=len(names))

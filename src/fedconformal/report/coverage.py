@@ -51,15 +51,14 @@ def group_card(groups: Sequence[GroupRecord]) -> str:
             record.group,
             f"{record.scores:,}",
             "by class" if isinstance(record.threshold, list) else _limit(record.threshold),
-            f"{record.coverage_at_least:.4f}",
         )
         for record in groups
     )
     text = soft(
-        "Calibration scores, threshold and promised coverage. A row takes the largest threshold of its groups. A group "
-        "with too few scores has no threshold: its sets hold every label."
+        "Calibration scores and threshold. A row takes the largest threshold of its groups. A group with too few "
+        "scores has no threshold: its sets hold every label."
     )
-    return card("Every group by itself", text + table(("group", "scores", "threshold", "at least"), cells))
+    return card("Every group by itself", text + table(("group", "scores", "threshold"), cells))
 
 
 def _limit(threshold: float | str) -> str:
