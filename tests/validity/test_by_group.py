@@ -70,8 +70,8 @@ def thresholds(guarantee: fc.Guarantee, sites: Sequence[Site], seed: int, repeti
     rng, found = np.random.default_rng(seed), {group: np.full(repetitions, np.inf) for group in GROUPS}
     for i in range(repetitions):
         result = fc.calibrate([site.draw(rng) for site in sites], alpha=ALPHA, guarantee=fc.ByGroup(guarantee))
-        for record in result.certificate.groups or ():
-            found[record.group][i] = np.float64(record.threshold)
+        for record, limit in zip(result.certificate.groups or (), np.asarray(result.threshold), strict=True):
+            found[record.group][i] = limit
     return found
 
 
