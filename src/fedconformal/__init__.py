@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
     from fedconformal.calibration.document import load
+    from fedconformal.calibration.interval_predictor import IntervalPredictor
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
         InputError,
         VersionWarning,
     )
-    from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
+    from fedconformal.evaluation import (
+        Evaluation,
+        IntervalEvaluation,
+        evaluate_intervals,
+        evaluate_sets,
+        selective_classification,
+    )
     from fedconformal.guarantees import (
         PAC,
         ByClass,
@@ -40,8 +48,22 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.scores import (
+        APS,
+        CQR,
+        LAC,
+        RAPS,
+        SAPS,
+        Margin,
+        Normalized,
+        RegressionScore,
+        Residual,
+        Score,
+        Signed,
+        TopK,
+    )
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -49,19 +71,29 @@ _WHERE = {
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
+    "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
-    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
-    "summaries": ("Summary", "pool", "summarize"),
+    "evaluation": (
+        "Evaluation",
+        "IntervalEvaluation",
+        "evaluate_intervals",
+        "evaluate_sets",
+        "selective_classification",
+    ),
+    "guarantees.label_shift": ("confusion",),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
     "PAC",
     "RAPS",
@@ -80,21 +112,30 @@ __all__ = [
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "IntervalEvaluation",
+    "IntervalPredictor",
     "Margin",
     "Mixture",
     "NewClient",
+    "Normalized",
     "OneClient",
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RegressionScore",
+    "Residual",
+    "RiskPredictor",
     "Robust",
     "Score",
+    "Signed",
     "Summary",
     "TopK",
     "VersionWarning",
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
+    "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
     "load",
@@ -103,6 +144,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 

@@ -124,7 +124,7 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     threshold = search.smallest(alpha)
     if threshold == math.inf:
         warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=5)
-    band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites))
+    band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites) and guarantee.certified)
     certificate = certificate_of(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
     return Calibration(certificate, partial(search.curve, alpha))
 

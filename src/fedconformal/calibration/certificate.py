@@ -16,10 +16,17 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
-from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.calibration.wording import (
+    CONDITIONS,
+    DISTRIBUTION_CONDITIONS,
+    INTERVAL_CONDITIONS,
+    edition_needed,
+    of_intervals,
+)
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
 
@@ -69,11 +76,44 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the lower end of the intervals promises by itself, where it has a threshold and a share of alpha of its own.
+
+    The threshold, rank and slack of the certificate are then those of the upper end, which may miss the rest of alpha.
+    """
+
+    alpha: float
+    threshold: float | Literal["-inf"]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
 class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that weighs far more than the others, because of the number of scores that it claims."""
 
     site: str
     share: float
+
+
+class RiskRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a promise on losses is about: how large the mean may be, of which losses, on which grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether it need not fall along the grid."""
+    safe: str | None = None
+    """What to do where no threshold is good enough, in the words of who calibrated: what never loses more than the
+    limit, nor than the last threshold."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +179,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     groups: list[GroupRecord] | None = None
     """For a promise to every group."""
 
+    lower: LowerEnd | None = None
+    """The lower end of the intervals, where it has a threshold of its own."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
+
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
         if self.format != needed:
@@ -165,6 +210,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def group_columns(self) -> list[str]:
         """The columns that say which groups a row is in; none if the promise is not by group."""
         return sorted({column for record in self.groups or () if (column := column_of(record.group))})
+
+    @property
+    def intervals(self) -> bool:
+        """Whether it is for intervals that hold a number, not for sets of labels."""
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
@@ -200,8 +250,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
+        if self.risk is not None:
+            return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
-        return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+        answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
+        return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
 FORMAT_2 = (
@@ -214,9 +267,19 @@ FORMAT_2 = (
     "heavy_sites",
     "class_scores",
     "groups",
+    "lower",
+    "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
+
+
+def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        return f"The expected loss {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10
@@ -248,6 +311,9 @@ def made_certificate(
         "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
+    if isinstance(score, RegressionScore):
+        fields["caveat"] = of_intervals(guarantee.caveat)
+        fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
     fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)

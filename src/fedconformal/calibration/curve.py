@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha, rising
 from fedconformal._base.groups import ALL
 from fedconformal.errors import InputError
 
@@ -155,11 +155,38 @@ class GroupCurves:
         return found
 
 
-AnyCurve = PromiseCurve | ClassCurves | GroupCurves
-"""What a predictor can have."""
+@dataclass(frozen=True, eq=False)
+class EndCurves:
+    """A promise curve for each end of an interval; the lower one is of the scores times -1.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> EndCurves(lower=curve, upper=curve, share=Fraction(1, 2)).threshold(Fraction(1, 5))
+    (-0.7, 0.7)
+    """
+
+    lower: PromiseCurve
+    upper: PromiseCurve
+    share: Fraction
+    """Of alpha, for the lower end."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write for JSON."""
+        return {"curve": self.upper.to_dict(), "lower": self.lower.to_dict()}
+
+    def threshold(self, alpha: Fraction) -> tuple[float, float]:
+        """Return both thresholds, whose ends together promise 1 - alpha."""
+        missed = shares_of(alpha, self.share)
+        return 0.0 - self.lower.threshold(missed[0]), self.upper.threshold(missed[1])
 
 
-def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None = None) -> AnyCurve:
+SetCurve = PromiseCurve | ClassCurves | GroupCurves
+"""What a predictor of sets can have."""
+
+AnyCurve = SetCurve | EndCurves
+"""What a calibration can give."""
+
+
+def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None = None) -> SetCurve:
     """Rebuild what `to_dict` wrote; with the names of the groups, if it is by group."""
     if groups is not None:
         curves = [None if one is None else read_curve(one) for one in found] if isinstance(found, Sequence) else []
@@ -174,6 +201,15 @@ def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None 
     if not all(one is None or isinstance(one, CurveFields) for one in found):
         raise InputError("the promise curves are by group, and the certificate is not")
     return ClassCurves([None if one is None else one.built() for one in found])
+
+
+def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
+    """Part alpha between the lower and the upper end, each rounded down to 15 places.
+
+    >>> shares_of(Fraction(1, 10), Fraction(1, 4))
+    (Fraction(1, 40), Fraction(3, 40))
+    """
+    return as_alpha(alpha * lower), as_alpha(alpha - alpha * lower)
 
 
 def in_units(coverage: Fraction) -> int:

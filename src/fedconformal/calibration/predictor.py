@@ -20,7 +20,7 @@ from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import listed, shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.curve import AnyCurve, CurveFields, GroupCurves, PromiseCurve, read_curve
+from fedconformal.calibration.curve import CurveFields, EndCurves, GroupCurves, PromiseCurve, SetCurve, read_curve
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.membership import members_for, needed_of
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -58,7 +58,7 @@ class Predictor(Document):
 
     score: Score
     certificate: Certificate
-    curve: AnyCurve
+    curve: SetCurve
 
     def __post_init__(self) -> None:
         if self.certificate.score not in (None, self.score.to_dict()):
@@ -69,13 +69,15 @@ class Predictor(Document):
     @classmethod
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
         """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
-        described = result.certificate.score
+        described, curve = result.certificate.score, result.curve
+        if result.certificate.intervals or isinstance(curve, EndCurves):
+            raise InputError("the summaries hold scores of numbers; make an IntervalPredictor")
         found = score if described is None else registry.build(described, Score)
         if found is None:
             raise InputError("the summaries do not say which score they hold; pass score=")
         if score is not None and found != score:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=result.curve)
+        return cls(score=found, certificate=result.certificate, curve=curve)
 
     def threshold(self, alpha: Any = None) -> float | Floats:
         """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.

@@ -87,9 +87,9 @@ class Search:
         found = self.points.narrowed(wanted).in_order()
         return float(found.thresholds[found.firsts([wanted])[0]])
 
-    def curve(self, alpha: Fraction) -> PromiseCurve:
+    def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
         """Sort all points, and choose those of the promise curve; it is exact at this alpha and the usual ones."""
-        return self.points.in_order().curve(alpha)
+        return self.points.in_order().curve(alpha, usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,13 +176,13 @@ class SortedPoints:
     ends: Integers
     """How many of the points are before each threshold, and how many there are."""
 
-    def curve(self, alpha: Fraction) -> PromiseCurve:
+    def curve(self, alpha: Fraction, usual: Sequence[Fraction]) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
         count = len(self.thresholds)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self.firsts(sorted(1 - usual for usual in {alpha, *USUAL_ALPHAS}))
-            rest = MAX_POINTS - 1 - len(USUAL_ALPHAS)
+            exact = self.firsts(sorted(1 - one for one in {alpha, *usual}))
+            rest = MAX_POINTS - 1 - len(usual)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))

@@ -44,7 +44,7 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
-NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
+NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, or an estimate can be off either way"
 
 
 @taking(GUARANTEES)

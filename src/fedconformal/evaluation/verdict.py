@@ -73,17 +73,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind == "below the promise"
 
 
-def verdict_of(certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False) -> Verdict:
+def verdict_of(
+    certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False, noun: str = "sets"
+) -> Verdict:
     """Test a certificate's promise at alpha.
 
     Args:
         certificate: what is promised.
         alpha: how often sets may miss; fixed before the rows were seen.
         rows: whether each is covered, and where it is from.
-        all_full: whether every set holds every label.
+        all_full: whether every set holds every label, or every interval every number.
+        noun: what may miss a row: sets, or intervals.
     """
-    if all_full or (certificate.threshold == "inf" and float(alpha) == certificate.alpha):
-        return _none("every label is in every set, so no row can be missed, and the sets say nothing")
+    if all_full or (noun == "sets" and certificate.threshold == "inf" and float(alpha) == certificate.alpha):
+        all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
+        return _none(f"{all_of_it}, so no row can be missed, and the {noun} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
     if noise >= LUCK:
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
@@ -93,7 +97,7 @@ def verdict_of(certificate: Certificate, alpha: Fraction, rows: Rows, *, all_ful
         nothing = f"no {found.strata or 'class'} that has rows is promised anything"
         return _none(found.why_none or named or nothing, found)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
-    kind, words = _answer(parts, found, float(alpha))
+    kind, words = _answer(parts, found, float(alpha), noun)
     if kind != "below the promise" and (why := _void(certificate)):
         kind, words = "no verdict", f"{why}; {words}"
     start = f"{kind[0].upper()}{kind[1:]}"
@@ -121,12 +125,12 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
-def _answer(parts: list[Part], found: Claims, alpha: float) -> tuple[Kind, str]:
+def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[Kind, str]:
     """Put the answers for all parts together: the worst one counts."""
     worst = min(parts, key=lambda part: part.p)
     where = f" of {worst.name}" if worst.name else ""
     chance = f"(p = {min(1.0, worst.p * len(parts)):.2g})"
-    seen = f"the sets miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
+    seen = f"the {noun} miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
     luck = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
     if worst.kind == "below the promise":
         low = sum(part.kind == worst.kind for part in parts) - 1
@@ -139,7 +143,7 @@ def _answer(parts: list[Part], found: Claims, alpha: float) -> tuple[Kind, str]:
         most = max(part.limit for part in few)
         help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return "too few rows to tell", (
-            f"with these rows{of} even sets that miss twice as often as promised would not be found; "
+            f"with these rows{of} even {noun} that miss twice as often as promised would not be found; "
             f"an unlucky calibration explains a miss rate of up to {most:.1%}{help_}"
         )
     if worst.name:

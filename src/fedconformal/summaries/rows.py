@@ -18,7 +18,7 @@ from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.origin import Classes, Origin, as_classes
@@ -81,7 +81,7 @@ def summarize(  # noqa: PLR0913
     kind: str = "ranks",
     *,
     alpha: Any = None,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     model: str | None = None,
     temperature: float | None = None,
     site: str | None = None,
