@@ -19,7 +19,7 @@ class PartedSummary(Summary):
     what: ClassVar[str]
     """What a part is: class or group."""
     keys: ClassVar[str]
-    """What the message calls the field that names the parts."""
+    """What the message calls the field with what each part is of."""
     nested: ClassVar[bytes]
     """The letters of the kinds that a part cannot be of."""
 
