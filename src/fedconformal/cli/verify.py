@@ -9,10 +9,10 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
-from fedconformal.cli.inputs import Json, read_summaries
+from fedconformal.cli.inputs import Json, as_predictor, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.signatures import read_trusted
@@ -54,7 +54,7 @@ def _problems(
     given = read_noisy(summaries) if noisy else read_summaries(summaries)
     try:
         with naming(path):
-            found = Predictor.from_bytes(data)
+            found = as_predictor(read_document(data))
     except AlteredError as error:
         return [str(error).removeprefix(f"{path}: ")]
     if not summaries and found.certificate.privacy is None:

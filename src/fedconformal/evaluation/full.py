@@ -1,4 +1,4 @@
-"""Sets that hold every label say nothing: how many there are, why, and what would help."""
+"""Sets that hold every label, and intervals without an end, say nothing: how many there are, why, what would help."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
 from fedconformal._base.names import shown
+from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called, to_classes
 from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
-from fedconformal.scores import APS, LAC, Score
+from fedconformal.scores import APS, LAC, AnyScore, Score
 from fedconformal.scores.advice import smaller_sets
 from fedconformal.summaries.origin import number_of
 
@@ -53,7 +54,7 @@ def full_words(full: int, rows: int) -> str:
 
 def why_full(
     certificate: Certificate,
-    threshold: float | Floats | None = None,
+    threshold: float | Floats | tuple[float, float] | None = None,
     *,
     alpha: Any = None,
     score: Score | None = None,
@@ -65,7 +66,7 @@ def why_full(
     What would help may be another score, as measured; none is named where the reason is that scores are too few.
 
     Args:
-        certificate: what is promised, from which scores.
+        certificate: what is promised, from which scores; where it is intervals, it is said why they have no end.
         threshold: at which sets are made, by default the certified one; one, or one for each class.
         alpha: what the threshold is for, by default the certified one.
         score: of what, by default what the certificate says.
@@ -75,9 +76,9 @@ def why_full(
     """
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1:
-        return None
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
+    if certificate.intervals or classes == 1:
+        return _why_endless(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
         score = registry.build(certificate.score, Score)
@@ -100,6 +101,25 @@ def why_full(
                 f"{_advice(score, classes)}"
             )
     return _model_helps(wanted, score, classes, share)
+
+
+def _why_endless(certificate: Certificate, threshold: Any, alpha: Fraction) -> str | None:
+    """Say why intervals have no upper end, no lower one, or neither."""
+    lower, bound = certificate.lower, certificate.parties()[0]
+    if threshold is None:
+        threshold = certificate.limit if lower is None else (float(lower.threshold), certificate.limit)
+    without = np.isinf(np.atleast_1d(threshold))
+    if not without.any():
+        return None
+    ends, missed = "every interval is the whole line", alpha
+    if lower is not None:
+        share = registry.build(certificate.score or {}, AnyScore).lower_share or Fraction(1)
+        bound = bound.of_one_end()
+        missed = min(part for part, none in zip((alpha * share, alpha * (1 - share)), without, strict=True) if none)
+        if not without.all():
+            ends = f"no interval has {'a lower' if without[0] else 'an upper'} end"
+    start = f"alpha={float(alpha):g} cannot be promised from these scores, so {ends}"
+    return f"{start}; {_shortfall(certificate, missed, bound)}{_lost(certificate)}"
 
 
 def _model_helps(alpha: Fraction, score: Score | None, classes: int | None, share: float | None) -> str | None:
@@ -144,9 +164,10 @@ def _advice(score: Score | None, classes: int | None) -> str:
     return f"; {advice}" if advice else ""
 
 
-def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
+def _shortfall(certificate: Certificate, alpha: Fraction, bound: Guarantee | None = None) -> str:
     """Say how many scores are missing, or what else keeps the threshold from being finite."""
-    bound, names, sizes = certificate.parties()
+    promised, names, sizes = certificate.parties()
+    bound = promised if bound is None else bound
     if not feasible(bound, alpha, sizes):
         if certificate.class_scores is not None:
             return what_is_missing(bound, alpha, sizes, names, classes=True)
