@@ -12,7 +12,7 @@ import typer
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
@@ -24,6 +24,7 @@ from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
@@ -38,6 +39,10 @@ SHOWS = {
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
 
+SCORE_OF_A_NUMBER = (
+    "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
+    "who has the prediction can work out the true value."
+)
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
 )
@@ -103,7 +108,8 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "estimated": origin.estimated or None,
         "sha256": summary.digest(),
     }
-    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
+    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
+    learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
     if isinstance(summary, ClassSummary):
         rows = {str(label): part.n for label, part in summary.parts.items()}
         holds["rows of each class"] = rows
@@ -136,7 +142,7 @@ def _json(data: bytes) -> Shown:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
-        ({"kind", "certificate"}, lambda: _predictor(Predictor.from_bytes(data))),
+        ({"kind", "certificate"}, lambda: _predictor(read_document(data))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
         ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
         ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
@@ -150,8 +156,9 @@ def _json(data: bytes) -> Shown:
     raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
 
 
-def _predictor(predictor: Predictor) -> Shown:
+def _predictor(predictor: Any) -> Shown:
     about: Certificate = predictor.certificate
+    lower = f"{float(about.lower.threshold):.6g} to " if about.lower is not None else ""
     holds = {
         "promise": about.sentence(),
         "assumption": about.assumption,
@@ -159,7 +166,7 @@ def _predictor(predictor: Predictor) -> Shown:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
-        "threshold": threshold_text(about.limit),
+        "threshold": f"{lower}{threshold_text(about.limit)}",
         "score": str(predictor.score),
         "model": about.model,
         "temperature": about.temperature,
@@ -185,7 +192,8 @@ def _predictor(predictor: Predictor) -> Shown:
         )
     else:
         learns = "the names of the sites, how many scores each has, and the threshold"
-    return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+    what = "a predictor of intervals with its certificate" if about.intervals else "a predictor with its certificate"
+    return Shown(what, _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
