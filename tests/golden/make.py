@@ -71,6 +71,7 @@ def summaries() -> dict[str, fc.Summary]:
         "ranks": fc.summarize(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "ranks-plain": fc.summarize(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),
+        "ranks-signed": fc.summarize(spread(300), alpha=0.2, site="clinic-a", score=fc.Signed(scaled=True, lower=0.25)),
         "ranks-extended": c.extend([0.125, 99.0, -9.0, 0.125]),
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha, rising
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising, shares_of
 from fedconformal.errors import InputError
 
 MAX_POINTS = 1024
@@ -130,15 +130,6 @@ class EndCurves:
         """Return both thresholds, whose ends together promise 1 - alpha."""
         missed = shares_of(alpha, self.share)
         return 0.0 - self.lower.threshold(missed[0]), self.upper.threshold(missed[1])
-
-
-def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
-    """Part alpha between the lower and the upper end, each rounded down to 15 places.
-
-    >>> shares_of(Fraction(1, 10), Fraction(1, 4))
-    (Fraction(1, 40), Fraction(3, 40))
-    """
-    return as_alpha(alpha * lower), as_alpha(alpha - alpha * lower)
 
 
 def in_units(coverage: Fraction) -> int:

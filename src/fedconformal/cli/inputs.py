@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_clients, softmax
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.npy import MAGIC as NPY
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.document import Document, read_document
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
@@ -112,10 +112,3 @@ def load_any(path: Path) -> AnyPredictor:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
     with naming(path):
         return as_predictor(read_document(data))
-
-
-def as_predictor(found: Document) -> AnyPredictor:
-    """Refuse a document of another kind than sets or intervals."""
-    if not isinstance(found, AnyPredictor):
-        raise InputError(f"is a {found.kind}, which this command does not take")
-    return found

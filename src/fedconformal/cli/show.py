@@ -12,11 +12,11 @@ import typer
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord, ends_text
-from fedconformal.calibration.choose import AnyPredictor
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
-from fedconformal.cli.inputs import Json, as_predictor
+from fedconformal.cli.inputs import Json
 from fedconformal.cli.session import precise
 from fedconformal.cli.session_files import session_file
 from fedconformal.errors import InputError
@@ -25,6 +25,7 @@ from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import ClassSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
@@ -41,6 +42,10 @@ SETS_HEADER = b",size,labels"
 INTERVALS_HEADER = b",lower,upper"
 """The same of intervals."""
 
+SCORE_OF_A_NUMBER = (
+    "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
+    "who has the prediction can work out the true value."
+)
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
 )
@@ -107,7 +112,8 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "estimated": origin.estimated or None,
         "sha256": summary.digest(),
     }
-    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
+    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
+    learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
     if isinstance(summary, ClassSummary):
         rows = {str(label): part.n for label, part in summary.parts.items()}
         holds["rows of each class"] = rows
@@ -189,7 +195,8 @@ def _predictor(predictor: AnyPredictor) -> Shown:
         )
     else:
         learns = "the names of the sites, how many scores each has, and the threshold"
-    return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+    what = "a predictor of intervals with its certificate" if about.intervals else "a predictor with its certificate"
+    return Shown(what, _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:

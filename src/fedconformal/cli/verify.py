@@ -9,10 +9,11 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
+from fedconformal.calibration.choose import as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
-from fedconformal.cli.inputs import Json, as_predictor, read_summaries
+from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.signatures import read_trusted

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal.scores.regression_score import RegressionScore, highest
+from fedconformal.scores.regression_score import RegressionScore, around, highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,4 @@ class CQR(RegressionScore):
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         low, high = columns
         first, last = -highest(lambda y: y + low, -low, threshold), highest(lambda y: y - high, high, threshold)
-        middle = low / 2 + high / 2
-        turned = first > last
-        # The middle is in every interval that has not turned around, so that intervals are nested.
-        return np.where(turned, middle, np.minimum(first, middle)), np.where(turned, middle, np.maximum(last, middle))
+        return around(low / 2 + high / 2, first, last)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal.scores.regression_score import RegressionScore, highest
+from fedconformal.scores.regression_score import RegressionScore, around, highest
 
 POSITIVE = "the scale must be above 0"
 
@@ -44,7 +44,6 @@ class Normalized(RegressionScore):
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         f, scale = columns
-        return (
-            -highest(lambda y: (y + f) / scale, -f, threshold, scale),
-            highest(lambda y: (y - f) / scale, f, threshold, scale),
-        )
+        first = -highest(lambda y: (y + f) / scale, -f, threshold, scale)
+        last = highest(lambda y: (y - f) / scale, f, threshold, scale)
+        return around(f, first, last)

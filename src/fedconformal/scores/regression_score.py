@@ -111,3 +111,9 @@ def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> 
         after = np.nextafter(scale * after, np.inf)
     # What scores more than q right after the plain end shows that it will do, as scores rise with y.
     return np.where(score(np.nextafter(plain, np.inf)) > q, plain, f + after)
+
+
+def around(middle: Floats, first: Floats, last: Floats) -> tuple[Floats, Floats]:
+    """Leave the middle where two ends have turned around; it is between all others, so that intervals are nested."""
+    turned = first > last
+    return np.where(turned, middle, np.minimum(first, middle)), np.where(turned, middle, np.maximum(last, middle))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.scores.regression_score import RegressionScore, highest
+from fedconformal.scores.regression_score import RegressionScore, around, highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +37,4 @@ class Residual(RegressionScore):
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         f = columns[0]
-        return -highest(lambda y: y + f, -f, threshold), highest(lambda y: y - f, f, threshold)
+        return around(f, -highest(lambda y: y + f, -f, threshold), highest(lambda y: y - f, f, threshold))
