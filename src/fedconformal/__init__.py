@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
     from fedconformal.calibration.regressor import FederatedConformalRegressor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
         Independent,
+        LearnThenTest,
         Mixture,
         NewClient,
         OneClient,
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
     from fedconformal.scores import (
         APS,
         CQR,
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
         Signed,
         TopK,
     )
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -75,6 +80,7 @@ _WHERE = {
     "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": (
         "Evaluation",
@@ -83,7 +89,8 @@ _WHERE = {
         "evaluate_sets",
         "selective_classification",
     ),
-    "summaries": ("Summary", "pool", "summarize"),
+    "guarantees.label_shift": ("confusion",),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -96,12 +103,15 @@ __all__ = [
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
     "FederatedConformalRegressor",
     "Guarantee",
@@ -111,6 +121,8 @@ __all__ = [
     "InputError",
     "IntervalEvaluation",
     "IntervalPredictor",
+    "LearnThenTest",
+    "Loss",
     "Margin",
     "Mixture",
     "NewClient",
@@ -121,8 +133,10 @@ __all__ = [
     "QuantileOfQuantiles",
     "RegressionScore",
     "Residual",
+    "RiskPredictor",
     "Robust",
     "Score",
+    "SelectiveError",
     "Signed",
     "Summary",
     "TopK",
@@ -130,6 +144,7 @@ __all__ = [
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
     "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
@@ -139,6 +154,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 
@@ -146,9 +162,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

@@ -113,7 +113,7 @@ def test_states_are_wiped_when_a_session_ends(
 
 def test_a_site_may_drop_out(scores: list[np.ndarray], command: Command) -> None:
     command.ok("sums", "advance", "session", *joined(command))
-    for present in (*[[0, 1, 2, 3, 4]] * 4, *[[0, 1, 2, 3]] * 4):  # one more, as the others are asked again
+    for present in (*[[0, 1, 2, 3, 4]] * 4, [0, 1, 2, 3]):  # after the first sum: the search stops where it is
         step(command, present)
     certificate = fc.load("session/predictor.json").certificate
     plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
@@ -182,23 +182,23 @@ def test_a_second_session_with_other_sites_is_refused(scores: list[np.ndarray], 
 
 
 def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np.ndarray], command: Command) -> None:
-    command.ok("sums", "advance", "session", *joined(command))
-    for _ in range(4):
-        step(command, [0, 1, 2, 3, 4])
+    command.ok("sums", "advance", "session", *joined(command, "--alpha", "0.3"))
+    step(command, [0, 1, 2, 3, 4])
     for _ in range(3):
-        step(command, [0, 1, 2, 3])  # the last round: one does not answer, the others do so again, and sign
+        step(command, [0, 1, 2, 3])  # the first round: one does not answer, the others do so again, and sign
     step(command, [0, 1, 2])  # and another one reveals nothing
     assert not Path("session/predictor.json").exists()
     assert not Path("session/to-clinic-d.fcm").exists()
     step(command, [0, 1, 2])  # the rest opens the shares that it holds
     certificate = fc.load("session/predictor.json").certificate
-    plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)])
+    plain = fc.calibrate([fc.Summary.from_bytes(Path(f"{k}.fcs").read_bytes()) for k in range(5)], alpha=0.3)
     assert plain.threshold <= certificate.limit < np.inf
     assert certificate.privacy is not None
     assert certificate.privacy["dropped"] == [
-        {"site": "clinic-d", "when": "after its answer in round 1", "share": 0.2},
-        {"site": "clinic/e", "when": "before its answer in round 1", "share": 0.2},
+        {"site": "clinic-d", "when": "after its answer in round 0", "share": 0.2},
+        {"site": "clinic/e", "when": "before its answer in round 0", "share": 0.2},
     ]
+    assert certificate.privacy["precision"]["stopped"] == "a site was lost after the first sum"
 
 
 def test_refusals(scores: list[np.ndarray], command: Command) -> None:
@@ -345,3 +345,28 @@ def test_sites_that_know_each_other_by_their_keys(scores: list[np.ndarray], comm
     late = command(*second(2), "--key", "2.key")
     assert late.code == 2
     assert "--key and --signed go with --summary, at the first step" in late.err
+
+
+def test_intervals_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """Scores of numbers, by files: a predictor of intervals, and how to have finer cells."""
+    monkeypatch.chdir(tmp_path)
+    sites = [np.abs(300 * np.random.default_rng(k).standard_normal(400)) for k in range(3)]
+    summaries = [fc.summarize(part, "exact", site=f"s{k}", score=fc.Residual()) for k, part in enumerate(sites)]
+    command.ok("sums", "start", "session", "--reach", "3")
+    said = ""
+    while not Path("session/predictor.json").exists():
+        for k, summary in enumerate(summaries):
+            Path(f"{k}.fcs").write_bytes(summary.to_bytes())
+            sent = [f"session/to-s{k}.fcm"] if said else ["session/invite.fcm", "--summary", f"{k}.fcs"]
+            command.ok("sums", "answer", *sent, "--state", f"{k}.st", "-o", f"{k}.fcm")
+        said = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(3)]).out
+    assert "The intervals hold the true value" in said
+    found = fc.load("session/predictor.json")
+    assert isinstance(found, fc.IntervalPredictor)
+    certificate, plain = found.certificate, float(fc.calibrate(summaries).threshold)
+    above = (certificate.privacy or {})["precision"]["above"]
+    assert above < plain <= certificate.limit
+    assert f"above 8 cells are wide: the plain threshold is between {above:g} and {certificate.limit:g}" in said
+    assert "start another session with --reach 1e+03, or more" in said
+    refused = command("sums", "start", "other", "--reach", "3", "--exact")
+    assert "--reach is for public cells" in refused.err

@@ -78,7 +78,7 @@ def why_full(
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1 or certificate.intervals:
+    if classes == 1 or certificate.intervals or certificate.risk is not None:
         return _no_end(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
