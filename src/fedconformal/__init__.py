@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -71,6 +72,7 @@ _WHERE = {
     "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
@@ -101,6 +103,7 @@ __all__ = [
     "EveryClient",
     "Exchangeable",
     "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
 from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
@@ -22,8 +23,6 @@ from fedconformal.summaries.summary import Summary
 
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
-
-AnyPredictor = Predictor | IntervalPredictor
 
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 

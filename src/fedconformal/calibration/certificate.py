@@ -327,6 +327,12 @@ def threshold_text(threshold: float | Floats) -> str:
     return f"{threshold:.6g}"
 
 
+def ends_text(certificate: Certificate) -> str:
+    """Write the certified threshold for people, or both where there are two."""
+    lower = "" if certificate.lower is None else f"{float(certificate.lower.threshold):.6g} to "
+    return f"{lower}{threshold_text(certificate.limit)}"
+
+
 def versions() -> dict[str, str]:
     """Say which software made this."""
     return {"fedconformal": __version__, "numpy": np.__version__, "python": platform.python_version()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +13,9 @@ from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.estimator import LateEstimator, not_calibrated
+from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by
+from fedconformal.calibration.source import Source, naming_site, scored_by
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
@@ -25,7 +23,7 @@ from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 
 
-class FederatedConformalClassifier(LateEstimator):
+class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     """Calibrate on the sites' rows, then answer with prediction sets.
 
     Args:
@@ -52,6 +50,8 @@ class FederatedConformalClassifier(LateEstimator):
     >>> [classifier.classes_[one].tolist() for one in sets]
     [['no'], ['no'], ['yes']]
     """
+
+    estimator_type = "classifier"
 
     def __init__(  # noqa: PLR0913
         self,
@@ -90,7 +90,7 @@ class FederatedConformalClassifier(LateEstimator):
         if not hasattr(given, "fit"):
             return self.calibrate(X, y, sites=sites)
         from sklearn.base import clone
-        from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+        from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         copied = clone(given)
@@ -100,11 +100,7 @@ class FederatedConformalClassifier(LateEstimator):
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        index = index_of(len(labels), sites)
-        held = held_out(index, self.test_size, check_random_state(self.random_state))
-        rest = np.setdiff1d(np.arange(len(labels)), np.concatenate(list(held.values())))
-        if not len(rest):
-            raise InputError(f"fit: has {len(labels)} sample{'s' * (len(labels) > 1)}, and none is left to train on")
+        held, rest = self._parted(len(labels), sites)
         copied.fit(rows_at(X, rest), labels[rest])
         source = Source.of(copied, self.classes, np.unique(labels))
         self._calibrate(source, ((name, source.probabilities(rows_at(X, i)), labels[i]) for name, i in held.items()))
@@ -116,19 +112,14 @@ class FederatedConformalClassifier(LateEstimator):
         X: Any = None,
         y: ArrayLike | None = None,
         *,
-        sites: Sequence[Site] | Mapping[str, Site] | ArrayLike | None = None,
+        sites: Sites = None,
     ) -> Self:
         """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
 
         Give the sites as a list or dict of (X, y), or all rows as `calibrate(X, y, sites=ids)` with the site of each.
         After `fit` the estimator is the one that it trained.
         """
-        if y is None:
-            given: Any = sites if X is None else X
-            named = given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
-        else:
-            index = index_of(len(np.asarray(y)), sites)
-            named = {name: (rows_at(X, mine), rows_at(y, mine)) for name, mine in index.items()}
+        named = sites_of(X, y, sites)
         estimator = self._estimator()
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
@@ -154,11 +145,6 @@ class FederatedConformalClassifier(LateEstimator):
         return self
 
     @property
-    def predictor(self) -> Predictor:
-        """What makes sets from probabilities, and can be saved."""
-        return self._ready[0]
-
-    @property
     def predictor_(self) -> Predictor:
         """The old name of `predictor`."""
         warnings.warn("predictor_ is now called predictor; write classifier.predictor", FutureWarning, stacklevel=2)
@@ -168,23 +154,6 @@ class FederatedConformalClassifier(LateEstimator):
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
         return self.predictor.threshold()
-
-    @property
-    def certificate_(self) -> Certificate:
-        """What is promised."""
-        return self.predictor.certificate
-
-    @property
-    def n_features_in_(self) -> int:
-        """How many features the estimator takes."""
-        count: int = self._ready[1].estimator.n_features_in_
-        return count
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """What the features are called."""
-        names: NDArray[Any] = self._ready[1].estimator.feature_names_in_
-        return names
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the top label of each row, by its name."""
@@ -211,34 +180,9 @@ class FederatedConformalClassifier(LateEstimator):
         probs = self._probabilities(X)
         return self.predictor.evaluate(probs, y, clients=clients, clusters=clusters, allow_empty=self.allow_empty)
 
-    @property
-    def score(self) -> Callable[..., float]:
-        """How often the top label is right: call it with X, y and, if wanted, sample_weight."""
-        return self._accuracy
-
-    @score.setter
-    def score(self, score: Score | None) -> None:  # the parameter has the method's name, so it is kept beside it
-        vars(self)["score"] = score
-
-    def _accuracy(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         right = self.predict(X) == np.asarray(y)
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-    def save(self, path: str | Path) -> None:
-        """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
-        self.predictor.save(path)
-
-    def __repr__(self) -> str:
-        return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in vars(self)
-
-    @property
-    def _ready(self) -> tuple[Predictor, Source]:
-        if not self.__sklearn_is_fitted__():
-            raise not_calibrated("not calibrated yet; call calibrate first")
-        return self._found
 
     def _probabilities(self, X: Any) -> Any:
         return self._ready[1].probabilities(X)

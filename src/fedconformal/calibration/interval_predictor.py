@@ -17,7 +17,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import Certificate, ends_text
 from fedconformal.calibration.curve import USUAL_ALPHAS, ClassCurves, EndCurves, PromiseCurve
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import StoredCurve, plain_curve
@@ -245,9 +245,8 @@ class IntervalPredictor(Document):
     def __repr__(self) -> str:
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
-        lower = "" if about.lower is None else f"{float(about.lower.threshold):.6g} to "
         return (
-            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={lower}{threshold_text(about.limit)}, "
+            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={ends_text(about)}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
 

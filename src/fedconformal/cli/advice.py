@@ -29,6 +29,8 @@ ADVICE = {
     r"make one with noisy_histogram": r"make one with summarize --privacy local",
     r"make an id with new_id and summarise for it": r"make an id (calibrate --new-id) and summarise for it",
     r"say which class is the positive one": r"say which class it is of with --positive",
+    r"take a score of numbers \(docs/tables.md\)": r"say --task regression (docs/tables.md)",
+    r"name the columns of (.+)": r"name the columns of \1 with --predictions",
     r"give the encoding if it is UTF-16": r"say --encoding utf-16 if it is UTF-16",
     r"if it is text in UTF-16, give the encoding (\S+)": r"if it is text in UTF-16, say --encoding \1",
     r"give its encoding, such as (.+)": r"give its --encoding, such as \1",

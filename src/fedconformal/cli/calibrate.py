@@ -12,8 +12,8 @@ import typer
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.certificate import threshold_text
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.certificate import ends_text
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -105,7 +105,7 @@ def calibrate(
             result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
     if signed is not None:
         result = with_signatures(result, summaries, signed)
-    predictor = Predictor.of(result)
+    predictor = predictor_of(result)
     predictor.save(output)
     certificate = predictor.certificate
     if why := why_full(certificate):  # also where the threshold is finite
@@ -120,7 +120,7 @@ def calibrate(
         f"(summaries cost at most {certificate.slack:.4f})"
     )
     say(
-        f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
+        f"threshold {ends_text(certificate)}, {certificate.status} from {certificate.scores} scores of "
         f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
     )
     if certificate.privacy is not None:

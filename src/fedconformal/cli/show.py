@@ -11,7 +11,8 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
+from fedconformal.calibration.certificate import Certificate, SignatureRecord, ends_text
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
@@ -38,6 +39,8 @@ SHOWS = {
 }
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
+INTERVALS_HEADER = b",lower,upper"
+"""The same of intervals."""
 
 SCORE_OF_A_NUMBER = (
     "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
@@ -82,8 +85,9 @@ def described(data: bytes) -> Shown:
         return _noisy(NoisyHistogram.from_bytes(data))
     if data.startswith(b"{"):
         return _json(data)
-    if data.partition(b"\n")[0].endswith(SETS_HEADER):
-        return _sets({"rows": data.count(b"\n") - 1})
+    for header, describe in ((SETS_HEADER, _sets), (INTERVALS_HEADER, _intervals)):
+        if data.partition(b"\n")[0].endswith(header):
+            return describe({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
@@ -142,7 +146,7 @@ def _json(data: bytes) -> Shown:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
-        ({"kind", "certificate"}, lambda: _predictor(read_document(data))),
+        ({"kind", "certificate"}, lambda: _predictor(as_predictor(read_document(data)))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
         ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
         ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
@@ -156,9 +160,8 @@ def _json(data: bytes) -> Shown:
     raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
 
 
-def _predictor(predictor: Any) -> Shown:
+def _predictor(predictor: AnyPredictor) -> Shown:
     about: Certificate = predictor.certificate
-    lower = f"{float(about.lower.threshold):.6g} to " if about.lower is not None else ""
     holds = {
         "promise": about.sentence(),
         "assumption": about.assumption,
@@ -166,7 +169,7 @@ def _predictor(predictor: Any) -> Shown:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
-        "threshold": f"{lower}{threshold_text(about.limit)}",
+        "threshold": ends_text(about),
         "score": str(predictor.score),
         "model": about.model,
         "temperature": about.temperature,
@@ -238,13 +241,17 @@ def _sets(holds: dict[str, Any]) -> Shown:
     return Shown("prediction sets", holds, [f"{READER} learns the prediction set of every row."])
 
 
+def _intervals(holds: dict[str, Any]) -> Shown:
+    return Shown("prediction intervals", holds, [f"{READER} learns the prediction interval of every row."])
+
+
 def _npz(path: Path) -> Shown:
     arrays = read_npz(path)
     holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
-    if "sets" in arrays:
-        return _sets(holds)
-    if {"val_logits", "val_labels"} <= set(arrays):
-        learns = "the model's output and the true label of every row: keep it where the rows may be"
+    if "sets" in arrays or "intervals" in arrays:
+        return (_sets if "sets" in arrays else _intervals)(holds)
+    if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
+        learns = "the model's output and the truth of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
     raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
 

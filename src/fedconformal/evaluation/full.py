@@ -54,7 +54,7 @@ def full_words(full: int, rows: int) -> str:
 
 def why_full(
     certificate: Certificate,
-    threshold: float | Floats | None = None,
+    threshold: float | Floats | tuple[float, float] | None = None,
     *,
     alpha: Any = None,
     score: Score | None = None,
@@ -116,7 +116,9 @@ def lacks_ends(thresholds: Sequence[float]) -> str | None:
     return f"no interval has {'a lower' if lacking[0] else 'an upper'} end" if lacking.any() else None
 
 
-def _no_end(certificate: Certificate, threshold: float | Floats | None, alpha: Fraction) -> str | None:
+def _no_end(
+    certificate: Certificate, threshold: float | Floats | tuple[float, float] | None, alpha: Fraction
+) -> str | None:
     """Say why intervals lack an end."""
     lower = certificate.lower
     found = np.atleast_1d(certificate.limit if threshold is None else threshold)
