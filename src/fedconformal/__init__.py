@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
     from fedconformal.calibration.regressor import FederatedConformalRegressor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
+    from fedconformal.guarantees.label_shift import confusion
     from fedconformal.scores import (
         APS,
         CQR,
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
         Signed,
         TopK,
     )
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -75,6 +78,7 @@ _WHERE = {
     "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
     "evaluation": (
         "Evaluation",
@@ -83,7 +87,8 @@ _WHERE = {
         "evaluate_sets",
         "selective_classification",
     ),
-    "summaries": ("Summary", "pool", "summarize"),
+    "guarantees.label_shift": ("confusion",),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -96,6 +101,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
     "ClassCountsWarning",
@@ -121,6 +127,7 @@ __all__ = [
     "QuantileOfQuantiles",
     "RegressionScore",
     "Residual",
+    "RiskPredictor",
     "Robust",
     "Score",
     "Signed",
@@ -130,6 +137,7 @@ __all__ = [
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
     "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
@@ -139,6 +147,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 

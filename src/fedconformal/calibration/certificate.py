@@ -62,6 +62,19 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised to one group, where each has a threshold of its own; or one for each class in it."""
+
+    group: str
+    scores: int
+    threshold: Threshold | list[Threshold]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
 class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the lower end of the intervals promises by itself, where it has a threshold and a share of alpha of its own.
 
@@ -84,6 +97,24 @@ class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     share: float
 
 
+class RiskRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a promise on losses is about: how large the mean may be, of which losses, on which grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether it need not fall along the grid."""
+    safe: str | None = None
+    """What to do where no threshold is good enough, in the words of who calibrated: what never loses more than the
+    limit, nor than the last threshold."""
+
+
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that is known of but not in the calibration, and why; the promise does not cover it."""
 
@@ -102,7 +133,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     conditions: str = CONDITIONS
     alpha: float
     guarantee: dict[str, Any]
-    threshold: Threshold | list[Threshold]
+    threshold: Threshold | list[Threshold | list[Threshold]]
+    """One, or one for each class, or for each group one or one for each class."""
     target: str
     rank: int | None
     rank_out_of: int | None
@@ -143,9 +175,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     """The number of calibration scores of every class, where classes play the sites."""
+    groups: list[GroupRecord] | None = None
+    """For a promise to every group."""
 
     lower: LowerEnd | None = None
     """The lower end of the intervals, where it has a threshold of its own."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -154,10 +190,21 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit(self) -> float | Floats:
-        """The threshold as a number, or as an array with one for each class."""
-        if isinstance(self.threshold, list):
-            return np.array([float(threshold) for threshold in self.threshold])
-        return float(self.threshold)
+        """The threshold as a number, or as an array with one for each class or group, or a row for each group."""
+        try:
+            return (
+                np.array(self.threshold, dtype=np.float64)
+                if isinstance(self.threshold, list)
+                else float(self.threshold)
+            )
+        except ValueError:
+            raise InputError("the certificate is malformed: it has more thresholds for some groups") from None
+
+    @property
+    def limit_text(self) -> str:
+        """The threshold for people, or both where the lower end has its own."""
+        lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
+        return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
 
     @property
     def intervals(self) -> bool:
@@ -167,7 +214,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
         names = [site for used in self.summaries for site in used.sites]
-        return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
+        guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
+        if guarantee.by_group == (self.groups is None):
+            raise InputError("the certificate is malformed: its groups do not fit its guarantee")
+        return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
@@ -195,6 +245,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
+        if self.risk is not None:
+            return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
         answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
         return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
@@ -209,10 +261,20 @@ FORMAT_2 = (
     "version_1_sites",
     "heavy_sites",
     "class_scores",
+    "groups",
     "lower",
+    "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
+
+
+def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        return f"The expected loss {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10
@@ -310,27 +372,21 @@ def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
 
 
 def threshold_json(threshold: float | Floats) -> Any:
-    """Write a threshold, or one for each class, for JSON, which has no infinity."""
+    """Write a threshold, or one for each class or group, for JSON, which has no infinity."""
     if isinstance(threshold, np.ndarray):
-        return [threshold_json(float(limit)) for limit in threshold]
+        return [threshold_json(limit if isinstance(limit, np.ndarray) else float(limit)) for limit in threshold]
     return "inf" if threshold == math.inf else threshold
 
 
-def threshold_text(threshold: float | Floats) -> str:
-    """Write a threshold for people; where there is one for each class, from the least to the largest.
+def threshold_text(threshold: float | Floats, by: str = "class") -> str:
+    """Write a threshold for people; where there is one for each class or group, from the least to the largest.
 
     >>> threshold_text(0.25), threshold_text(np.array([0.5, np.inf, 0.25]))
     ('0.25', '0.25 to inf by class')
     """
     if isinstance(threshold, np.ndarray):
-        return f"{threshold.min():.6g} to {threshold.max():.6g} by class"
+        return f"{threshold.min():.6g} to {threshold.max():.6g} by {by}"
     return f"{threshold:.6g}"
-
-
-def ends_text(certificate: Certificate) -> str:
-    """Write the certified threshold for people, or both where there are two."""
-    lower = "" if certificate.lower is None else f"{float(certificate.lower.threshold):.6g} to "
-    return f"{lower}{threshold_text(certificate.limit)}"
 
 
 def versions() -> dict[str, str]:

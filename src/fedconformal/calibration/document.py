@@ -22,6 +22,7 @@ from fedconformal.errors import AlteredError, InputError
 CLASSES = {
     "fedconformal predictor": ("fedconformal.calibration.predictor", "Predictor"),
     "fedconformal interval predictor": ("fedconformal.calibration.interval_predictor", "IntervalPredictor"),
+    "fedconformal risk predictor": ("fedconformal.calibration.risk_predictor", "RiskPredictor"),
 }
 """By kind, the module and the class that reads it; imported when a file asks for it."""
 

@@ -17,10 +17,9 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import Certificate, ends_text
-from fedconformal.calibration.curve import USUAL_ALPHAS, ClassCurves, EndCurves, PromiseCurve
+from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.curve import USUAL_ALPHAS, CurveFields, EndCurves, PromiseCurve
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.predictor import StoredCurve, plain_curve
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
 from fedconformal.evaluation.regression import IntervalEvaluation, evaluate_intervals
@@ -38,8 +37,8 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     score: dict[str, Any]
     certificate: Certificate
-    curve: StoredCurve
-    lower: StoredCurve | None = None
+    curve: CurveFields
+    lower: CurveFields | None = None
     """Of the scores times -1, where the lower end has a curve of its own."""
 
 
@@ -76,7 +75,7 @@ class IntervalPredictor(Document):
     def of(cls, result: Calibration, *, score: RegressionScore | None = None) -> IntervalPredictor:
         """Make a predictor from a calibration; the summaries must say which score they hold."""
         described, curve = result.certificate.score, result.curve
-        if described is None or isinstance(curve, ClassCurves):
+        if described is None or not isinstance(curve, PromiseCurve | EndCurves):
             raise InputError("the summaries do not say which score of numbers they hold; summarise with score=")
         found = registry.build(described, RegressionScore)
         if score is not None and found != score:
@@ -236,17 +235,17 @@ class IntervalPredictor(Document):
     def of_content(cls, content: dict[str, Any]) -> IntervalPredictor:
         held = msgspec.convert(content, _Content, strict=True)
         score = registry.build(held.score, RegressionScore)
-        upper, share = plain_curve(held.curve), score.lower_share
+        upper, share = held.curve.built(), score.lower_share
         if (share is None) != (held.lower is None):
             raise InputError("the predictor is malformed: its promise curves are not those of the score's ends")
-        curve = EndCurves(plain_curve(held.lower), upper, share) if held.lower and share else upper
+        curve = EndCurves(held.lower.built(), upper, share) if held.lower and share else upper
         return cls(score=score, certificate=held.certificate, curve=curve)
 
     def __repr__(self) -> str:
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
         return (
-            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={ends_text(about)}, "
+            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
 

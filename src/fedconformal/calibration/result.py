@@ -17,9 +17,7 @@ from fedconformal.calibration.certificate import (
     made_certificate,
     site_names,
     threshold_json,
-    threshold_text,
 )
-from fedconformal.calibration.curve import ClassCurves, EndCurves, PromiseCurve
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.origin import all_joined
@@ -31,20 +29,20 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    make_curve: Callable[[], PromiseCurve | ClassCurves | EndCurves]
+    make_curve: Callable[[], Any]
 
     @cached_property
-    def curve(self) -> PromiseCurve | ClassCurves | EndCurves:
+    def curve(self) -> Any:
         """What every threshold promises; worked out when it is first asked for."""
         return self.make_curve()
 
     @property
     def threshold(self) -> float | Floats:
-        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
+        """The threshold at the certified alpha, or one for each class or group; +inf if alpha cannot be promised."""
         return self.certificate.limit
 
     def __repr__(self) -> str:
-        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
+        return f"Calibration(threshold={self.certificate.limit_text}, {self.certificate.sentence()!r})"
 
 
 EVERY_LABEL = "every label is in every set"
@@ -94,7 +92,7 @@ def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Gua
     return made_certificate(
         guarantee=guarantee,
         origin=all_joined([summary.origin for summary in summaries]),
-        status="certified" if are_sure(summaries) else "estimated",
+        status="certified" if are_sure(summaries) and guarantee.certified else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         version_1_sites=_silent_sites(summaries) or None,

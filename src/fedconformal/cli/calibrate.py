@@ -12,7 +12,6 @@ import typer
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.certificate import ends_text
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -45,7 +44,7 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
-NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
+NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, or an estimate can be off either way"
 
 
 @taking(GUARANTEES)
@@ -120,7 +119,7 @@ def calibrate(
         f"(summaries cost at most {certificate.slack:.4f})"
     )
     say(
-        f"threshold {ends_text(certificate)}, {certificate.status} from {certificate.scores} scores of "
+        f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
         f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
     )
     if certificate.privacy is not None:

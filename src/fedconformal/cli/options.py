@@ -114,13 +114,14 @@ class Family(Generic[T]):
         if name in taken:
             name = f"--{self.option}-{name[2:]}"
         flag = all(parameter.kinds == (bool,) for parameter in owners.values())
+        words = "; ".join(dict.fromkeys(one.help.rstrip(".") for one in owners.values() if one.help))
         defaults = [p.default for p in owners.values() if p.default is not NEEDED and p.default is not None]
         option = TyperOption(
             param_decls=[f"{name}/--no-{name[2:]}" if flag and one.default is True else name],
             type=bool if flag else str,
             is_flag=flag or None,
             metavar=None if flag else self._metavar(one),
-            help=one.help[:1].upper() + one.help[1:],
+            help=f"{words[:1].upper()}{words[1:]}." if words else "",
             show_default=not flag and " or ".join(dict.fromkeys(map(str, defaults))),
             rich_help_panel=f"With --{self.option} {', '.join(owners)}",
         )

@@ -96,7 +96,7 @@ def plan(
     if crowded:
         say(f"one-client: left out for {len(counts)} sites; --json has them")
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
-    for line in (found.recommended, *found.notes, found.condition):
+    for line in (found.recommended, found.by_class, *found.notes, found.condition):
         say(line)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, SignatureRecord, ends_text
+from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
@@ -169,7 +169,7 @@ def _predictor(predictor: AnyPredictor) -> Shown:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
-        "threshold": ends_text(about),
+        "threshold": about.limit_text,
         "score": str(predictor.score),
         "model": about.model,
         "temperature": about.temperature,

@@ -11,7 +11,6 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.certificate import threshold_text
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
@@ -214,7 +213,7 @@ def advance(
         },
         certificate.sentence(),
         *([describe_privacy(privacy)] if "epsilon" in privacy else []),
-        f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
+        f"threshold {certificate.limit_text}, from sums only; wrote {folder / 'predictor.json'}",
         *precise(privacy, finite=certificate.threshold != "inf"),
         *(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"

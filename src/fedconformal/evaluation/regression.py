@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_clients, one_a_row
+from fedconformal._base.groups import as_groups
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows
-from fedconformal.evaluation.groups import as_groups
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
+from fedconformal._base.groups import Groups, as_groups
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
-from fedconformal.evaluation.groups import as_groups
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
@@ -113,7 +112,7 @@ def evaluate_sets(
     *,
     clients: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-    groups: Mapping[str, ArrayLike] | None = None,
+    groups: Groups | None = None,
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> Evaluation:

@@ -32,6 +32,7 @@ from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.origin import Classes
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 
@@ -144,11 +145,7 @@ class Reader:
         """Read the summary of a site, or of those that it has pooled, which may be one; it says how many rows."""
         summary = self._summary(data, form)
         if summary.origin is not self._found:  # summaries that were decoded together share one
-            difference = self._expected.difference(summary.origin)
-            if difference:
-                raise InputError(f"sent scores of something else: {difference}")
-            if replace(summary.origin, classes=None, precision=None) != self._expected:
-                raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
+            check_origin(self._expected, summary.origin)
             self._found = summary.origin
         if summary.name != self._kind:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
@@ -167,6 +164,30 @@ class Reader:
         return self._decoded.get(data) or Summary.from_bytes(data)
 
 
+def check_origin(expected: Origin, found: Origin) -> None:
+    """Refuse scores that are of something else than was asked for, or for something else."""
+    if difference := expected.difference(found):
+        raise InputError(f"sent scores of something else: {difference}")
+    if replace(found, classes=None, precision=None) != expected:
+        raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
+
+
+def unusual(found: Sequence[Classes | None]) -> list[str | None]:
+    """Say for every site's classes why they cannot be used, or None: one site cannot stop the others.
+
+    >>> unusual([3, 3, None, 2])
+    [None, None, None, 'has 2 classes, most others have 3']
+    """
+    stated = Counter(classes for classes in found if classes is not None)
+    if len(stated) < 2:
+        return [None] * len(found)
+    usual = stated.most_common(1)[0][0]
+    return [
+        None if classes in (None, usual) else f"has {_text(classes)} classes, most others have {_text(usual)}"
+        for classes in found
+    ]
+
+
 def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     """Say for every sender's summary why it cannot be used, or None: each site counts in one summary only.
 
@@ -180,13 +201,11 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     """
     compared = [(name_key(sender), tuple(map(name_key, summary.sites))) for sender, summary in found]
     themselves = {sender for sender, sites in compared if sender in sites}
-    stated = Counter(summary.origin.classes for _, summary in found if summary.origin.classes is not None)
-    usual = stated.most_common(1)[0][0] if len(stated) > 1 else None
     seen: set[str] = set()
     reasons: list[str | None] = []
-    for (sender, sites), (_, summary) in zip(compared, found, strict=True):
-        if usual is not None and summary.origin.classes not in (None, usual):
-            reasons.append(f"has {_text(summary.origin.classes)} classes, most others have {_text(usual)}")
+    for (sender, sites), odd in zip(compared, unusual([summary.origin.classes for _, summary in found]), strict=True):
+        if odd is not None:
+            reasons.append(odd)
             continue
         if sites == (sender,) and sender not in seen:  # as nearly all are
             seen.add(sender)

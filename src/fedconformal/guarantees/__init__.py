@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedconformal._base import registry
 from fedconformal.guarantees.by_class import ByClass
+from fedconformal.guarantees.by_group import ByGroup
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.guarantee import Guarantee
@@ -20,6 +21,7 @@ from fedconformal.guarantees.worst_case import WorstCase
 __all__ = [
     "PAC",
     "ByClass",
+    "ByGroup",
     "EveryClient",
     "Exchangeable",
     "Guarantee",

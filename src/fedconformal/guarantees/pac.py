@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.bounded_mean import means_at_most
+from fedconformal.guarantees.guarantee import Counts, Promise
 from fedconformal.guarantees.ranked import (
     DIGITS,
     EXACT_SCORES,
@@ -59,6 +60,8 @@ class PAC(Ranked):
         "not for all of them at once."
     )
 
+    fractional = True
+
     failure: float = 0.05
 
     def __post_init__(self) -> None:
@@ -85,6 +88,16 @@ class PAC(Ranked):
         if size <= EXACT_SCORES:
             return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
         return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
+
+    def grouped_parts(self, sizes: Counts, unit: int) -> tuple[None, Promise]:
+        """Bound the mean of what is not kept, as whole rows do not make a rank (see bounded_mean.py)."""
+        rows = sum(sizes)
+
+        def promise(sums: Integers) -> list[Fraction]:
+            lost = [rows - Fraction(int(kept), unit) for kept in sums[0].tolist()]
+            return [1 - mean for mean in means_at_most(rows, lost, self.failure)]
+
+        return None, promise
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
         """Return alpha itself if it may fail as often as is promised; else what the same rank promises."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
@@ -74,7 +74,7 @@ def _facts(about: Certificate, score: str) -> str:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": f"{about.alpha:g}",
-        "threshold": threshold_text(about.limit),
+        "threshold": about.limit_text,
         "score": score,
         "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
         "model": about.model or "not recorded",

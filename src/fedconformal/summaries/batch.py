@@ -26,7 +26,9 @@ from fedconformal._base.files import naming
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.by_class import ClassSummary
+from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.ranks import (
     RankMessage,
@@ -88,6 +90,8 @@ def decoded(batch: Sequence[bytes]) -> list[Summary]:
     cls = _kind(chr(start[wire.LETTER]))
     messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
     origins = _origins(messages, abouts)
+    if any((origin.grid is None) == (cls is LossSummary) for origin in {id(one): one for one in origins}.values()):
+        raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
     together = _TOGETHER.get(cls) if len(batch) > 1 else None
     found: list[Summary] = []
     # None stands for one that is not surely sound, and is looked at by itself.
@@ -121,7 +125,7 @@ def _origin(facts: bytes) -> Origin:
 
 @lru_cache(maxsize=64)
 def _kind(letter: str) -> type[Summary]:
-    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary, GroupSummary, LossSummary]
     for kind in known:
         if vars(kind).get("letter") == letter:
             return kind

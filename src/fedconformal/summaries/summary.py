@@ -179,7 +179,7 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
     if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or [summary.label for summary in summaries]
-    _check_origins(summaries, names)
+    check_origins([summary.origin for summary in summaries], names)
     seen: dict[str, str] = {}
     for summary, name in zip(summaries, names, strict=True):
         for site in map(name_key, summary.sites):
@@ -190,18 +190,21 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
             seen[site] = name
 
 
-def _check_origins(summaries: Sequence[Summary], names: Sequence[str]) -> None:
-    first = {id(summary.origin): i for i, summary in reversed(list(enumerate(summaries)))}
-    together = summaries[0].origin
+def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
+    """Put together what all of these say; refuse those that do not go together, naming two."""
+    first = {id(origin): i for i, origin in reversed(list(enumerate(origins)))}
+    together = origins[0]
     for i in sorted(first.values()):
-        found = summaries[i].origin
+        found = origins[i]
         if difference := together.difference(found):
-            other = next(k for k in sorted(first.values()) if (difference := summaries[k].origin.difference(found)))
+            other = next(k for k in sorted(first.values()) if (difference := origins[k].difference(found)))
+            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes"
             raise InputError(
                 f"{names[other]} and {names[i]} do not go together: {difference}; "
-                "summarise all sites with the same score, model, temperature, classes and calibration"
+                f"summarise all sites with the same {same} and calibration"
             )
         together = together.joined(found)
+    return together
 
 
 def pool(summaries: Sequence[Summary]) -> Summary:

@@ -62,6 +62,10 @@ class About(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     calibration: Name | None = None
     alpha: Name | None = None
     expires: Name | None = None
+    loss: ScoreField | None = None
+    bound: float | None = None
+    grid: bytes | None = None
+    rising: bool = False
 
 
 NOTHING = About()

@@ -4,7 +4,7 @@ The protocol and its driver are those of `fedconformal.privacy.sums`; Flower car
 and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
 three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
-out stays in the promise, and its scores count as if they were too large.
+out stays in the promise, and the search stops at the cell that it has reached.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
 from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
-from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
+from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question, check_origin, unusual
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.session import joined_origin
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import Score
-from fedconformal.summaries.summary import origin_of
 
 TYPE = "query.calibrate"
 
@@ -89,8 +89,7 @@ class _FlowerChannel:
         def check(content: RecordDict) -> Any:
             found: Any = read(_data(content))
             _check_sender(content, found.site)
-            if difference := self._expected.difference(origin_of(found)):
-                raise InputError(f"has scores of something else: {difference}")
+            check_origin(self._expected, joined_origin(found))
             if keys & {found.signing, found.masking}:
                 raise InputError("brings a key that another site has")
             keys.update((found.signing, found.masking))
@@ -98,7 +97,8 @@ class _FlowerChannel:
 
         if not self._joined:
             content = RecordDict({**self._question, SUMS: ConfigRecord({"data": invitation})})
-            self._joined = self._federation.ask(STAGE, content, TYPE, check)
+            joined = self._federation.ask(STAGE, content, TYPE, check)
+            self._joined = self._federation.refuse(joined, unusual([one.value.about.classes for one in joined]))
         else:
             self._check_enough(self._answered)
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))

@@ -12,6 +12,7 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.lost import share
+from fedconformal.privacy.sums.radix import LAST
 from fedconformal.privacy.sums.state import CoordinatorState
 
 HIDDEN = " It was found from sums over all sites: no site's own counts were seen."
@@ -32,8 +33,8 @@ FOLLOWED = (
     "rows, so one site can move the threshold to anywhere."
 )
 DROPPED = (
-    " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
-    "low, and the promise still includes that site."
+    " A site dropped out. Before the first sum its scores count for nothing; after it the search stops at the cell "
+    "that it has reached. So the threshold can be too high, not too low, and the promise still includes that site."
 )
 
 
@@ -61,10 +62,11 @@ def certified(state: CoordinatorState) -> Calibration:
     if isinstance(rounds, NoisyRound):
         return certify_release(threshold, rounds.claim(state.counted, played), inputs, caveat)
     finite = threshold < math.inf
-    everybody = len(state.present) == len(session.names)
+    everybody = len(state.counted) == len(session.names)
     # The upper edge of a cell instead of a score, or sites that dropped out, may cost any amount of coverage on top.
-    whole = rounds.exact and everybody
+    whole = rounds.exact and everybody and state.search.stopped == LAST
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
+    sure = not state.origin.estimated
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
@@ -78,7 +80,7 @@ def certified(state: CoordinatorState) -> Calibration:
         threshold,
         lowest,
         inputs,
-        status="certified",
+        status="certified" if sure else "estimated",
         caveat=bound.caveat
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
@@ -87,7 +89,7 @@ def certified(state: CoordinatorState) -> Calibration:
         rank=rank,
         rank_out_of=out_of,
         slack=0.0 if whole else 1.0,
-        coverage_at_least=float(lowest),
+        coverage_at_least=float(lowest) if sure else 0.0,
         coverage_at_most=float(highest),
         privacy={
             **played,

@@ -17,7 +17,7 @@ import msgspec
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, ScoreField
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, NOTHING, About, Name, ScoreField
 
 MAGIC = b"FCM2"
 OLD = b"FCM1"
@@ -84,6 +84,8 @@ class Join(Message, frozen=True):
     model: Name | None = None
     temperature: float | None = None
     identity: Identity | None = None
+    about: About = NOTHING
+    """What a summary says of its classes, of the one calibration that it is for, and so on."""
 
 
 Listed = tuple[Name, Size, Key, Key, Identity | None]

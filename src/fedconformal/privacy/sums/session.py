@@ -22,10 +22,22 @@ from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.sums.masks import Circle, circle_of
-from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
+from fedconformal.privacy.sums.messages import (
+    Bits,
+    Countersign,
+    Identity,
+    Invite,
+    Join,
+    Roster,
+    has_signed,
+    joining,
+    unpack,
+)
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
+from fedconformal.summaries import Origin
+from fedconformal.summaries.summary import origin_of
 
 
 @dataclass(frozen=True)
@@ -159,7 +171,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
     for one in roster.sites:
         check_identity(one[0], one[4], joining(*one[:4], roster.session))
-    guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
+    guarantee, alpha = guarantee_of(invite), alpha_of(invite)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
     if invite.epsilon is None:
@@ -182,6 +194,11 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     )
 
 
+def joined_origin(found: Join) -> Origin:
+    """Return what a site says that its scores were made from; it may be hostile."""
+    return origin_of(found, **msgspec.structs.asdict(found.about))
+
+
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
     """Refuse a key that did not sign how its site joined."""
     if identity is not None and not is_signed(joined, identity.signature, identity.key):
@@ -199,6 +216,11 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
         if identity is None or identity.key.hex() != keys[name_key(name)].lower():
             how = "without a key of its own" if identity is None else "with another key than the one that is trusted"
             raise InputError(f"site {name!r} joined {how}; nothing was sent")
+
+
+def alpha_of(invite: Invite) -> Fraction:
+    """Return the alpha of an invitation."""
+    return Fraction(invite.alpha, ALPHA_UNIT)
 
 
 def guarantee_of(invite: Invite) -> Guarantee:

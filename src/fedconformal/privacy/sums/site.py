@@ -3,7 +3,8 @@
 A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
 reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
 site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
-different ones, and the seed for the earlier answer stays with the site. A site that is out stays out.
+different ones, and the seed for the earlier answer stays with the site. A site that is out stays out; and after the
+first sum nobody may be missing any more: the difference of two sums would show one site.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import check_trusted, guarantee_of
+from fedconformal.privacy.sums.session import alpha_of, check_trusted, guarantee_of
 from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.summary import origin_fields
+from fedconformal.summaries.summary import origin_fields, origin_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ def new_site(
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
         **origin_fields(origin or UNKNOWN),
+        origin=(origin or UNKNOWN).about,
     )
 
 
@@ -88,7 +90,7 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger", "policy")
+    kept = ("name", "scores", "score", "model", "temperature", "origin", "trusted", "summed", "ledger", "policy")
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 
@@ -114,6 +116,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
+    origin_of(site, **msgspec.structs.asdict(site.origin)).check_use(alpha_of(invite), f"site {site.name!r}")
     size, signing, masking = len(site.keys), site.signing.public, site.masking.public
     identity = None
     if key is not None:
@@ -129,8 +132,9 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         model=site.model,
         temperature=site.temperature,
         identity=identity,
+        about=site.origin,
     )
-    return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
+    return changed(site, invite=invite), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -167,6 +171,8 @@ def answer(site: SiteState, asked: bytes) -> Step:
         raise InputError("the message is of another session")
     if question.number != site.number or question.number >= len(session.rounds.widths):
         raise InputError(f"the message is of round {question.number}, expected round {site.number}")
+    if site.stage == "over":
+        raise InputError("the session is at its end: a site was lost after its answer")
     again = site.stage == "answered"
     if site.stage == "signed" or (again and question.present == session.as_bits(site.present)):
         raise InputError(f"round {question.number} has been answered")
@@ -216,7 +222,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
             raise InputError(f"a share of site number {sender} was altered")
         opened.append((sender, found[start : start + SECRET]))
     message = Shares(session.id, request.about, site.index, opened)
-    return changed(site, present=site.present - lost, stage="waiting"), pack(message, site.signing)
+    return changed(site, stage="over"), pack(message, site.signing)
 
 
 def _left(site: SiteState, bits: bytes) -> frozenset[int]:
@@ -225,6 +231,11 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     left = session.of_bits(bits)
     if site.index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
+    if site.number and left != site.present:
+        raise InputError(
+            f"site {site.name!r} counts for nobody any more: a site was lost after the first sum, and the difference "
+            "of two sums shows a single site; the session is at its end"
+        )
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if near < session.near:

@@ -1,0 +1,164 @@
+"""Calibrate from loss curves: the smallest threshold of the grid whose expected loss is at most a limit.
+
+Where a guarantee promises a share of rows, it promises the same of rows that count in part, m_k(t) = sum_i (1 -
+L_i(t)/B), so the mean loss is at most B (1 - what is promised). In proportion to n_k + 1 that is (sum L + K B)/(N + K).
+Proof: add a virtual row to every site. The smallest t at which all losses, with these, add up to at most a (N + K) is
+symmetric within every site, so the mixture's mean loss there is at most a; taking B for the virtual losses can only
+raise it. One virtual row at the site of the test row is not enough (tests/validity/test_risk.py). Where no threshold of
+the grid is good enough, the answer is one more, beyond its end: a safe action, which never loses more than the limit,
+nor than the last threshold does on the same row. An action that loses the limit always is not safe (.54 at .5).
+Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022, for one site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import ALPHA_UNIT, Integers
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import RiskRecord, site_names, threshold_json
+from fedconformal.calibration.result import Calibration, are_sure, certificate_of
+from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import PAC, Guarantee
+from fedconformal.guarantees.guarantee import whole_type
+from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.summaries.losses import UNIT, LossSummary
+from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.summary import Summary
+
+CONDITIONS = (
+    "The promise is for a limit, a bound and a grid of thresholds that were fixed beforehand. It says nothing of sites "
+    "that sent no summary or were left out."
+)
+CAVEAT = (
+    "This is a promise on the mean loss of the rows named above, at this threshold: a single row may lose more, and so "
+    "may a class, another group of rows, or a site that is not named by itself."
+)
+SAFE = "which never loses more than that nor than the last one"
+MOST_SAFE = 200
+CHUNK = 2**12
+
+
+def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
+    """Refuse summaries that are no loss curves, and guarantees that promise nothing on losses."""
+    for summary in summaries:
+        if not isinstance(summary, LossSummary):
+            raise InputError(f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there")
+    if not guarantee.fractional:
+        guarantee.grouped_parts([], 1)
+    if summaries[0].origin.rising and not isinstance(guarantee, PAC):
+        raise InputError(
+            f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use pac, which tests "
+            "one threshold after the other"
+        )
+
+
+def by_risk(
+    summaries: Sequence[Summary], risk: Any, guarantee: Guarantee, bound: Guarantee, safe: str | None
+) -> Calibration:
+    """Find the smallest threshold whose expected loss is at most `risk`."""
+    curves = [summary for summary in summaries if isinstance(summary, LossSummary)]
+    origin, most = curves[0].origin, Fraction(curves[0].bound)
+    limit = as_limit(risk, curves[0].bound)
+    sizes = [n for summary in curves for n in summary.sizes]
+    group, promise = bound.grouped_parts(sizes, UNIT)
+    promised = promise(_kept(curves, group, sizes))
+    risks = [math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised]
+    # From the last threshold, the safest one, to the first: one that is too bad ends it, also where losses rise again.
+    risks = list(accumulate(reversed(risks), max))[::-1]
+    curve = RiskCurve(curves[0].grid, tuple(risks))
+    threshold = curve.threshold(limit)
+    alpha = limit / most
+    if threshold == math.inf:
+        lacking = _lacking(bound, alpha, sizes, site_names(curves), risks[-1])
+        warnings.warn(_no_threshold(limit, lacking, safe), InfeasibleWarning, stacklevel=4)
+    sure = are_sure(curves) and threshold < math.inf
+    certificate = certificate_of(
+        curves,
+        alpha,
+        guarantee,
+        caveat=CAVEAT,
+        conditions=CONDITIONS,
+        threshold=threshold_json(threshold),
+        target=str(limit),
+        rank=None,
+        rank_out_of=None,
+        slack=float(bound.slack([curve.gap for curve in curves], sizes) / UNIT),
+        coverage_at_least=float(1 - alpha) if sure else 0.0,
+        coverage_at_most=1.0,
+        risk=_record(origin, limit, curves[0], as_safe(safe)),
+    )
+    return Calibration(certificate, lambda: curve)
+
+
+def as_limit(risk: Any, bound: float) -> Fraction:
+    """Read a limit on the expected loss as the decimal that was typed, rounded down to 15 places.
+
+    >>> as_limit("0.1", bound=1)
+    Fraction(1, 10)
+    """
+    try:
+        exact = risk if isinstance(risk, Fraction) else Fraction(repr(float(str(risk))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    except (ValueError, OverflowError):
+        exact = Fraction(0)
+    if not 0 < exact < Fraction(bound):
+        raise InputError(f"risk is {shown(risk)}, expected a number above 0 and below the bound {bound:g}")
+    return exact
+
+
+def as_safe(safe: Any) -> str | None:
+    """Check what a safe action is called."""
+    if safe is not None and not (isinstance(safe, str) and safe.isprintable() and 0 < len(safe) <= MOST_SAFE):
+        raise InputError(f"safe is {shown(safe)}, expected a line of up to {MOST_SAFE} characters")
+    return safe
+
+
+def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:
+    """Add up what is kept of the rows, group by group, a few thousand sites at a time."""
+    kind = whole_type(sum(sizes) * UNIT)
+    place = np.zeros(len(curves), dtype=np.int64) if group is None else group
+    sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
+    for start in range(0, len(curves), CHUNK):
+        inside = slice(start, start + CHUNK)
+        some = np.stack([curve.kept for curve in curves[inside]]).astype(kind, copy=False)
+        order = np.argsort(place[inside], kind="stable")
+        groups, firsts = np.unique(place[inside][order], return_index=True)
+        sums[groups] += np.add.reduceat(some[order], firsts, axis=0)
+    return sums
+
+
+def _record(origin: Origin, limit: Fraction, one: LossSummary, safe: str | None) -> RiskRecord:
+    return RiskRecord(
+        limit=float(limit),
+        bound=one.bound,
+        points=len(one.grid),
+        first=float(one.grid[0]),
+        last=float(one.grid[-1]),
+        grid_sha256=hashlib.sha256(origin.grid or b"").hexdigest(),
+        loss=origin.loss,
+        rising=origin.rising,
+        safe=safe,
+    )
+
+
+def _lacking(bound: Guarantee, alpha: Fraction, sizes: Sequence[int], names: Sequence[str], least: int) -> str:
+    """Say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
+    if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
+        return shortfall(bound, alpha, sizes, names).replace("scores", "rows")
+    return f"the last one promises {least / ALPHA_UNIT:.6g}"
+
+
+def _no_threshold(limit: Fraction, lacking: str, safe: str | None) -> str:
+    then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE}, nothing is promised"
+    return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({lacking}); {then}"
