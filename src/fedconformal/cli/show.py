@@ -206,8 +206,8 @@ def _predictor(predictor: Any) -> Shown:
         )
     elif about.privacy is None:
         learns = (
-            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 "
-            "thresholds, each a score of one of the sites, not of which"
+            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to "
+            f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
         )
     else:
         learns = "the names of the sites, how many scores each has, and the threshold"
