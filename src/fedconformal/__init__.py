@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Exchangeable,
         Guarantee,
         Independent,
+        LearnThenTest,
         Mixture,
         NewClient,
         OneClient,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
         WorstCase,
     )
     from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import (
         APS,
         CQR,
@@ -88,6 +92,8 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -104,10 +110,13 @@ __all__ = [
     "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
     "FederatedConformalRegressor",
     "Guarantee",
@@ -117,8 +126,11 @@ __all__ = [
     "InputError",
     "IntervalEvaluation",
     "IntervalPredictor",
+    "LearnThenTest",
+    "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "Normalized",
     "OneClient",
@@ -130,6 +142,7 @@ __all__ = [
     "RiskPredictor",
     "Robust",
     "Score",
+    "SelectiveError",
     "Signed",
     "Summary",
     "TopK",
@@ -155,9 +168,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

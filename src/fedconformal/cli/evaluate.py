@@ -17,6 +17,7 @@ from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.regression import make_intervals, read_rows, threshold_of
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
+from fedconformal.cli.risk import Risk, evaluate_losses_of
 from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
@@ -42,6 +43,7 @@ def evaluate(
     cluster: Cluster = None,
     groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Columns,
     allow_empty: AllowEmpty = False,
@@ -51,6 +53,8 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
+    plain = alpha is None and labels is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_any(predictor)
     about = rule.certificate
     by = [] if groups is None else split(groups)

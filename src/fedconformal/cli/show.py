@@ -12,11 +12,12 @@ import typer
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
-from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
 from fedconformal.cli.session import precise
 from fedconformal.cli.session_files import session_file
 from fedconformal.errors import InputError
@@ -26,9 +27,10 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries import ClassSummary, Summary
+from fedconformal.summaries import ClassSummary, LossSummary, Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
+PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
 READER = "Anyone with this file"
 EVERY_SCORE = "every calibration score of the site"
 SHOWS = {
@@ -112,13 +114,20 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "estimated": origin.estimated or None,
         "sha256": summary.digest(),
     }
+    if isinstance(summary, LossSummary):
+        holds = {**holds, **describe_curves(summary), "scores": None}
+        return Shown(
+            "the sums of a site's calibration losses",
+            _stated(holds),
+            [f"{READER} learns {shows_curves(summary)}.", PLAIN],
+        )
     learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
     if isinstance(summary, ClassSummary):
         rows = {str(label): part.n for label, part in summary.parts.items()}
         holds["rows of each class"] = rows
         learns.append("It also shows how many calibration rows of each class the site has.")
-    learns.append("Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow.")
+    learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
 
 
@@ -146,7 +155,7 @@ def _json(data: bytes) -> Shown:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
-        ({"kind", "certificate"}, lambda: _predictor(as_predictor(read_document(data)))),
+        ({"kind", "certificate"}, lambda: _predictor(read_document(data))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
         ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
         ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
@@ -160,8 +169,9 @@ def _json(data: bytes) -> Shown:
     raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
 
 
-def _predictor(predictor: AnyPredictor) -> Shown:
+def _predictor(predictor: Any) -> Shown:
     about: Certificate = predictor.certificate
+    own = describe_rule(predictor) if isinstance(predictor, RiskPredictor) else {}
     holds = {
         "promise": about.sentence(),
         "assumption": about.assumption,
@@ -170,7 +180,8 @@ def _predictor(predictor: AnyPredictor) -> Shown:
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
         "threshold": about.limit_text,
-        "score": str(predictor.score),
+        "score": None if own else str(predictor.score),
+        **own,
         "model": about.model,
         "temperature": about.temperature,
         "classes": about.labels,
@@ -188,7 +199,12 @@ def _predictor(predictor: AnyPredictor) -> Shown:
         "format": about.format,
         "made with": about.versions.get("fedconformal"),
     }
-    if about.privacy is None:
+    if own:
+        learns = (
+            "the names of the sites, how many rows each has, the SHA-256 of each summary, and from the expected losses "
+            "that are promised about the mean loss over all sites at every threshold"
+        )
+    elif about.privacy is None:
         learns = (
             "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to "
             f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"

@@ -31,6 +31,7 @@ ROUNDING = 2.0**-22
 HALF = 0.5
 """From this share of full sets on there is something to say, even if there is no one reason for all of them."""
 MOST_SITES = 5
+WHOLE_LINE = "every interval is the whole line"
 
 
 def full_sets(sets: ArrayLike) -> int:
@@ -78,7 +79,7 @@ def why_full(
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1 or certificate.intervals:
+    if classes == 1 or certificate.risk is not None or certificate.intervals:
         return _no_end(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
@@ -112,7 +113,7 @@ def lacks_ends(thresholds: Sequence[float]) -> str | None:
     """
     lacking = np.isinf(thresholds)
     if lacking.all():
-        return "every interval is the whole line"
+        return WHOLE_LINE
     return f"no interval has {'a lower' if lacking[0] else 'an upper'} end" if lacking.any() else None
 
 
