@@ -249,7 +249,7 @@ def failure(text: str | None) -> str:
 class Calibrated:
     """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
 
-    predictor: AnyPredictor
+    predictor: Any
     summaries: tuple[Summary, ...]
 
     @property
