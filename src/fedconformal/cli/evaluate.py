@@ -41,8 +41,8 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
-    plain = alpha is None and labels is None and not (cluster or groups or allow_empty)
-    evaluate_losses_of(predictor, probs, clients=clients, risk=risk, plain=plain, check=check, json=json)
+    plain = alpha is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_predictor(predictor)
     about = rule.certificate
     by = [] if groups is None else split(groups)

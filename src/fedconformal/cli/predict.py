@@ -14,10 +14,12 @@ from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
+from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
@@ -31,6 +33,7 @@ def predict(
     probs: Annotated[Path, typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz).")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the sets (.npz .npy .csv).")],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Unlabelled,
     allow_empty: AllowEmpty = False,
@@ -38,6 +41,9 @@ def predict(
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row."""
+    plain = alpha is None and not allow_empty and columns == Unlabelled()
+    if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
+        return
     rule = load_predictor(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
