@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     )
     from fedconformal.guarantees.label_shift import confusion
     from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import (
         APS,
         CQR,
@@ -88,6 +90,8 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -104,6 +108,7 @@ __all__ = [
     "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
@@ -122,6 +127,7 @@ __all__ = [
     "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "Normalized",
     "OneClient",

@@ -21,6 +21,7 @@ from fedconformal._base.arrays import Floats, Integers
 from fedconformal.cli.app import run
 from fedconformal.federated.calibration import Question
 from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores.any_score import AnyScore
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fedconformal"
@@ -62,7 +63,7 @@ def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
     return fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
 
 
-def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
     return fc.leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
 
 
@@ -110,7 +111,7 @@ def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
     return Question.from_dict(asked[0]).score
 
 
-def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
     np.save(folder / "probs.npy", SITES["a"][0])
     np.save(folder / "labels.npy", SITES["a"][1])
     made = folder / "a.fcs"

@@ -9,11 +9,13 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.membership import needed_of
 from fedconformal.cli.console import print_json, say, table
+from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
 from fedconformal.cli.risk import Risk, evaluate_losses_of
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_sets, full_words
@@ -45,26 +47,28 @@ def evaluate(
     evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_predictor(predictor)
     about = rule.certificate
-    by = [] if groups is None else split(groups)
-    columns = columns.keeping(*by, column_in(clients), column_in(cluster))
+    by, kept = columns_in(groups, rule), (column_in(clients), column_in(cluster))
+    typed, columns = columns.keeping(*columns_in(groups), *kept), columns.keeping(*by, *kept)
     sites: Any = None
     if labels is None and columns.label_column is None:
-        if clients is not None or columns != NONE:
+        if clients is not None or typed != NONE:
             raise InputError(f"{'--clients goes' if clients else 'columns go'} with LABELS; a training run has its own")
         rows, sites = rows_of_run(probs, about.temperature, about.labels)
+        by = []
     else:
         rows = columns.read_for(rule, probs, labels)
         if clients is not None:
             sites = values_of(rows, clients, "clients", columns)
     clusters = None if cluster is None else values_of(rows, cluster, "clusters", columns)
     wanted = as_alpha(about.alpha if alpha is None else alpha)
-    made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    held = read_groups(rows, by)
+    made = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=needed_of(about, held))
     result = evaluate_sets(
         made.sets,
         rows.truth,
         clients=sites,
         clusters=clusters,
-        groups={name: values_of(rows, name, "groups") for name in by},
+        groups=held,
         certificate=about,
         alpha=wanted,
     )

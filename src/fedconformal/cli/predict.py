@@ -16,6 +16,7 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
+from fedconformal.cli.groups import Needed, columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
@@ -36,6 +37,7 @@ def predict(
     risk: Risk = None,
     *,
     columns: Unlabelled,
+    groups: Needed = None,
     allow_empty: AllowEmpty = False,
     force: Force = False,
     json: Json = False,
@@ -49,8 +51,10 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs, force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    rows = columns.read_for(rule, probs)
-    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    by = columns_in(groups, rule)
+    rows = columns.keeping(*by).read_for(rule, probs)
+    held = read_groups(rows, by) if by else None
+    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held)
     data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))

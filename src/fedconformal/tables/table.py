@@ -134,7 +134,9 @@ class Table:
         try:
             yield
         except InputError as error:
-            problem = str(error).removeprefix("probabilities: ").removeprefix(f"{self.source}: ")
+            problem = str(error)
+            for what in ("probabilities", "groups", self.source):
+                problem = problem.removeprefix(f"{what}: ")
             if problem == str(error):
                 raise
             number, space, rest = problem.removeprefix("row ").partition(" ")
