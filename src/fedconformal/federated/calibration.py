@@ -25,7 +25,7 @@ from fedconformal._base.arrays import as_alpha, as_temperature, softmax
 from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
-from fedconformal.calibration.choose import AnyPredictor, predictor_of
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.outputs import for_score
@@ -255,7 +255,8 @@ class Calibrated:
     @property
     def certificate(self) -> Certificate:
         """What is promised, and to whom it is not."""
-        return self.predictor.certificate
+        found: Certificate = self.predictor.certificate
+        return found
 
 
 class SiteSummary(NamedTuple):
