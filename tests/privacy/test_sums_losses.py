@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.calibration.choose import predictor_of
 from fedconformal.privacy import calibrate_losses_by_sums
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
@@ -136,8 +135,7 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
     precision = found.certificate.privacy["precision"]
     assert (state.search.number, precision["stopped"]) == (2, "a site was lost after the first sum")
     assert precision["above"] < expected < found.threshold < 1
-    rule = predictor_of(found)
-    assert isinstance(rule, fc.RiskPredictor)
+    rule = fc.RiskPredictor.of(found)
     again = fc.RiskPredictor.from_bytes(rule.to_bytes())
     assert again.threshold() == found.threshold
     assert again.curve.risk(0.0) == 1

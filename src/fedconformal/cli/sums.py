@@ -12,12 +12,14 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
 from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.risk import Risk, Safe, thresholds_from
+from fedconformal.cli.risk import Risk, Safe
+from fedconformal.cli.risk import read_grid as read_thresholds
 from fedconformal.cli.session import (
     RECOMMENDED,
     SHOWS,
@@ -113,8 +115,7 @@ def start(
     if risk is not None:
         if thresholds is None or epsilon is not None or reach is not None:
             raise InputError("--risk needs --thresholds, and goes neither with --epsilon nor with --reach")
-        grid_of_losses = thresholds_from(thresholds)
-        state, invitation = invite_losses(wanted, risk, grid_of_losses, bound, exact=exact, safe=safe)
+        state, invitation = invite_losses(wanted, risk, read_thresholds(thresholds), bound, exact=exact, safe=safe)
     else:
         steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
         state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid), reach=reach)
@@ -226,7 +227,8 @@ def advance(
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
-    predictor = predictor_of(certified(state))
+    result = certified(state)
+    predictor = predictor_of(result) if result.certificate.risk is None else RiskPredictor.of(result)
     predictor.save(folder / "predictor.json")
     wipe(folder / STATE)
     certificate = predictor.certificate

@@ -37,6 +37,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
+from fedconformal.scores import AnyScore
 from fedconformal.summaries import Origin
 from fedconformal.summaries.summary import origin_of
 
@@ -206,10 +207,15 @@ def check_scores(origin: Origin, invite: Invite, label: str) -> None:
     """Refuse scores that are for another alpha or day, of another kind, or with two ends."""
     origin.check_use(alpha_of(invite) if invite.losses is None else None, label)
     check_terms(origin, invite.losses, label)
-    if origin.score is not None and origin.score.lower_share is not None:
+    check_one_end(origin.score, label)
+
+
+def check_one_end(score: AnyScore | None, label: str) -> None:
+    """Refuse a score whose intervals have two ends of their own."""
+    if score is not None and score.lower_share is not None:
         raise InputError(
-            f"{label} has scores of {origin.score.name}, whose intervals need a threshold at each end, and a session "
-            "of sums finds one; use residual, normalized or cqr"
+            f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and a session of sums "
+            "finds one; use residual, normalized or cqr"
         )
 
 
