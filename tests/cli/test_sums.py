@@ -195,8 +195,8 @@ def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np
     assert plain.threshold <= certificate.limit < np.inf
     assert certificate.privacy is not None
     assert certificate.privacy["dropped"] == [
-        {"site": "clinic-d", "when": "after its answer in round 0", "share": 0.2},
-        {"site": "clinic/e", "when": "before its answer in round 0", "share": 0.2},
+        {"site": "clinic-d", "when": "after its answer in round 1", "share": 0.2},
+        {"site": "clinic/e", "when": "before its answer in round 1", "share": 0.2},
     ]
     assert certificate.privacy["precision"]["stopped"] == "a site was lost after the first sum"
 
@@ -290,7 +290,7 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
     certificate = fc.load("session/predictor.json").certificate
     assert certificate.privacy is not None
     assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (2, 4)
-    assert "clinic-3 dropped out after its answer in round 0" in done.out
+    assert "clinic-3 dropped out after its answer in round 1" in done.out
     assert certificate.coverage_at_least >= 0.9
     assert 0.9 <= float(certificate.limit) <= 1
 
