@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     )
     from fedconformal.guarantees.label_shift import confusion
     from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import (
         APS,
         CQR,
@@ -90,6 +92,8 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -106,6 +110,7 @@ __all__ = [
     "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
@@ -125,6 +130,7 @@ __all__ = [
     "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "Normalized",
     "OneClient",

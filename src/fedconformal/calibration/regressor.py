@@ -157,7 +157,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         summaries = []
         for name, site in sites:
             with naming_site(name):
-                rows, truth = site
+                rows, truth, *_ = site
                 about: dict[str, Any] = {"score": self._score(), "alpha": self.alpha, "site": name}
                 summaries.append(summarize_predictions(source.predictions(rows), truth, self.kind, **about))
         predictor = IntervalPredictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
