@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.curve import EndCurves
@@ -46,7 +48,9 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     lines = zip(np.clip(low, bottom, top).tolist(), np.clip(high, bottom, top).tolist(), strict=True)
     for row, (start, end) in enumerate(lines, start=1):
         (x, above), (_, below) = plot.at(row, end), plot.at(row, start)
-        plot.raw(f'<line class="interval s0" opacity=".45" x1="{x:.1f}" x2="{x:.1f}" y1="{above:.1f}" y2="{below:.1f}"/>')
+        plot.raw(
+            f'<line class="interval s0" opacity=".45" x1="{x:.1f}" x2="{x:.1f}" y1="{above:.1f}" y2="{below:.1f}"/>'
+        )
     inside = (low <= truth) & (truth <= high)
     for row in np.flatnonzero(inside).tolist():
         x, place = plot.at(row + 1, float(truth[row]))
@@ -57,7 +61,7 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     return plot.svg()
 
 
-def width_chart(predictor: IntervalPredictor, predictions: Floats) -> str:
+def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any]) -> str:
     """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
     some = predictions[:: max(1, len(predictions) // MOST_FOR_WIDTHS)]
     with warnings.catch_warnings():
@@ -81,7 +85,7 @@ def width_chart(predictor: IntervalPredictor, predictions: Floats) -> str:
     return plot.svg()
 
 
-def distribution_chart(predictor: IntervalPredictor, predictions: Floats, y: Floats) -> str:
+def distribution_chart(predictor: IntervalPredictor, predictions: NDArray[Any], y: Floats) -> str:
     """Draw the share of rows below the value of each level, against the level; nothing without a distribution."""
     if not isinstance(predictor.curve, EndCurves):
         return ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.certificate import Certificate, remarks
@@ -17,8 +19,9 @@ from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.report.board import FOUND, answer, badge, checked_interval, next_check, sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart
+from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import card, columns, page_of, soft, table
+from fedconformal.report.html import card, columns, soft, table
 from fedconformal.report.interval_charts import (
     MOST_ROWS,
     distribution_chart,
@@ -33,7 +36,7 @@ from fedconformal.summaries.origin import has_expired
 class NumberRows:
     """Test rows: what the regressor predicts, in the columns of the score, and the true numbers."""
 
-    predictions: Floats
+    predictions: NDArray[Any]
     y: Floats
 
 
@@ -63,7 +66,7 @@ def interval_page(
         columns(_cards(predictor, evaluation, rows)),
         fine_print(about, evaluation, str(predictor.score), sent or {}),
     ]
-    return page_of(f"fedconformal: {sites}", "".join(parts))
+    return document(sites, parts)
 
 
 def _board(about: Certificate, evaluation: IntervalEvaluation | None) -> str:
@@ -100,7 +103,9 @@ def _holds(about: Certificate, evaluation: IntervalEvaluation | None) -> tuple[s
     if evaluation is None:
         return "Not checked", ["No cases with known values were given to check it on."], ""
     verdict, overall = evaluation.verdict, evaluation.overall
-    texts = [f"of {overall.rows:,} checked cases have the true value in their interval ({checked_interval(evaluation)})."]
+    texts = [
+        f"of {overall.rows:,} checked cases have the true value in their interval ({checked_interval(evaluation)})."
+    ]
     if verdict is not None:
         texts.append(FOUND[verdict.kind])
     if evaluation.by_client and (lacking := sites_without_rows(about, evaluation)):
@@ -125,7 +130,9 @@ def _to_do(about: Certificate, evaluation: IntervalEvaluation | None) -> list[st
     verdict = None if evaluation is None else evaluation.verdict
     steps = []
     if verdict is not None and verdict.below:
-        steps.append("Do not rely on the intervals until the cause is found: other patients, other devices, a new model?")
+        steps.append(
+            "Do not rely on the intervals until the cause is found: other patients, other devices, a new model?"
+        )
         steps.append("Then calibrate again with recent cases.")
     if _endless(about).any():
         steps.append("Collect more calibration cases: the note below says how many.")
@@ -170,7 +177,10 @@ def _cards(
     if rows is not None:
         ends = predictor.predict_interval(rows.predictions)
         some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""
-        yield card("Every interval", soft(f"A line is an interval, a dot the true value.{some}") + intervals_chart(ends, rows.y))
+        yield card(
+            "Every interval",
+            soft(f"A line is an interval, a dot the true value.{some}") + intervals_chart(ends, rows.y),
+        )
         if chart := width_chart(predictor, rows.predictions):
             text = soft("What another alpha would cost. Valid for an alpha fixed beforehand.")
             yield card("Width at another alpha", text + chart)
