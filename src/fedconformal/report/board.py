@@ -16,7 +16,7 @@ from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
-from fedconformal.report.html import name_of_label
+from fedconformal.report.html import answer, name_of_label
 from fedconformal.summaries.origin import has_expired
 
 APART = 0.01
@@ -56,13 +56,6 @@ def badge(certificate: Certificate, verdict: Verdict | None) -> str:
     """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
     found = standing(certificate, verdict)
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
-
-
-def answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
-    """Frame one of the four answers."""
-    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    figure = f'<p class="big">{escape(big)} {mark}</p>'
-    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
 
 
 def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]:

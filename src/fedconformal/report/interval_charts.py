@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.arrays import Floats
 from fedconformal.calibration.curve import EndCurves
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InfeasibleWarning
@@ -29,8 +29,9 @@ MARGIN = 0.05
 
 def intervals_chart(intervals: Floats, y: Floats) -> str:
     """Draw intervals from low to high, the true values in them, and those that are missed."""
-    finite: Booleans = np.isfinite(intervals).all(axis=1)
-    middle = np.where(finite, np.where(finite[:, None], intervals, 0.0).mean(axis=1), y)
+    with np.errstate(invalid="ignore"):
+        middle = intervals @ np.array([0.5, 0.5])
+    middle = np.where(np.isfinite(middle), middle, y)
     order = np.argsort(middle, kind="stable")
     order = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).round().astype(np.int64))]
     low, high, truth = intervals[order, 0], intervals[order, 1], y[order]

@@ -17,11 +17,11 @@ from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.regression import infinite_words
-from fedconformal.report.board import FOUND, answer, badge, checked_interval, next_check, sites_without_rows
+from fedconformal.report.board import FOUND, badge, checked_interval, next_check, sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart
 from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import card, columns, soft, table
+from fedconformal.report.html import answer, card, columns, soft, table
 from fedconformal.report.interval_charts import (
     MOST_ROWS,
     distribution_chart,
