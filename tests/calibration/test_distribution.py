@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import fedconformal as fc
 from tests.contracts.tools import refused
 
 
-def predictor(size: int = 1000, kind: str = "ranks", **about: fc.Guarantee) -> fc.IntervalPredictor:
+def predictor(size: int = 1000, kind: str = "ranks", **about: Any) -> fc.IntervalPredictor:
     rng = np.random.default_rng(4)
     sites = [fc.summarize(rng.normal(size=size), kind, score=fc.Signed(), site=site, alpha=0.1) for site in ("a", "b")]
     return fc.IntervalPredictor.of(fc.calibrate(sites, alpha=0.1, **about))

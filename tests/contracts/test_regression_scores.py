@@ -187,7 +187,7 @@ def test_what_a_model_cannot_mean_is_refused() -> None:
     for score in (fc.Normalized(), fc.Signed(scaled=True)):
         for scale in (0.0, -1.0):
             with refused(f"predictions: row 1 has prediction and scale 3 and {scale:g}", "above 0"):
-                score.evaluate([[1, 2], [3, scale]], [0, 0])
+                score.evaluate(np.array([[1, 2], [3, scale]]), [0, 0])
     for share in (0.0, 1.0, -0.5, np.nan, "0.5", True):
         with refused("lower is"):
             fc.Signed(lower=share)  # type: ignore[arg-type]

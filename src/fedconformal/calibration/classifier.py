@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.classes import in_order, rows_at
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Source, naming_site, scored_by
+from fedconformal.calibration.source import Source, naming_site, scored_by, sites_at
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
@@ -78,24 +79,25 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         self.random_state = random_state
         self.model = model
 
-    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
         """Train a clone of the estimator on some rows of each site, and calibrate on the others.
 
-        `sites` says which site each row is from; without, all are from one. Rows are held out at random, the same
+        `sites` says which site each row is from; without, all are from one. `groups` are the columns that say which
+        groups each row is in, for a guarantee by group. Rows are held out at random, the same
         share of each site. An estimator that is frozen, a function, or none at all has nothing to learn; then all rows
         are for calibration. Steps that learn from rows belong inside the estimator: a step before it, in an outer
         pipeline, has seen the calibration rows.
         """
         given = self._estimator()
         if not hasattr(given, "fit"):
-            return self.calibrate(X, y, sites=sites)
+            return self.calibrate(X, y, sites=sites, groups=groups)
         from sklearn.base import clone
         from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         copied = clone(given)
         if copied is given:  # that is what frozen means
-            return self.calibrate(X, y, sites=sites)
+            return self.calibrate(X, y, sites=sites, groups=groups)
         check_consistent_length(X, y)
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
@@ -103,7 +105,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         held, rest = self._parted(len(labels), sites)
         copied.fit(rows_at(X, rest), labels[rest])
         source = Source.of(copied, self.classes, np.unique(labels))
-        self._calibrate(source, ((name, source.probabilities(rows_at(X, i)), labels[i]) for name, i in held.items()))
+        self._calibrate(source, scored_by(source, sites_at(held, X, labels, groups)))
         self._trained = given, source
         return self
 
@@ -113,31 +115,33 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         y: ArrayLike | None = None,
         *,
         sites: Sites = None,
+        groups: Groups | None = None,
     ) -> Self:
         """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
 
         Give the sites as a list or dict of (X, y), or all rows as `calibrate(X, y, sites=ids)` with the site of each.
+        For a guarantee by group, (X, y, groups), or `groups` for all rows, such as {"sex": [...], "age": [...]}.
         After `fit` the estimator is the one that it trained.
         """
-        named = sites_of(X, y, sites)
+        named = sites_of(X, y, sites, groups)
         estimator = self._estimator()
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
             source = Source.of(estimator, self.classes)
         return self._calibrate(source, scored_by(source, named))
 
-    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any]]) -> Self:
+    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any, Groups | None]]) -> Self:
         score = DEFAULT if vars(self)["score"] is None else vars(self)["score"]
         if not isinstance(score, Score):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
-        for name, probs, labels in sites:
+        for name, probs, labels, groups in sites:
             with naming_site(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
                 about["by_class"] = isinstance(self.guarantee, Guarantee) and self.guarantee.by_class
-                summaries.append(summarize_rows(probs, labels, self.kind, **about))
+                summaries.append(summarize_rows(probs, labels, self.kind, groups=groups, **about))
         predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         self._found = predictor, source
         self.estimator_ = source.estimator
@@ -165,20 +169,27 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         """Return (n, J) probabilities, the columns in the order of `classes_`."""
         return in_order(self._probabilities(X), self.certificate_.labels)
 
-    def predict_set(self, X: Any, *, alpha: Any = None) -> Booleans:
+    def predict_set(self, X: Any, *, groups: Groups | None = None, alpha: Any = None) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name."""
-        return self.predictor.predict_set(self._probabilities(X), alpha=alpha, allow_empty=self.allow_empty)
+        probs = self._probabilities(X)
+        return self.predictor.predict_set(probs, groups=groups, alpha=alpha, allow_empty=self.allow_empty)
 
-    def predict_p(self, X: Any) -> Floats:
+    def predict_p(self, X: Any, *, groups: Groups | None = None) -> Floats:
         """Return (n, J) p-values."""
-        return self.predictor.predict_p(self._probabilities(X))
+        return self.predictor.predict_p(self._probabilities(X), groups=groups)
 
     def evaluate(
-        self, X: Any, y: ArrayLike, *, clients: ArrayLike | None = None, clusters: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        clients: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: Groups | None = None,
     ) -> Evaluation:
         """Compare the sets with known labels."""
-        probs = self._probabilities(X)
-        return self.predictor.evaluate(probs, y, clients=clients, clusters=clusters, allow_empty=self.allow_empty)
+        about: dict[str, Any] = {"clients": clients, "clusters": clusters, "groups": groups}
+        return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)
 
     def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         right = self.predict(X) == np.asarray(y)

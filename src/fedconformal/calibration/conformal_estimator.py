@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.classes import rows_at
+from fedconformal._base.groups import Groups
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.estimator import LateEstimator, not_calibrated
-from fedconformal.calibration.source import Site, held_out, index_of
+from fedconformal.calibration.source import Site, held_out, index_of, sites_at
 from fedconformal.errors import InputError
 
 
@@ -113,10 +113,9 @@ class ConformalEstimator(LateEstimator, Generic[P, S]):
         return held, rest
 
 
-def sites_of(X: Any, y: ArrayLike | None, sites: Any) -> Mapping[str, Site]:
+def sites_of(X: Any, y: ArrayLike | None, sites: Any, groups: Groups | None = None) -> Mapping[str, Site]:
     """Name the sites of a list or dict of (X, y), or of rows with the site of each."""
     if y is None:
         given: Any = sites if X is None else X
         return given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
-    index = index_of(len(np.asarray(y)), sites)
-    return {name: (rows_at(X, mine), rows_at(y, mine)) for name, mine in index.items()}
+    return sites_at(index_of(len(np.asarray(y)), sites), X, y, groups)

@@ -23,6 +23,7 @@ ADVICE = {
     r"(\w+) is needed here; add it to the settings": r"\1 is needed here; say --\1, or \1 = ... in the file",
     r"give each site once, by its own name": r"give each site once, with --site",
     r"summarise with by_class=True": r"summarise with --by-class",
+    r"summarise with groups=": r"summarise with --groups, such as --groups sex,age",
     r"summarise with kind=\"exact\"": r"summarise with --kind exact",
     r"summarise with kind=\"exact\" and a site": r"summarise with --kind exact --site NAME",
     r"read it with NoisyHistogram.from_bytes": r"say --privacy local",

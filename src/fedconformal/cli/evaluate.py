@@ -12,13 +12,15 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.membership import needed_of
 from fedconformal.cli.console import print_json, say, table
+from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.regression import make_intervals, read_rows, threshold_of
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
 from fedconformal.cli.risk import Risk, evaluate_losses_of
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation, IntervalEvaluation, evaluate_intervals, evaluate_sets, full_words
@@ -53,11 +55,12 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
-    plain = alpha is None and labels is None and not (cluster or groups or allow_empty)
-    evaluate_losses_of(predictor, probs, clients=clients, risk=risk, plain=plain, check=check, json=json)
+    plain = alpha is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_any(predictor)
     about = rule.certificate
-    by = [] if groups is None else split(groups)
+    of_run = labels is None and columns.label_column is None  # which has no columns
+    by = columns_in(groups, None if of_run else rule)
     columns = columns.keeping(*by, column_in(clients), column_in(cluster))
     rows, sites = _rows(rule, probs, labels, columns, clients)
     wanted = as_alpha(about.alpha if alpha is None else alpha)
@@ -68,7 +71,7 @@ def evaluate(
         allow_empty=allow_empty,
         clients=sites,
         clusters=None if cluster is None else values_of(rows, cluster, "clusters", columns),
-        groups={name: values_of(rows, name, "groups") for name in by},
+        groups=read_groups(rows, by),
     )
     below = result.verdict is not None and result.verdict.below
     if json:
@@ -121,7 +124,8 @@ def _evaluated(
         found = evaluate_intervals(ends.intervals, rows.truth, **about)
         stated = {**threshold_of(rule, alpha), **found.to_dict(), "why_infinite": ends.why}
         return found, stated, [f"{infinite_words(ends.infinite, len(ends.intervals))}."] * bool(ends.infinite)
-    made = make_sets(rule, rows, alpha, allow_empty=allow_empty)
+    groups = needed_of(rule.certificate, about["groups"])
+    made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups)
     result = evaluate_sets(made.sets, rows.truth, **about)
     stated = {"threshold": threshold_json(made.threshold), **result.to_dict(), "why_full": made.why}
     return result, stated, [f"{full_words(made.full, len(made.sets))}."] * bool(made.full)

@@ -16,11 +16,14 @@ from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
+from fedconformal.cli.groups import Needed, columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import encoded, make_intervals, read_rows, threshold_of
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
@@ -37,23 +40,32 @@ def predict(
         Path, typer.Option("-o", "--output", help="Where to write the sets or intervals (.npz .npy .csv).")
     ],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Unlabelled,
+    groups: Needed = None,
     allow_empty: AllowEmpty = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row, or its interval."""
+    plain = alpha is None and groups is None and not allow_empty and columns == Unlabelled()
+    if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
+        return
     rule = load_any(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs, force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     if isinstance(rule, IntervalPredictor):
+        if groups is not None:
+            raise InputError("--groups goes with a predictor by group, and this one gives intervals; leave it out")
         _intervals(rule, probs, output, wanted, columns, allow_empty=allow_empty, json=json)
         return
-    rows = columns.read_for(rule, probs)
-    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    by = columns_in(groups, rule)
+    rows = columns.keeping(*by).read_for(rule, probs)
+    held = read_groups(rows, by) if by else None
+    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held)
     data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))

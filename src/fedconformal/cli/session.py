@@ -78,10 +78,8 @@ def wide(certificate: Certificate) -> list[str]:
     far, above = 2 * precision.get("reach", 1), precision.get("above")
     if not certificate.intervals or above is None or certificate.limit <= far:
         return []
-    return [
-        f"above {far:g} cells are wide: the plain threshold is between {above:g} and {certificate.limit:g}; "
-        f"start another session with --reach {2 * certificate.limit:.0e}, or more"
-    ]
+    wide = f"above {far:g} cells are wide: the plain threshold is between {above:g} and {certificate.limit:g}"
+    return [f"{wide}; start another session with --reach {2 * certificate.limit:.0e}, or more"]
 
 
 def roster_lines(shown: Mapping[str, Any]) -> list[str]:

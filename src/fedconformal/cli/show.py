@@ -27,7 +27,8 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries import ClassSummary, LossSummary, Summary
+from fedconformal.summaries import LossSummary, Summary
+from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
 PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
@@ -97,7 +98,7 @@ def described(data: bytes) -> Shown:
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
-    origin, kind = summary.origin, summary.name.removesuffix(" by class")
+    origin, kind = summary.origin, summary.name.partition(" by ")[0]
     holds = {
         "format version": int(data[3:4]),
         "kind": summary.name,
@@ -123,10 +124,11 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         )
     learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
-    if isinstance(summary, ClassSummary):
-        rows = {str(label): part.n for label, part in summary.parts.items()}
-        holds["rows of each class"] = rows
-        learns.append("It also shows how many calibration rows of each class the site has.")
+    if isinstance(summary, PartedSummary):
+        holds[f"rows of each {summary.what}"] = {str(key): part.n for key, part in summary.parts.items()}
+        within = ", and of each class in it" if summary.name.endswith("class by group") else ""
+        learns.append(f"It also shows how many calibration rows of each {summary.what} the site has{within}.")
+        learns.append(f"Of a {summary.what} with up to about a hundred rows it shows all scores, whatever the kind.")
     learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
 
@@ -180,6 +182,7 @@ def _predictor(predictor: Any) -> Shown:
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
         "threshold": about.limit_text,
+        "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
         "score": None if own else str(predictor.score),
         **own,
         "model": about.model,

@@ -18,6 +18,7 @@ from fedconformal._base.files import naming, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
+from fedconformal.cli.groups import ByColumns, columns_in, read_groups
 from fedconformal.cli.inputs import Alpha, Json, Source, read_run
 from fedconformal.cli.options import ALL_SCORES, KINDS, Given, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
@@ -30,8 +31,8 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
 from fedconformal.summaries import Origin, Summary
-from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
@@ -77,6 +78,7 @@ def summarize(
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
+    groups: ByColumns = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     noise: LocalNoise,
     policy: PolicyFile = None,
@@ -90,11 +92,12 @@ def summarize(
     function = _score(score, task, run, given)
     noisy = noise.is_wanted()
     numbers = isinstance(function, RegressionScore)
-    if numbers and (noisy or by_class or temperature is not None):
-        wrong = "--privacy local" if noisy else "--by-class" if by_class else "--temperature"
+    if numbers and (noisy or by_class or groups or temperature is not None):
+        options = {"--privacy local": noisy, "--by-class": by_class, "--groups": groups}
+        wrong = next((option for option, given_ in options.items() if given_), "--temperature")
         raise InputError(f"{wrong} is for classes, and {function.name} scores numbers; leave it out")
-    if noisy and (kind != "ranks" or by_class or chunks):
-        raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
+    if noisy and (kind != "ranks" or by_class or chunks or groups):
+        raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
     about: dict[str, Any] = {
         "kind": "exact" if noisy else kind,
         "alpha": alpha,
@@ -107,19 +110,22 @@ def summarize(
         "by_class": by_class,
     }
     ending = ".fcn" if noisy else ".fcs"
-    if chunks and by_class:
-        raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
+    if chunks and (by_class or groups is not None):
+        option = "--by-class" if by_class else "--groups"
+        raise InputError(f"--chunks and {option} do not go together; summarise the rows in one piece")
+    by = columns_in(groups)
+    columns = columns.keeping(*by)
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     if chunks or len(files) == 2 or columns.label_column is not None:
         check_output(output, *files, noise.grid, noise.ledger, policy, ending=ending, force=force)
         read = _of_chunks if chunks else _of_files
-        written = {output: read(files, columns, about, output.stem if site is None else site)}
+        written = {output: read(files, columns, {**about, "by": by}, output.stem if site is None else site)}
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         if columns != NONE and files[0].suffix == ".npz":
-            raise InputError("--id, --classes and the like are for tables; a training run has no columns")
+            raise InputError("--id, --classes, --groups and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
         check_outputs(written, *files, noise.grid, noise.ledger, policy, force=force)
@@ -155,12 +161,14 @@ def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: 
         with found.table.in_lines():
             return _of_numbers(found.values, found.truth, site, about)
     found = columns.read(*files, temperature=about["temperature"])
+    by = about.pop("by")
+    groups = read_groups(found, by) if by else None
     with found.table.in_lines():
-        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, **about)
+        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, groups=groups, **about)
 
 
 def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
-    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class")}
+    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class", "by")}
     return summarize_predictions(values, y, site=site, **kept)
 
 
@@ -234,8 +242,9 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
 
 def _shows_all(summary: Summary) -> bool:
     """Whether a summary has every score of its site in it."""
-    parts = summary.parts.values() if isinstance(summary, ClassSummary) else [summary]
-    return all(isinstance(one, ExactSummary) or (isinstance(one, RankSummary) and one.gap == 0) for one in parts)
+    if isinstance(summary, PartedSummary):  # of groups, all rows are one
+        return all(map(_shows_all, summary.parts.values()))
+    return isinstance(summary, ExactSummary) or (isinstance(summary, RankSummary) and summary.gap == 0)
 
 
 def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:

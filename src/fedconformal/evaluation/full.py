@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shares_of
-from fedconformal._base.names import shown
+from fedconformal._base.names import listed, shown
 from fedconformal.guarantees.by_class import class_called, to_classes
+from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
 from fedconformal.scores import APS, LAC, AnyScore, Score
 from fedconformal.scores.advice import smaller_sets
@@ -79,13 +80,17 @@ def why_full(
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1 or certificate.risk is not None or certificate.intervals:
+    if classes == 1 or certificate.intervals or certificate.risk is not None:
         return _no_end(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
         score = registry.build(certificate.score, Score)
     if limit.ndim:
-        return _by_class(certificate, limit, wanted, score, classes) or _model_helps(wanted, score, classes, share)
+        by_group = certificate.groups is not None
+        named = (
+            _by_group(certificate, limit, wanted) if by_group else _by_class(certificate, limit, wanted, score, classes)
+        )
+        return named or _model_helps(wanted, score, classes, share)
     if limit == np.inf:
         start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
         return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
@@ -203,6 +208,22 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {called} has {seen} calibration scores, and more are needed"
     return f"class {called}: {shortfall(bound, alpha, of_class, names)}"
+
+
+def _by_group(certificate: Certificate, limit: Floats, alpha: Fraction) -> str | None:
+    """Name the groups with too few scores, and what the first of them needs."""
+    records = certificate.groups or []
+    few = [one for one, own in zip(records, limit, strict=True) if np.isinf(own).any()]
+    if not few:
+        return None
+    guarantee, names, sizes = certificate.terms()
+    every = "some classes are" if guarantee.by_class else "every label is"
+    bound, of_group = guarantee.bind(names, sizes), [few[0].scores, *[0] * (len(sizes) - 1)]
+    needed = f"{few[0].group} has {few[0].scores} calibration scores, and more are needed"
+    if not (guarantee.by_class or bound.sites_apart or feasible(bound, alpha, of_group)):
+        needed = f"{few[0].group}: {group_shortfall(bound, alpha, of_group, names)}"
+    said = f"cannot be promised to {listed([one.group for one in few])}, where {every} in every set; {needed}"
+    return f"alpha={float(alpha):g} {said}{_lost(certificate)}"
 
 
 def _lost(certificate: Certificate) -> str:
