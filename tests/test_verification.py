@@ -127,6 +127,7 @@ CHANGES: dict[str, Any] = {
     "version_1_sites": ["a"],
     "heavy_sites": [HeavySite(site="a", share=0.9)],
     "class_scores": [5, 7],
+    "groups": [],
     "lower": LowerEnd(
         alpha=0.1, threshold=0.0, rank=1, rank_out_of=2, slack=0.0, coverage_at_least=0.5, coverage_at_most=1.0
     ),

@@ -40,6 +40,7 @@ class ByGroup(Guarantee):
     guarantee: Guarantee = field(default_factory=Mixture)
 
     name = "by-group"
+    why_not_fractional = "loss curves do not say which group a row is in"
     caveat = (
         "Each group is promised by itself, on average over calibration draws: one that falls below on some test rows "
         "is not a violation. Nothing is promised to a group that no calibration row is in, nor to a set size, nor to "

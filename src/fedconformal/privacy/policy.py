@@ -20,7 +20,7 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
-from fedconformal.summaries import Summary
+from fedconformal.summaries import LossSummary, Summary
 
 SUMS = "sums"
 
@@ -176,4 +176,5 @@ def known_kinds() -> list[str]:
     ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
     """
     plain = sorted(registry.members(Summary))
-    return [SUMS, NoisyHistogram.name, *(kind + ending for kind in plain for ending in STRATA)]
+    by = (kind + ending for kind in plain for ending in STRATA)
+    return [SUMS, NoisyHistogram.name, *by, LossSummary.name]

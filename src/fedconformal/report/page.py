@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import resources
 
 from fedconformal.calibration.certificate import remarks
 from fedconformal.calibration.curve import PromiseCurve
@@ -24,13 +23,12 @@ from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import board
 from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot, selective_chart
 from fedconformal.report.coverage import coverage_cards, group_card
+from fedconformal.report.document import document, resource
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import card, columns, name_of_label, soft, table
-from fedconformal.report.plot import CHART_STYLE
 from fedconformal.report.rows import LabelledRows
 from fedconformal.report.slider import slider, slider_card, slider_data
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 WANTED = (0.8, 0.9, 0.95)
 """Accuracies for which the report says which sets to answer, where the model does not have them anyway."""
 
@@ -68,17 +66,9 @@ def report_page(
         f'<div class="grid3">{"".join(_model(predictor, rows))}{_thresholds(predictor, rows, names)}</div></div>',
         fine_print(about, evaluation, str(predictor.score), sent or {}),
     ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    head += f"<title>fedconformal: {sites}</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
     script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
-    script += f"<script>{_resource('slider.js')}</script>"
-    body = f"<main>{''.join(parts)}</main>{script}"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-
-
-def _resource(name: str) -> str:
-    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+    script += f"<script>{resource('slider.js')}</script>"
+    return document(sites, parts, script)
 
 
 def _lede(names: Sequence[str]) -> str:
