@@ -46,6 +46,10 @@ def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
     done = command.ok("evaluate", rule, tmp_path / "scores-1.npy", tmp_path / "truth-1.npy", "--json")
     assert done.json["overall"]["rows"] == 40
     assert done.json["overall"]["mean_loss"] <= 0.2
+    page, files = tmp_path / "page.html", (tmp_path / "scores-1.npy", tmp_path / "truth-1.npy")
+    command.ok("report", rule, *files, "-o", page, "--summary", sites[0])
+    assert "A limit on the risk across 3 sites" in page.read_text()
+    assert command("report", rule, *files, "-o", page, "--alpha", "0.1", "--force").code == 2
 
 
 def test_images_of_different_sizes(command: Command, tmp_path: Path) -> None:

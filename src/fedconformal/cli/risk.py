@@ -189,10 +189,7 @@ def evaluate_losses_of(
         )
     if has_expired(rule.certificate.expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
-    values = _rows(losses) if truth is None else _at_threshold(rule, losses, truth, risk)
-    names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
-    with naming(losses):
-        found = rule.evaluate(values, clients=names, risk=risk)
+    found = evaluated_rule(rule, losses, truth, clients=clients, risk=risk)
     limit = rule.limit(risk)
     at = rule.curve.threshold(limit)
     above = isinstance(rule.certificate.terms()[0], PAC) and found.overall.low > float(limit)
@@ -219,6 +216,16 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
             "by luck, so these rows alone do not contradict it (the guarantee pac promises it for nearly all draws)."
         )
     say(rule.certificate.caveat)
+
+
+def evaluated_rule(
+    rule: RiskPredictor, losses: Path, truth: Path | None, *, clients: str | None, risk: str | None = None
+) -> LossEvaluation:
+    """Return the mean loss of new rows, from their losses, or from their scores and truth."""
+    values = _rows(losses) if truth is None else _at_threshold(rule, losses, truth, risk)
+    names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
+    with naming(losses):
+        return rule.evaluate(values, clients=names, risk=risk)
 
 
 def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
