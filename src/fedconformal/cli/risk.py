@@ -177,7 +177,7 @@ def evaluate_losses_of(
         raise InputError(f"{path}: is from loss curves; give LOSSES, and no more than --clients and --risk")
     if has_expired(rule.certificate.expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
-    values = _rows(losses)
+    values = _rows(losses, rule)
     names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
     with naming(losses):
         found = rule.evaluate(values, clients=names, risk=risk)
@@ -209,12 +209,17 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
     say(rule.certificate.caveat)
 
 
-def _rows(path: Path) -> NDArray[Any]:
-    """Read losses on the grid, or one loss a row."""
-    if path.suffix.lower() in (".npy", ".npz"):
-        return read_array(path, *ARRAYS)
-    found = read_table(path)
-    return found.numbers(found.columns)[:, 0] if len(found.columns) == 1 else read_losses(path, None).values
+def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
+    """Read losses on the grid of the predictor, or one loss a row."""
+    if path.suffix.lower() == ".npy":
+        return read_array(path)
+    found = read_table(path, arrays=ARRAYS)
+    if len(found.columns) == 1 and rule.about.points > 1:
+        return found.numbers(found.columns)[:, 0]
+    read = read_losses(path, None)
+    if not np.array_equal(read.grid, rule.curve.thresholds):
+        raise InputError(f"{path}: has other thresholds than the predictor; give the losses on its grid")
+    return read.values
 
 
 def _column(path: Path) -> ArrayLike:
