@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Exchangeable,
         Guarantee,
         Independent,
+        LearnThenTest,
         Mixture,
         NewClient,
         OneClient,
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
         WorstCase,
     )
     from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import (
         APS,
         CQR,
@@ -74,6 +79,7 @@ _WHERE = {
     "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "calibration.risk_predictor": ("RiskPredictor",),
@@ -86,6 +92,8 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -102,11 +110,15 @@ __all__ = [
     "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",
@@ -114,8 +126,11 @@ __all__ = [
     "InputError",
     "IntervalEvaluation",
     "IntervalPredictor",
+    "LearnThenTest",
+    "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "Normalized",
     "OneClient",
@@ -127,6 +142,7 @@ __all__ = [
     "RiskPredictor",
     "Robust",
     "Score",
+    "SelectiveError",
     "Signed",
     "Summary",
     "TopK",
@@ -152,9 +168,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
+from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import (
     CONDITIONS,
@@ -25,6 +26,7 @@ from fedconformal.calibration.wording import (
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
+from fedconformal.losses.loss import described_loss
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
@@ -202,8 +204,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit_text(self) -> str:
-        """The threshold for people."""
-        return threshold_text(self.limit, "class" if self.groups is None else "group")
+        """The threshold for people, or both where there are two."""
+        lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
+        return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that say which groups a row is in; none if the promise is not by group."""
+        return sorted({column for record in self.groups or () if (column := column_of(record.group))})
 
     @property
     def intervals(self) -> bool:
@@ -271,7 +279,8 @@ OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
     verb = "is" if about.status == "certified" else "is estimated to be"
     if about.threshold != "inf":
-        return f"The expected loss {verb} at most {risk.limit:.10g} {about.promise}."
+        loss = described_loss(risk.loss)
+        return f"{loss.means if loss else 'The expected loss'} {verb} at most {risk.limit:.10g} {about.promise}."
     then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
     return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 

@@ -17,7 +17,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import whole_type
 from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.losses import UNIT, LossSummary
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.summary import Summary
@@ -58,8 +58,7 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
         guarantee.grouped_parts([], 1)
     if summaries[0].origin.rising and not isinstance(guarantee, PAC):
         raise InputError(
-            f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use pac, which tests "
-            "one threshold after the other"
+            f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
         )
 
 
@@ -70,17 +69,18 @@ def by_risk(
     curves = [summary for summary in summaries if isinstance(summary, LossSummary)]
     origin, most = curves[0].origin, Fraction(curves[0].bound)
     limit = as_limit(risk, curves[0].bound)
+    if loss := described_loss(origin.loss):
+        check_limit(loss, limit)
+        safe = safe or loss.safe
     sizes = [n for summary in curves for n in summary.sizes]
     group, promise = bound.grouped_parts(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
-    risks = [math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised]
-    # From the last threshold, the safest one, to the first: one that is too bad ends it, also where losses rise again.
-    risks = list(accumulate(reversed(risks), max))[::-1]
+    risks = bound.tested([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
     curve = RiskCurve(curves[0].grid, tuple(risks))
     threshold = curve.threshold(limit)
     alpha = limit / most
     if threshold == math.inf:
-        lacking = _lacking(bound, alpha, sizes, site_names(curves), risks[-1])
+        lacking = _lacking(bound, alpha, sizes, site_names(curves), min(risks))
         warnings.warn(_no_threshold(limit, lacking, safe), InfeasibleWarning, stacklevel=4)
     sure = are_sure(curves) and threshold < math.inf
     certificate = certificate_of(
@@ -115,6 +115,14 @@ def as_limit(risk: Any, bound: float) -> Fraction:
     if not 0 < exact < Fraction(bound):
         raise InputError(f"risk is {shown(risk)}, expected a number above 0 and below the bound {bound:g}")
     return exact
+
+
+def check_limit(loss: Loss, limit: Fraction) -> None:
+    """Refuse a limit that the loss was not made for."""
+    if loss.only_limit is not None and as_limit(loss.only_limit, 1) != limit:
+        raise InputError(
+            f"risk is {float(limit):g}, and the losses were made for {loss.only_limit:g} by {loss}; calibrate at that"
+        )
 
 
 def as_safe(safe: Any) -> str | None:
@@ -158,7 +166,7 @@ def _lacking(bound: Guarantee, alpha: Fraction, sizes: Sequence[int], names: Seq
     """Say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
     if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
         return shortfall(bound, alpha, sizes, names).replace("scores", "rows")
-    return f"the last one promises {least / ALPHA_UNIT:.6g}"
+    return f"the best one promises {least / ALPHA_UNIT:.6g}"
 
 
 def _no_threshold(limit: Fraction, lacking: str, safe: str | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,8 +31,8 @@ class RiskCurve:
             raise InputError(f"the risk curve needs 1 to {MAX_GRID} points, equally many in both columns")
         if not np.isfinite(self.thresholds).all() or not rising(self.thresholds):
             raise InputError("the risk curve's thresholds are not finite and rising")
-        if self.risks[-1] < 0 or any(after > before for before, after in zip(self.risks, self.risks[1:], strict=False)):
-            raise InputError("the risk curve's losses are negative or rise")
+        if min(self.risks) < 0:
+            raise InputError("the risk curve's losses are negative")
 
     def to_dict(self) -> dict[str, Any]:
         """Write for JSON."""
@@ -41,8 +40,8 @@ class RiskCurve:
 
     def threshold(self, limit: Fraction) -> float:
         """Return the smallest threshold whose expected loss is at most the limit, or +inf."""
-        place = bisect_left(self.risks, -math.floor(limit * ALPHA_UNIT), key=lambda risk: -risk)
-        return float(self.thresholds[place]) if place < len(self.thresholds) else math.inf
+        most = math.floor(limit * ALPHA_UNIT)
+        return next((float(t) for t, risk in zip(self.thresholds, self.risks, strict=True) if risk <= most), math.inf)
 
     def risk(self, threshold: float) -> Fraction | None:
         """Return the expected loss that is promised at a threshold; None below the grid, where nothing is known."""
@@ -52,4 +51,4 @@ class RiskCurve:
     @property
     def least(self) -> Fraction:
         """The least that any threshold promises."""
-        return Fraction(self.risks[-1], ALPHA_UNIT)
+        return Fraction(min(self.risks), ALPHA_UNIT)

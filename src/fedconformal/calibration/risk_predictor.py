@@ -16,11 +16,12 @@ from fedconformal._base.arrays import as_array
 from fedconformal.calibration.certificate import Certificate, RiskRecord, threshold_text
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.result import Calibration
-from fedconformal.calibration.risk import SAFE, as_limit
+from fedconformal.calibration.risk import SAFE, as_limit, check_limit
 from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.losses import LossEvaluation, evaluate_losses
 from fedconformal.guarantees.by_class import name_of
+from fedconformal.losses.loss import Loss, described_loss
 
 
 class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,16 +81,33 @@ class RiskPredictor(Document):
         threshold = self.curve.threshold(limit)
         if threshold == math.inf:
             warnings.warn(
-                f"risk={float(limit):g} cannot be promised at any threshold of the grid; the last one promises "
+                f"risk={float(limit):g} cannot be promised at any threshold of the grid; the best one promises "
                 f"{float(self.curve.least):.6g}; take a safe action, {SAFE}",
                 InfeasibleWarning,
                 stacklevel=2,
             )
         return threshold
 
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is limited, if it is one of fedconformal.losses."""
+        return described_loss(self.about.loss)
+
+    def predict(self, scores: Any, *, risk: Any = None) -> Any:
+        """Return what is predicted at the threshold: booleans in the shape of the scores, as its loss says.
+
+        At +inf it is the safe action: every label for a false negative rate, none for an error among answers.
+        """
+        if self.loss is None:
+            raise InputError("the certificate does not say which loss it limits, so there is nothing to predict with")
+        return self.loss.predict(scores, self.threshold(risk))
+
     def limit(self, risk: Any = None) -> Fraction:
         """Return a limit on the expected loss as a fraction, by default the certified one."""
-        return as_limit(self.about.limit if risk is None else risk, self.about.bound)
+        limit = as_limit(self.about.limit if risk is None else risk, self.about.bound)
+        if self.loss is not None:
+            check_limit(self.loss, limit)
+        return limit
 
     def evaluate(self, losses: ArrayLike, *, clients: ArrayLike | None = None, risk: Any = None) -> LossEvaluation:
         """Compare the promise with the losses of new rows: the mean with a 95% interval, over all and by site.

@@ -156,7 +156,7 @@ def risk_words(rule: RiskPredictor) -> str:
     about = rule.certificate
     return (
         f"threshold {threshold_text(about.limit)}, {about.status} from {about.scores} rows of "
-        f"{counted(about.clients, 'site')}; the last of {counted(rule.about.points, 'threshold')} promises "
+        f"{counted(about.clients, 'site')}; the best of {counted(rule.about.points, 'threshold')} promises "
         f"{float(rule.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
     )
 

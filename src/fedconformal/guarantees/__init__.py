@@ -9,6 +9,7 @@ from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.guarantee import Guarantee
 from fedconformal.guarantees.independent import Independent
+from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient
@@ -26,6 +27,7 @@ __all__ = [
     "Exchangeable",
     "Guarantee",
     "Independent",
+    "LearnThenTest",
     "Mixture",
     "NewClient",
     "OneClient",

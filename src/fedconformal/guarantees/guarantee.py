@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -172,6 +173,17 @@ class Guarantee(ABC):
             raise InputError(f"{self.name} is no promise on losses: {self.why_not_fractional}; use another guarantee")
         group, promise = self.grouped(sizes)
         return group, lambda sums: [found / unit for found in promise(sums)]
+
+    def tested(self, risks: Sequence[int]) -> list[int]:
+        """Return what each threshold of a grid promises, given the risk of each by itself: the largest from the end on.
+
+        The last threshold is the safest. Going down from it, one whose risk is too large ends the walk.
+
+        >>> from fedconformal import PAC
+        >>> PAC().tested([3, 1, 2])
+        [3, 2, 2]
+        """
+        return list(accumulate(reversed(risks), max))[::-1]
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the coverage that the summaries may cost on top; right for any weighted sum of counts."""

@@ -73,6 +73,11 @@ class PAC(Ranked):
             raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
         object.__setattr__(self, "failure", failure)
 
+    @property
+    def spent(self) -> float:
+        """How often one threshold, tested by itself, may fail."""
+        return self.failure
+
     def of_one_end(self) -> PAC:
         """Let each end fail half as often: both hold but for the failures of either."""
         return replace(self, failure=self.failure / 2)
@@ -86,8 +91,8 @@ class PAC(Ranked):
 
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
         if size <= EXACT_SCORES:
-            return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
-        return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
+            return [_exact_units(min(rank, size), size, self.spent) for rank in ranks]
+        return _safe_units([min(rank, size) for rank in ranks], size, self.spent)
 
     def grouped_parts(self, sizes: Counts, unit: int) -> tuple[None, Promise]:
         """Bound the mean of what is not kept, as whole rows do not make a rank (see bounded_mean.py)."""
@@ -95,7 +100,7 @@ class PAC(Ranked):
 
         def promise(sums: Integers) -> list[Fraction]:
             lost = [rows - Fraction(int(kept), unit) for kept in sums[0].tolist()]
-            return [1 - mean for mean in means_at_most(rows, lost, self.failure)]
+            return [1 - mean for mean in means_at_most(rows, lost, self.spent)]
 
         return None, promise
 

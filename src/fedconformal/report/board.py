@@ -68,7 +68,11 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     guarantee, sites, _ = about.terms()
     whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
-    if left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
+    if about.groups is not None:
+        left = [one.group for one, own in zip(about.groups, infinite, strict=True) if np.any(own)]
+        which = "every answer" if infinite.ndim == 1 else "some answers always"
+        texts += [f"These groups have too few cases, so their lists name {which}: {listed(left)}."] if left else []
+    elif left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
         texts.append(f"Nothing is promised for the answers {listed(left)}: every list names them.")
     if has_expired(about.expires):
         texts.append(f"The promise ended on {about.expires}.")
@@ -138,7 +142,8 @@ def to_do(about: Certificate, evaluation: Evaluation | None) -> list[str]:
         steps.append("Do not use the lists yet. Collect more calibration cases: the note below says how many.")
         return steps
     if np.any(infinite):
-        steps.append("Collect more calibration cases of the answers without a promise.")
+        of = "answers without a promise" if about.groups is None else "groups with too few"
+        steps.append(f"Collect more calibration cases of the {of}.")
     if about.status != "certified":
         steps.append("Ask the sites for summaries that allow a promise (of the kind ranks or exact).")
     if has_expired(about.expires):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import resources
 
 from fedconformal.calibration.certificate import remarks
 from fedconformal.calibration.curve import PromiseCurve
@@ -23,14 +22,13 @@ from fedconformal.evaluation import (
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import board
 from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot, selective_chart
-from fedconformal.report.coverage import coverage_cards
+from fedconformal.report.coverage import coverage_cards, group_card
+from fedconformal.report.document import document, resource
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import card, columns, name_of_label, soft, table
-from fedconformal.report.plot import CHART_STYLE
 from fedconformal.report.rows import LabelledRows
 from fedconformal.report.slider import slider, slider_card, slider_data
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 WANTED = (0.8, 0.9, 0.95)
 """Accuracies for which the report says which sets to answer, where the model does not have them anyway."""
 
@@ -68,17 +66,9 @@ def report_page(
         f'<div class="grid3">{"".join(_model(predictor, rows))}{_thresholds(predictor, rows, names)}</div></div>',
         fine_print(about, evaluation, str(predictor.score), sent or {}),
     ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    head += f"<title>fedconformal: {sites}</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
     script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
-    script += f"<script>{_resource('slider.js')}</script>"
-    body = f"<main>{''.join(parts)}</main>{script}"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-
-
-def _resource(name: str) -> str:
-    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+    script += f"<script>{resource('slider.js')}</script>"
+    return document(sites, parts, script)
 
 
 def _lede(names: Sequence[str]) -> str:
@@ -110,7 +100,7 @@ def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
         errors += f"; before temperature {before.ece:.3f} and {before.mce:.3f}"
     text = soft(f"Is the model as often right as it is sure? Calibration: {errors}.")
     yield card("Reliability", text + reliability_plot(drawn).svg())
-    found = selective_classification(predictor.predict_set(rows.probs), rows.probs, rows.labels)
+    found = selective_classification(predictor.predict_set(rows.probs, groups=rows.groups), rows.probs, rows.labels)
     text = soft(
         "Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise "
         "is for all rows; learn-then-test would certify a limit."
@@ -142,6 +132,8 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
     if isinstance(predictor.curve, PromiseCurve):
         text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
         return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
+    if predictor.certificate.groups is not None:
+        return group_card(predictor.certificate.groups)
     cells = (
         (
             name_of_label(record.label, names),

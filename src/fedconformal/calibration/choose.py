@@ -1,0 +1,28 @@
+"""Which predictor a calibration gives: of intervals where the score is of numbers, of sets otherwise."""
+
+from __future__ import annotations
+
+from fedconformal.calibration.document import Document
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.result import Calibration
+from fedconformal.errors import InputError
+
+AnyPredictor = Predictor | IntervalPredictor
+
+
+def as_predictor(found: Document) -> AnyPredictor:
+    """Refuse a document of another kind than sets or intervals."""
+    if not isinstance(found, AnyPredictor):
+        raise InputError(f"is a {found.kind}; expected a predictor of sets or intervals")
+    return found
+
+
+def predictor_of(result: Calibration) -> AnyPredictor:
+    """Make the predictor that goes with the score of the summaries.
+
+    >>> from fedconformal import Residual, calibrate, summarize
+    >>> predictor_of(calibrate([summarize([0.5] * 9, score=Residual(), site="a")]))
+    IntervalPredictor(Residual(), alpha=0.1, threshold=0.5, certified: mixture of 1 site)
+    """
+    return IntervalPredictor.of(result) if result.certificate.intervals else Predictor.of(result)
