@@ -50,8 +50,7 @@ def main() -> None:
     calibrated = calibrate(federation, trained, alpha=0.1)
     print(calibrated.certificate.sentence())
     x, y = (np.concatenate(parts) for parts in zip(*(rows_of(site, 2, 500) for site in range(4)), strict=True))
-    found = calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y)
-    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+    print(calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y))
 
 
 if __name__ == "__main__":

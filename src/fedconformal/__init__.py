@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
@@ -78,6 +79,7 @@ _WHERE = {
     "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "calibration.risk_predictor": ("RiskPredictor",),
@@ -116,6 +118,7 @@ __all__ = [
     "FalseDiscoveryRate",
     "FalseNegativeRate",
     "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",

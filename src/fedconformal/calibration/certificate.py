@@ -204,8 +204,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit_text(self) -> str:
-        """The threshold for people."""
-        return threshold_text(self.limit, "class" if self.groups is None else "group")
+        """The threshold for people, or both where there are two."""
+        lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
+        return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
 
     @property
     def group_columns(self) -> list[str]:

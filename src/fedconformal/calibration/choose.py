@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from fedconformal.calibration.document import Document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.result import Calibration
+from fedconformal.errors import InputError
 
 AnyPredictor = Predictor | IntervalPredictor
+
+
+def as_predictor(found: Document) -> AnyPredictor:
+    """Refuse a document of another kind than sets or intervals."""
+    if not isinstance(found, AnyPredictor):
+        raise InputError(f"is a {found.kind}; expected a predictor of sets or intervals")
+    return found
 
 
 def predictor_of(result: Calibration) -> AnyPredictor:

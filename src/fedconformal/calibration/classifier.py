@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +14,9 @@ from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.estimator import LateEstimator, not_calibrated
+from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by, sites_at
+from fedconformal.calibration.source import Source, naming_site, scored_by, sites_at
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
@@ -26,7 +24,7 @@ from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 
 
-class FederatedConformalClassifier(LateEstimator):
+class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     """Calibrate on the sites' rows, then answer with prediction sets.
 
     Args:
@@ -53,6 +51,8 @@ class FederatedConformalClassifier(LateEstimator):
     >>> [classifier.classes_[one].tolist() for one in sets]
     [['no'], ['no'], ['yes']]
     """
+
+    estimator_type = "classifier"
 
     def __init__(  # noqa: PLR0913
         self,
@@ -92,7 +92,7 @@ class FederatedConformalClassifier(LateEstimator):
         if not hasattr(given, "fit"):
             return self.calibrate(X, y, sites=sites, groups=groups)
         from sklearn.base import clone
-        from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+        from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         copied = clone(given)
@@ -102,11 +102,7 @@ class FederatedConformalClassifier(LateEstimator):
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        index = index_of(len(labels), sites)
-        held = held_out(index, self.test_size, check_random_state(self.random_state))
-        rest = np.setdiff1d(np.arange(len(labels)), np.concatenate(list(held.values())))
-        if not len(rest):
-            raise InputError(f"fit: has {len(labels)} sample{'s' * (len(labels) > 1)}, and none is left to train on")
+        held, rest = self._parted(len(labels), sites)
         copied.fit(rows_at(X, rest), labels[rest])
         source = Source.of(copied, self.classes, np.unique(labels))
         self._calibrate(source, scored_by(source, sites_at(held, X, labels, groups)))
@@ -118,7 +114,7 @@ class FederatedConformalClassifier(LateEstimator):
         X: Any = None,
         y: ArrayLike | None = None,
         *,
-        sites: Sequence[Site] | Mapping[str, Site] | ArrayLike | None = None,
+        sites: Sites = None,
         groups: Groups | None = None,
     ) -> Self:
         """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
@@ -127,11 +123,7 @@ class FederatedConformalClassifier(LateEstimator):
         For a guarantee by group, (X, y, groups), or `groups` for all rows, such as {"sex": [...], "age": [...]}.
         After `fit` the estimator is the one that it trained.
         """
-        if y is None:
-            given: Any = sites if X is None else X
-            named = given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
-        else:
-            named = sites_at(index_of(len(np.asarray(y)), sites), X, y, groups)
+        named = sites_of(X, y, sites, groups)
         estimator = self._estimator()
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
@@ -157,11 +149,6 @@ class FederatedConformalClassifier(LateEstimator):
         return self
 
     @property
-    def predictor(self) -> Predictor:
-        """What makes sets from probabilities, and can be saved."""
-        return self._ready[0]
-
-    @property
     def predictor_(self) -> Predictor:
         """The old name of `predictor`."""
         warnings.warn("predictor_ is now called predictor; write classifier.predictor", FutureWarning, stacklevel=2)
@@ -171,23 +158,6 @@ class FederatedConformalClassifier(LateEstimator):
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
         return self.predictor.threshold()
-
-    @property
-    def certificate_(self) -> Certificate:
-        """What is promised."""
-        return self.predictor.certificate
-
-    @property
-    def n_features_in_(self) -> int:
-        """How many features the estimator takes."""
-        count: int = self._ready[1].estimator.n_features_in_
-        return count
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """What the features are called."""
-        names: NDArray[Any] = self._ready[1].estimator.feature_names_in_
-        return names
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the top label of each row, by its name."""
@@ -221,34 +191,9 @@ class FederatedConformalClassifier(LateEstimator):
         about: dict[str, Any] = {"clients": clients, "clusters": clusters, "groups": groups}
         return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)
 
-    @property
-    def score(self) -> Callable[..., float]:
-        """How often the top label is right: call it with X, y and, if wanted, sample_weight."""
-        return self._accuracy
-
-    @score.setter
-    def score(self, score: Score | None) -> None:  # the parameter has the method's name, so it is kept beside it
-        vars(self)["score"] = score
-
-    def _accuracy(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         right = self.predict(X) == np.asarray(y)
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-    def save(self, path: str | Path) -> None:
-        """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
-        self.predictor.save(path)
-
-    def __repr__(self) -> str:
-        return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in vars(self)
-
-    @property
-    def _ready(self) -> tuple[Predictor, Source]:
-        if not self.__sklearn_is_fitted__():
-            raise not_calibrated("not calibrated yet; call calibrate first")
-        return self._found
 
     def _probabilities(self, X: Any) -> Any:
         return self._ready[1].probabilities(X)

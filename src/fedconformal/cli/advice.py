@@ -32,6 +32,8 @@ ADVICE = {
     r"calibrate them with risk=": r"say --risk LIMIT",
     r"pass alpha=, or use summarize_losses there": r"say --alpha instead of --risk, or use summarize-losses there",
     r"say which class is the positive one": r"say which class it is of with --positive",
+    r"take a score of numbers \(docs/tables.md\)": r"say --task regression (docs/tables.md)",
+    r"name the columns of (.+)": r"name the columns of \1 with --predictions",
     r"give the encoding if it is UTF-16": r"say --encoding utf-16 if it is UTF-16",
     r"if it is text in UTF-16, give the encoding (\S+)": r"if it is text in UTF-16, say --encoding \1",
     r"give its encoding, such as (.+)": r"give its --encoding, such as \1",

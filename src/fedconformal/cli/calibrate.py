@@ -13,7 +13,8 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.document import Document
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -111,7 +112,7 @@ def calibrate(
         result = _plainly(received, wanted, alpha=alpha, risk=risk, safe=safe)
     if signed is not None:
         result = with_signatures(result, summaries, signed)
-    predictor = Predictor.of(result) if risk is None else RiskPredictor.of(result)
+    predictor = predictor_of(result) if risk is None else RiskPredictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
     if why := why_full(certificate):  # also where the threshold is finite
@@ -141,7 +142,7 @@ def _plainly(
         return calibrate_summaries(received, alpha=alpha, guarantee=guarantee)
 
 
-def _found(predictor: Predictor | RiskPredictor) -> str:
+def _found(predictor: Document) -> str:
     """Say which threshold was found, from what, and what it promises."""
     if isinstance(predictor, RiskPredictor):
         return risk_words(predictor)

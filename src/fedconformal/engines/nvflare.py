@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,17 +19,19 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
-from fedconformal.federated.evaluation import Counts, shares_by_site
+from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts, counts_of, shares_by_site
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.policy_file import policy_of
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 
 try:
     from nvflare.collab import CollabCallError, collab
@@ -57,8 +60,8 @@ def calibrate_reply(
     Args:
         question: the server's; it says which score, temperature and kind of summary.
         weights: the model that came with it.
-        logits: of that model, (n, J).
-        labels: (n,) class indices.
+        logits: of that model, (n, J); where the score is of numbers, what it predicts.
+        labels: (n,) class indices, or true numbers.
         policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
     asked = Question.from_dict(question)
@@ -73,7 +76,7 @@ def calibrate(  # noqa: PLR0913
     weights: Mapping[str, ArrayLike],
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
@@ -119,11 +122,11 @@ def evaluate_reply(predictor: bytes, logits: ArrayLike, labels: ArrayLike) -> di
         logits: of the model that came with it, (n, J).
         labels: (n,) class indices.
     """
-    return Counts.of(Predictor.from_bytes(predictor), logits, labels)._asdict()
+    return counts_of(as_predictor(read_document(predictor)), logits, labels)._asdict()
 
 
 def evaluate(
-    predictor: Predictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
+    predictor: AnyPredictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
 ) -> dict[str, dict[str, float]]:
     """Ask every site how often the predictor's sets hold the label of its test rows: rows, coverage, size, accuracy.
 
@@ -134,7 +137,8 @@ def evaluate(
         timeout: seconds that sites have for an answer.
     """
     sites = SitesOnNVFlare("evaluate", min_sites=min_sites, timeout=timeout)
-    answers = sites.call(predictor.to_bytes(), dict(weights), read=_read_counts)
+    kind = IntervalCounts if isinstance(predictor, IntervalPredictor) else Counts
+    answers = sites.call(predictor.to_bytes(), dict(weights), read=partial(_read_counts, kind))
     return shares_by_site(sites.refuse(answers, [None] * len(answers)))
 
 
@@ -209,7 +213,8 @@ class SitesOnNVFlare:
         return f"failed: {exchange.failure(str(failure.cause))}"
 
 
-def _read_counts(_site: str, reply: Any) -> Counts:
-    if not isinstance(reply, dict) or set(reply) != set(Counts._fields) or set(map(type, reply.values())) != {int}:
+def _read_counts(kind: type[AnyCounts], _site: str, reply: Any) -> AnyCounts:
+    types = {name: float if name == "widths" else int for name in kind._fields}
+    if not isinstance(reply, dict) or {name: type(value) for name, value in reply.items()} != types:
         raise InputError(f"sent {shown(reply)}, expected what evaluate_reply gives")
-    return Counts(**reply).check()
+    return kind(**reply).check()

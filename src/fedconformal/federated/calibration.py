@@ -25,13 +25,15 @@ from fedconformal._base.arrays import as_alpha, as_temperature, softmax
 from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, predictor_of
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
+from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.origin import Classes
+from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 
 FORMAT = "fcs1"
@@ -56,7 +58,7 @@ class Question:
     Attributes:
         model: the fingerprint of the model whose outputs are scored.
         alpha: where precision matters most.
-        score: how badly a label fits.
+        score: how badly a label, or a number, fits.
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
@@ -65,7 +67,7 @@ class Question:
 
     model: str
     alpha: float = 0.1
-    score: Score = DEFAULT
+    score: AnyScore = DEFAULT
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
@@ -73,7 +75,7 @@ class Question:
 
     @classmethod
     def about(
-        cls, model: str, *, score: Score | None = None, guarantee: Guarantee | None = None, **others: Any
+        cls, model: str, *, score: AnyScore | None = None, guarantee: Guarantee | None = None, **others: Any
     ) -> Question:
         """Ask for what a guarantee needs, with the default score if none is given."""
         name = None if guarantee is None else guarantee.name
@@ -96,7 +98,7 @@ class Question:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Question:
         """Read what `to_dict` made."""
-        score: Score = registry.build(json.loads(str(found["score"])), Score)
+        score = registry.build(json.loads(str(found["score"])), AnyScore)
         return cls(
             alpha=found["alpha"],
             score=score,
@@ -110,22 +112,19 @@ class Question:
     @property
     def origin(self) -> Origin:
         """What the scores are to be made from."""
-        return Origin(score=self.score, model=self.model, temperature=self.temperature)
+        numbers = isinstance(self.score, RegressionScore)
+        return Origin(score=self.score, model=self.model, temperature=None if numbers else self.temperature)
 
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
-        """Score a site's rows, and summarise the scores."""
+        """Score a site's rows, and summarise the scores; for numbers, `logits` are what the regressor predicts."""
+        about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site}
+        if isinstance(self.score, RegressionScore):
+            return summarize_predictions(for_score(logits, self.score), labels, self.kind, score=self.score, **about)
+        if not isinstance(self.score, Score):
+            raise InputError(f"asked is for {shown(self.score.name)}, which is neither for labels nor for numbers")
+        about |= {"by_class": self.by_class, "temperature": self.temperature}
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=self.temperature)
-        return summarize_rows(
-            probs,
-            labels,
-            self.kind,
-            score=self.score,
-            by_class=self.by_class,
-            alpha=self.alpha,
-            model=self.model,
-            temperature=self.temperature,
-            site=site,
-        )
+        return summarize_rows(probs, labels, self.kind, score=self.score, **about)
 
 
 class Reader:
@@ -250,7 +249,7 @@ def failure(text: str | None) -> str:
 class Calibrated:
     """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
 
-    predictor: Predictor
+    predictor: AnyPredictor
     summaries: tuple[Summary, ...]
 
     @property
@@ -306,7 +305,7 @@ def calibrate_summaries(
     result = calibrate(summaries, alpha=as_alpha(alpha), guarantee=guarantee)
     if left_out:
         result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=list(left_out)))
-    return Calibrated(predictor=Predictor.of(result), summaries=tuple(summaries))
+    return Calibrated(predictor=predictor_of(result), summaries=tuple(summaries))
 
 
 def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:

@@ -25,8 +25,9 @@ from fedconformal.calibration.certificate import (
     warn_of_sites,
 )
 from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.result import EVERY_LABEL, WHOLE_LINE
+from fedconformal.calibration.result import EVERY_LABEL
 from fedconformal.errors import InfeasibleWarning
+from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.scores import RegressionScore
@@ -148,7 +149,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
         scores = sum(sum(record.sizes) for record in inputs.records)
-        so = WHOLE_LINE if isinstance(inputs.origin.score, RegressionScore) else EVERY_LABEL
+        so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else EVERY_LABEL
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so {so}; "

@@ -14,7 +14,8 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
@@ -33,10 +34,10 @@ from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
-from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts
 from fedconformal.federated.temperature import Sums, check
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
@@ -48,7 +49,7 @@ def calibrate(
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
@@ -139,13 +140,21 @@ def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence
     return ask
 
 
-def ask_evaluation(federation: Federation, arrays: ArrayRecord, predictor: Predictor) -> list[Answer[Counts]]:
+def ask_evaluation(federation: Federation, arrays: ArrayRecord, predictor: AnyPredictor) -> list[Answer[AnyCounts]]:
     """Ask for counts on the sites' test rows, with this model."""
     content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
-    return federation.ask("evaluate", content, "evaluate", _counts)
+    read = _interval_counts if isinstance(predictor, IntervalPredictor) else _counts
+    return federation.ask("evaluate", content, "evaluate", read)
 
 
-def _counts(content: RecordDict) -> Counts:
+def _interval_counts(content: RecordDict) -> AnyCounts:
+    check_keys(content, METRICS)
+    values: dict[str, Any] = read_metrics(content[METRICS], [EXAMPLES, "covered", "widths", "infinite"])
+    rows = read_examples(values)
+    return IntervalCounts(rows, values["covered"], values["widths"], values["infinite"]).check()
+
+
+def _counts(content: RecordDict) -> AnyCounts:
     check_keys(content, METRICS)
     sent: Any = content[METRICS]
     full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
@@ -154,7 +163,7 @@ def _counts(content: RecordDict) -> Counts:
     return Counts(rows, values["covered"], values["labels"], values["correct"], values.get(FULL)).check()
 
 
-def send_predictor(federation: Federation, predictor: Predictor) -> None:
+def send_predictor(federation: Federation, predictor: AnyPredictor) -> None:
     """Send every site the predictor, to keep."""
     content = RecordDict({ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
     federation.ask("broadcast", content, "query.predictor", lambda reply: check_keys(reply, METRICS))

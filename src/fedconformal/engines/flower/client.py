@@ -1,6 +1,7 @@
 """What a site answers: each of these turns its model's outputs, which stay with it, into one small reply.
 
-They take logits, so any model will do; one that gives probabilities passes their logarithms.
+They take logits, so any model will do; one that gives probabilities passes their logarithms. Where the score is of
+numbers, they take what a regressor predicts, and the true numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
@@ -34,7 +36,7 @@ from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_
 from fedconformal.errors import InputError
 from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
-from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.evaluation import counts_of
 from fedconformal.privacy.policy import Leaving
 from fedconformal.summaries import Summary, pool
 
@@ -100,7 +102,7 @@ def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels:
 
 def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
-    counts = Counts.of(_predictor(msg.content.config_records[ASK]), logits, labels)._asdict()
+    counts = counts_of(_predictor(msg.content.config_records[ASK]), logits, labels)._asdict()
     return _reply(msg, context, {EXAMPLES: counts.pop("rows"), **counts})
 
 
@@ -118,8 +120,8 @@ def keep_predictor(msg: Message, context: Context) -> Message:
     return _reply(msg, context, {EXAMPLES: 1})
 
 
-def _predictor(asked: Any) -> Predictor:
-    return Predictor.from_bytes(asked["predictor"])
+def _predictor(asked: Any) -> AnyPredictor:
+    return as_predictor(read_document(asked["predictor"]))
 
 
 def _reply(msg: Message, context: Context, metrics: dict[str, Any]) -> Message:
