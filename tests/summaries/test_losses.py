@@ -56,6 +56,22 @@ def test_many_rows_whose_float_sum_is_too_small() -> None:
     assert Fraction(float(losses.sum())) != exact / UNIT  # so it is not by luck
 
 
+def test_a_float_sum_that_rounds_down_is_noticed() -> None:
+    """The rests add up to a whole number of units and a little, which a float does not hold."""
+    losses = np.full((2049, 1), 2.0**-30)
+    losses[-1] = 2.0**-80
+    assert exact_sums(losses, 1)[0] > 2
+    assert fc.summarize_losses(losses, thresholds=[0]).units.tolist() == [3]
+
+
+def test_sums_fall_where_losses_do() -> None:
+    """The second sum is a little less than the first, and a bound on it by itself would be a unit more."""
+    losses = np.full((1024, 2), 2.0**-29)
+    losses[0, 1] = np.nextafter(2.0**-29, 0)
+    assert fc.summarize_losses(losses, thresholds=[0, 1]).units.tolist() == [2, 2]
+    assert fc.summarize_losses(losses[:, 1:], thresholds=[1]).units.tolist() == [3]
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
