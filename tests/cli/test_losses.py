@@ -157,7 +157,7 @@ def test_new_rows_are_evaluated(sent: Path, command: Command) -> None:
     assert (other["risk"], other["threshold"] < found["threshold"]) == (0.5, True)
     np.savez("other.npz", losses=rows, thresholds=GRID + 1)
     for arguments, words in (
-        (["p.json", "l1.npy", "--alpha", "0.1"], "is from loss curves; give LOSSES, and no more than --clients"),
+        (["p.json", "l1.npy", "--alpha", "0.1"], "give LOSSES, or SCORES and TRUTH, and no more than --clients"),
         (["p.json", "other.npz"], "other.npz: has other thresholds than the predictor"),
     ):
         assert words in command("evaluate", *arguments).err

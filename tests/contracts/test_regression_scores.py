@@ -205,6 +205,22 @@ def test_a_score_is_a_frozen_value_and_survives_being_described(score: fc.Regres
     assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
 
 
+def test_minus_zero_is_zero() -> None:
+    found = [fc.Signed().evaluate([0.0], [-0.0]), fc.CQR().evaluate([[-0.0, 1.0]], [0.0])]
+    found.append(fc.Signed(scaled=True).evaluate([[0.0, 1e300]], [-1e-300]))
+    assert not np.signbit(found).any()
+    assert not np.concatenate(found).any()
+
+
+def test_an_infinity_that_no_score_shows_is_refused() -> None:
+    with refused("predictions: row 0 is -inf"):
+        fc.CQR().evaluate([[-np.inf, 1.0]], [0.0])
+    with refused("predictions: row 0 is inf"):
+        fc.Normalized().evaluate([[1.0, np.inf]], [0.0])
+    with refused("y: row 1 is 1e+308, too far from what was predicted"):
+        fc.Residual().evaluate([0.0, -1e308], [0.0, 1e308])
+
+
 def site_rows(score: fc.RegressionScore, size: int, seed: int) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
     f, scale = rng.normal(size=size).round(2), rng.uniform(0.25, 2, size).round(2)

@@ -55,8 +55,8 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
-    plain = alpha is None and labels is None and not (cluster or groups or allow_empty)
-    evaluate_losses_of(predictor, probs, clients=clients, risk=risk, plain=plain, check=check, json=json)
+    plain = alpha is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
     rule = load_any(predictor)
     about = rule.certificate
     of_run = labels is None and columns.label_column is None  # which has no columns

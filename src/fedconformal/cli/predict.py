@@ -16,12 +16,14 @@ from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
 from fedconformal.cli.groups import Needed, columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import encoded, make_intervals, read_rows, threshold_of
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
@@ -38,6 +40,7 @@ def predict(
         Path, typer.Option("-o", "--output", help="Where to write the sets or intervals (.npz .npy .csv).")
     ],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Unlabelled,
     groups: Needed = None,
@@ -46,6 +49,9 @@ def predict(
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row, or its interval."""
+    plain = alpha is None and groups is None and not allow_empty and columns == Unlabelled()
+    if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
+        return
     rule = load_any(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")

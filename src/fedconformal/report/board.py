@@ -16,7 +16,7 @@ from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
-from fedconformal.report.html import name_of_label
+from fedconformal.report.html import answer, name_of_label
 from fedconformal.summaries.origin import has_expired
 
 APART = 0.01
@@ -36,9 +36,9 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     big, holds = _holds(about, evaluation)
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
-        _answer("What is promised", *_promised(about, names)),
-        _answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
-        _answer("What it costs", *_costs(evaluation)),
+        answer("What is promised", *_promised(about, names)),
+        answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
+        answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
@@ -48,12 +48,6 @@ def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
     """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
     found = standing(certificate, None if evaluation is None else evaluation.verdict)
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
-
-
-def _answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
-    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    figure = f'<p class="big">{escape(big)} {mark}</p>'
-    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
 
 
 def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]:
