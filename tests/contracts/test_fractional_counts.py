@@ -38,16 +38,8 @@ def summaries_of(losses: list[Floats]) -> list[LossSummary]:
 
 def test_there_are_both() -> None:
     taken = {one.name for one in EXAMPLES if one.fractional}
-    assert taken == {
-        "mixture",
-        "exchangeable",
-        "one-client",
-        "every-client",
-        "worst-case",
-        "new-client",
-        "robust",
-        "pac",
-    }
+    alike = {"mixture", "exchangeable", "one-client", "every-client", "worst-case", "new-client", "robust"}
+    assert taken == {*alike, "pac", "learn-then-test"}
 
 
 @refusing
@@ -59,7 +51,7 @@ def test_a_guarantee_that_takes_no_losses_says_why(guarantee: fc.Guarantee) -> N
 
 @taking
 @given(some_sizes, st.data())
-@checks(20)
+@checks(12)
 def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject) -> None:
     bound = guarantee.bind(SITES, sizes)
     counts = np.array([[data.draw(st.integers(0, n)) for _ in range(3)] for n in sizes])
@@ -78,7 +70,7 @@ def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int]
 
 @taking
 @given(some_sizes, st.data())
-@checks(20)
+@checks(12)
 def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject
 ) -> None:
@@ -87,11 +79,11 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=risk, guarantee=guarantee)
     found = [Fraction(units, ALPHA_UNIT) for units in result.curve.risks]
-    assert found == sorted(found, reverse=True)
+    assert found == sorted(found, reverse=True) or isinstance(guarantee, fc.LearnThenTest)  # which may begin anew
     assert result.threshold == min((t for t, r in zip(range(6), found, strict=True) if r <= risk), default=np.inf)
     tighter, looser = (result.curve.threshold(limit) for limit in (risk * Fraction(4, 5), (1 + risk) / 2))
     assert looser <= result.threshold <= tighter
-    if guarantee.name != "pac":
+    if not isinstance(guarantee, fc.PAC):
         kept = np.stack([site.n * UNIT - site.units for site in sites])
         exact = [1 - bound.promised(column, sizes) / UNIT for column in kept.T.tolist()]
         assert all(0 <= r - e < Fraction(2, ALPHA_UNIT) for r, e in zip(found, exact, strict=True))
