@@ -14,6 +14,8 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.groups import ALL, NONE
 from fedconformal.calibration.curve import GroupCurves
+from fedconformal.evaluation import why_full
+from fedconformal.evaluation.verdict import standing
 from tests.contracts.tools import guarantee_examples, refused, score_examples
 
 pytestmark = pytest.mark.filterwarnings(
@@ -34,7 +36,7 @@ def lettered(rows: str, site: str, **about: Any) -> fc.Summary:
 PAIR = [(".1A .2AB .3B .4A .5- .6A", "one"), (".15A .25B .35AB .8A", "two")]
 
 
-def limits(result: fc.Calibration) -> dict[str, Any]:
+def limits(result: fc.Calibration | fc.Predictor) -> dict[str, Any]:
     return {record.group: record.threshold for record in result.certificate.groups or ()}
 
 
@@ -210,7 +212,7 @@ def test_no_warning_for_groups_without_a_row_at_prediction() -> None:
 def test_rows_that_are_promised_nothing_are_refused() -> None:
     predictor, three = made(fc.Mixture()), TEST_PROBS[:3]
     ask = predictor.predict_set
-    with refused("groups: sex=X, in row 1 and others, has no calibration row", "leave these rows out"):
+    with refused("groups: row 1 is in sex=X, as no calibration row is", "leave such rows out"):
         ask(three, groups={"sex": ["F", "X", "X"], "age": [40, 40, 40]})
     with refused("needs the columns age, sex of every row, got none"):
         ask(three)
@@ -223,7 +225,7 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
     full = {"sex": ["F"] * 30}
     whole = [fc.summarize(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
     every = fc.Predictor.of(fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup()))
-    with refused("sex have no value in row 2", "fill in a value"):
+    with refused("row 2 has no value of sex", "fill in a value"):
         every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
     plain = fc.Predictor.of(fc.calibrate(sites(fc.RAPS()), alpha=0.2))
     with refused("not calibrated by group"):
@@ -280,3 +282,76 @@ def test_a_changed_group_is_noticed() -> None:
     content["certificate"]["groups"][1]["scores"] += 1
     with pytest.raises(fc.InputError, match="altered"):
         fc.Predictor.from_bytes(json.dumps(content).encode())
+
+
+def test_each_group_is_tested_by_itself() -> None:
+    predictor, (probs, labels, groups) = made(fc.Mixture(), kind="exact"), rows(20, 2000)
+    found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, clients=["a"] * 2000)
+    assert set(found.by_group) == {"sex", "age", "shift", "promised group"}
+    assert {one.name: one.rows for one in found.by_group["promised group"]}.keys() == limits(predictor).keys()
+    assert found.verdict is not None
+    parts = {part.name: part for part in found.verdict.parts}
+    kinds = {name: part.kind for name, part in parts.items()}
+    assert kinds.pop("no other group") == found.verdict.kind == "too few rows to tell"  # 30 calibration rows
+    assert set(kinds.values()) == {"no contradiction"}
+    assert set(parts) == {"all groups", "age=40", "age=60", "sex=F", "sex=M", "no other group"}
+    assert parts["sex=F"].rows == np.count_nonzero(groups["sex"] == "F")
+    assert parts["no other group"].limit > parts["all groups"].limit > 0.2  # fewer scores leave more to luck
+    wrong = np.where(groups["sex"] == "F", (labels + 1) % CLASSES, labels)
+    below = predictor.evaluate(probs, wrong, groups=groups).verdict
+    assert below is not None
+    assert below.kind == "below the promise"
+    assert "rows of sex=F" in below.words
+    with refused("needs the columns age, sex of every row, got none"):
+        predictor.evaluate(probs, labels)
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    probs, labels, groups = rows(20, 300)
+    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2)), fc.NewClient()):
+        found = made(guarantee).evaluate(probs, labels, groups=groups).verdict
+        assert found is not None
+        assert found.kind == "no verdict"
+    predictor = made(fc.Mixture())
+    sets = predictor.predict_set(probs, groups=groups)
+    untold = fc.evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
+    assert untold is not None
+    assert untold.words == "No verdict: the groups of the rows are not given."
+
+
+def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
+    few = [lettered(*one, score=fc.LAC()) for one in PAIR]
+    predictor = fc.Predictor.of(fc.calibrate(few, alpha=0.35, guarantee=fc.ByGroup()))
+    probs, groups = np.tile([[0.9, 0.1]], (60, 1)), {"A": ["yes"] * 30 + [""] * 30, "B": [""] * 60}
+    found = predictor.evaluate(probs, [0] * 60, groups=groups).verdict
+    assert found is not None
+    assert "Nothing is promised to none of the others" in found.words
+    assert "B=yes" in found.without_rows
+    why = why_full(predictor.certificate)
+    assert why is not None
+    assert "cannot be promised to none of the others, where every label is in every set" in why
+    assert "none of the others: calibration scores needed: 3 more in all" in why
+    assert standing(predictor.certificate).words == "not promised to every group"
+
+
+def test_the_estimator_takes_groups() -> None:
+    parts = [rows(seed) for seed in range(3)]
+    guarantee = fc.ByGroup(fc.Mixture())
+    by_site = fc.FederatedConformalClassifier(alpha=0.2, guarantee=guarantee).calibrate(
+        dict(zip(SITES, parts, strict=True))
+    )
+    X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    groups = {name: np.concatenate([part[2][name] for part in parts]) for name in parts[0][2]}
+    ids = np.repeat(SITES, [len(part[1]) for part in parts])
+    for verb in ("calibrate", "fit"):
+        stacked = fc.FederatedConformalClassifier(alpha=0.2, guarantee=guarantee)
+        getattr(stacked, verb)(X, y, sites=ids, groups=groups)
+        assert np.array_equal(stacked.threshold_, by_site.threshold_)
+    sets = stacked.predict_set(TEST_PROBS, groups=TEST_GROUPS)
+    p = stacked.predict_p(TEST_PROBS, groups=TEST_GROUPS)
+    assert np.array_equal(stacked.predictor.predict_p(TEST_PROBS, groups=TEST_GROUPS), p)
+    found = stacked.evaluate(TEST_PROBS, TEST_LABELS, groups=TEST_GROUPS)
+    assert found.mean_size == sets.sum(axis=1).mean()
+    assert set(found.by_group) == {"sex", "age", "promised group"}
+    with refused("site 'a' was not summarised by group; summarise with groups="):
+        fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     )
     from fedconformal.guarantees.label_shift import confusion
     from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
     from fedconformal.scores import (
         APS,
         CQR,
@@ -76,6 +79,7 @@ _WHERE = {
     "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "calibration.risk_predictor": ("RiskPredictor",),
@@ -88,6 +92,8 @@ _WHERE = {
         "selective_classification",
     ),
     "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
@@ -104,6 +110,7 @@ __all__ = [
     "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
@@ -111,6 +118,7 @@ __all__ = [
     "FalseDiscoveryRate",
     "FalseNegativeRate",
     "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",
@@ -122,6 +130,7 @@ __all__ = [
     "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
     "Normalized",
     "OneClient",

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
 from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk_predictor import RiskPredictor
@@ -24,13 +25,13 @@ from fedconformal.summaries.summary import Summary
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
 
-AnyPredictor = Predictor | IntervalPredictor | RiskPredictor
+Verifiable = AnyPredictor | RiskPredictor
 
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 
 def verify(
-    predictor: AnyPredictor,
+    predictor: Verifiable,
     summaries: Sequence[Summary] | Sequence[NoisyHistogram],
     *,
     trusted: Mapping[str, str] | None = None,
@@ -106,7 +107,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _as_predictor(again: Calibration, stated: AnyPredictor) -> AnyPredictor:
+def _as_predictor(again: Calibration, stated: Verifiable) -> Verifiable:
     """Make a predictor of the same kind."""
     if isinstance(stated, RiskPredictor):
         return RiskPredictor.of(again)
@@ -129,7 +130,7 @@ def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(found: AnyPredictor, expected: AnyPredictor, guarantee: Guarantee) -> list[str]:
+def _differences(found: Verifiable, expected: Verifiable, guarantee: Guarantee) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
     try:
         right |= _as_worded_then(right, found.certificate, guarantee)

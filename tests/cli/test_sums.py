@@ -345,3 +345,28 @@ def test_sites_that_know_each_other_by_their_keys(scores: list[np.ndarray], comm
     late = command(*second(2), "--key", "2.key")
     assert late.code == 2
     assert "--key and --signed go with --summary, at the first step" in late.err
+
+
+def test_intervals_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """Scores of numbers, by files: a predictor of intervals, and how to have finer cells."""
+    monkeypatch.chdir(tmp_path)
+    sites = [np.abs(300 * np.random.default_rng(k).standard_normal(400)) for k in range(3)]
+    summaries = [fc.summarize(part, "exact", site=f"s{k}", score=fc.Residual()) for k, part in enumerate(sites)]
+    command.ok("sums", "start", "session", "--reach", "3")
+    said = ""
+    while not Path("session/predictor.json").exists():
+        for k, summary in enumerate(summaries):
+            Path(f"{k}.fcs").write_bytes(summary.to_bytes())
+            sent = [f"session/to-s{k}.fcm"] if said else ["session/invite.fcm", "--summary", f"{k}.fcs"]
+            command.ok("sums", "answer", *sent, "--state", f"{k}.st", "-o", f"{k}.fcm")
+        said = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(3)]).out
+    assert "The intervals hold the true value" in said
+    found = fc.load("session/predictor.json")
+    assert isinstance(found, fc.IntervalPredictor)
+    certificate, plain = found.certificate, float(fc.calibrate(summaries).threshold)
+    above = (certificate.privacy or {})["precision"]["above"]
+    assert above < plain <= certificate.limit
+    assert f"above 8 cells are wide: the plain threshold is between {above:g} and {certificate.limit:g}" in said
+    assert "start another session with --reach 1e+03, or more" in said
+    refused = command("sums", "start", "other", "--reach", "3", "--exact")
+    assert "--reach is for public cells" in refused.err

@@ -114,7 +114,10 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
     index = np.arange(len(array))
     while len(index):
         if len(found) == MOST_VALUES:
-            raise InputError(f"{shown(name)}: has more than {MOST_VALUES} different values; give ranges, such as 60-69")
+            count = len(found) + len(set(array.tolist()))
+            raise InputError(
+                f"{shown(name)}: has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69"
+            )
         value = array[0].item()
         same = np.isnan(array) if isinstance(value, float) and math.isnan(value) else array == value
         found.append((value, index[same]))

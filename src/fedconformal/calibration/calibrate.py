@@ -14,7 +14,6 @@ from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import site_names, warn_of_sites
 from fedconformal.calibration.result import (
     EVERY_LABEL,
-    WHOLE_LINE,
     Calibration,
     are_sure,
     band_of,
@@ -25,6 +24,7 @@ from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
 from fedconformal.calibration.two_ends import two_ends
 from fedconformal.errors import InputError
+from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.scores import RegressionScore
@@ -115,7 +115,7 @@ def _calibrated(
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
-        so = WHOLE_LINE if isinstance(score, RegressionScore) else EVERY_LABEL
+        so = lacks_ends([threshold]) if isinstance(score, RegressionScore) else EVERY_LABEL
         warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
     band = band_of(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=are_sure(summaries))
     certificate = certificate_of(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)

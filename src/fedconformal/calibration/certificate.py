@@ -14,6 +14,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
+from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
 from fedconformal.calibration.wording import (
     CONDITIONS,
@@ -203,8 +204,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit_text(self) -> str:
-        """The threshold for people."""
-        return threshold_text(self.limit, "class" if self.groups is None else "group")
+        """The threshold for people, or both where there are two."""
+        lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
+        return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that say which groups a row is in; none if the promise is not by group."""
+        return sorted({column for record in self.groups or () if (column := column_of(record.group))})
 
     @property
     def intervals(self) -> bool:

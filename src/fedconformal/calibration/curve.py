@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha, rising
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising, shares_of
 from fedconformal._base.groups import ALL
 from fedconformal.errors import InputError
 
@@ -201,15 +201,6 @@ def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None 
     if not all(one is None or isinstance(one, CurveFields) for one in found):
         raise InputError("the promise curves are by group, and the certificate is not")
     return ClassCurves([None if one is None else one.built() for one in found])
-
-
-def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
-    """Part alpha between the lower and the upper end, each rounded down to 15 places.
-
-    >>> shares_of(Fraction(1, 10), Fraction(1, 4))
-    (Fraction(1, 40), Fraction(3, 40))
-    """
-    return as_alpha(alpha * lower), as_alpha(alpha - alpha * lower)
 
 
 def in_units(coverage: Fraction) -> int:

@@ -17,11 +17,11 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import Certificate, threshold_text
+from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.curve import USUAL_ALPHAS, CurveFields, EndCurves, PromiseCurve
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.result import WHOLE_LINE
 from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation.full import lacks_ends
 from fedconformal.evaluation.regression import IntervalEvaluation, evaluate_intervals
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.scores import RegressionScore
@@ -93,26 +93,24 @@ class IntervalPredictor(Document):
         It is infinite, with a warning, if alpha is too small for the scores that were seen.
         """
         found = self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
-        without = np.isinf(found)
-        if without.any():
+        ends = list(found) if isinstance(found, tuple) else [found]
+        if so := lacks_ends(ends):
             wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
-            end = "a lower" if without.ndim and without[0] else "an upper"
-            so, by = (WHOLE_LINE, "") if without.all() else (f"no interval has {end} end", f" to {end} end")
             warnings.warn(
                 f"alpha={float(wanted):g} cannot be promised, so {so}; "
-                f"the scores that this predictor was made from promise {self._most(without):.6g} at most{by}",
+                f"the scores that this predictor was made from promise {self._most(ends):.6g} at most",
                 InfeasibleWarning,
                 stacklevel=2,
             )
         return found
 
-    def _most(self, without: Booleans) -> float:
-        """Return the most that is promised: in all, or by the one end that is at infinity."""
+    def _most(self, ends: Sequence[float]) -> float:
+        """Return the most that both ends promise together, or by itself the one that is at infinity."""
         curve = self.curve
         if isinstance(curve, PromiseCurve):
             return float(curve.most)
-        ends = [float(end.most) for end in (curve.lower, curve.upper)]
-        return max(0.0, sum(ends) - 1) if without.all() else ends[int(np.argmax(without))]
+        most = [end.most for end, q in zip((curve.lower, curve.upper), ends, strict=True) if math.isinf(q)]
+        return max(0.0, float(sum(most, Fraction(1 - len(most)))))
 
     def predict_interval(self, predictions: ArrayLike, *, alpha: Any = None) -> Floats:
         """Return the (n, 2) ends of the intervals, or (n, 2, A) for a list of A alphas.
@@ -140,7 +138,7 @@ class IntervalPredictor(Document):
         inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         return inside
 
-    def predict_distribution(self, predictions: ArrayLike, levels: Sequence[float] = LEVELS) -> Floats:
+    def predict_distribution(self, predictions: ArrayLike, levels: Sequence[float] | Floats = LEVELS) -> Floats:
         """Return (n, L) numbers: for each level c, fixed beforehand, one that y is at most with probability c or more.
 
         Pointwise: each level holds by itself, not all of them at once. `distribution_band` says how exact each is. It
@@ -154,7 +152,7 @@ class IntervalPredictor(Document):
             warnings.warn(message, InfeasibleWarning, stacklevel=2)
         return np.stack([self._ends(predictions, threshold, -math.inf)[:, 1] for threshold in found], axis=1)
 
-    def distribution_band(self, levels: Sequence[float] = LEVELS) -> Floats:
+    def distribution_band(self, levels: Sequence[float] | Floats = LEVELS) -> Floats:
         """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
 
         It is below the number with probability of at most the second; for a level that is no hundredth, that of the
@@ -246,14 +244,13 @@ class IntervalPredictor(Document):
     def __repr__(self) -> str:
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
-        lower = "" if about.lower is None else f"{float(about.lower.threshold):.6g} to "
         return (
-            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={lower}{threshold_text(about.limit)}, "
+            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
 
 
-def as_levels(levels: Sequence[float]) -> list[Fraction]:
+def as_levels(levels: Sequence[float] | Floats) -> list[Fraction]:
     """Check levels of a distribution, as the decimals that were typed, rounded up to 15 places.
 
     >>> as_levels([0.25, 0.5])

@@ -46,10 +46,9 @@ class Calibration:
 
 
 EVERY_LABEL = "every label is in every set"
-WHOLE_LINE = "every interval is the whole line"
 
 
-def warn_of_too_few(alpha: Fraction, lacking: str, *, so: str = EVERY_LABEL, stacklevel: int = 4) -> None:
+def warn_of_too_few(alpha: Fraction, lacking: str, *, so: str | None = EVERY_LABEL, stacklevel: int = 4) -> None:
     """Warn that no finite threshold promises enough, and say what is lacking."""
     cannot = f"alpha={float(alpha):g} cannot be promised from these scores"
     warnings.warn(f"{cannot}, so {so}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from fedconformal._base.arrays import shares_of
 from fedconformal.calibration.certificate import LowerEnd
-from fedconformal.calibration.curve import USUAL_ALPHAS, EndCurves, shares_of
+from fedconformal.calibration.curve import USUAL_ALPHAS, EndCurves
 from fedconformal.calibration.result import (
-    WHOLE_LINE,
     Calibration,
     are_sure,
     band_of,
@@ -24,6 +24,7 @@ from fedconformal.calibration.result import (
     warn_of_too_few,
 )
 from fedconformal.calibration.search import Search
+from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.summaries.summary import Summary
@@ -45,7 +46,9 @@ def two_ends(
     lower, upper = [
         band_of(each, part, threshold, sizes, gaps, sure=sure) for part, threshold in zip(missed, found, strict=True)
     ]
-    _warn_of_no_end(found, alpha, missed, each, sizes, names)
+    if so := lacks_ends(found):
+        dearest = min(part for part, threshold in zip(missed, found, strict=True) if threshold == math.inf)
+        warn_of_too_few(alpha, shortfall(each, dearest, sizes, names), so=so, stacklevel=5)
     covers = [coverage_of(each, part, q, sizes, gaps, sure=sure) for part, q in zip(missed, found, strict=True)]
     least, most = (max(Fraction(0), sum(column) - 1) for column in zip(*covers, strict=True))
     lower["threshold"] = "-inf" if found[0] == math.inf else 0.0 - found[0]
@@ -69,18 +72,3 @@ def two_ends(
         return EndCurves(searches[0].curve(missed[0], usual), searches[1].curve(missed[1], levels), share)
 
     return Calibration(certificate, curves)
-
-
-def _warn_of_no_end(
-    found: Sequence[float],
-    alpha: Fraction,
-    missed: Sequence[Fraction],
-    bound: Guarantee,
-    sizes: Sequence[int],
-    names: Sequence[str],
-) -> None:
-    lacking = [end for end, threshold in enumerate(found) if threshold == math.inf]
-    if lacking:
-        so = WHOLE_LINE if len(lacking) == 2 else f"no interval has {'an upper' if lacking[0] else 'a lower'} end"
-        dearest = min(missed[end] for end in lacking)
-        warn_of_too_few(alpha, shortfall(bound, dearest, sizes, names), so=so, stacklevel=6)

@@ -13,7 +13,8 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.document import Document
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -34,7 +35,7 @@ from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, che
 from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
-from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
 from fedconformal.summaries.summary import Summary
@@ -58,6 +59,9 @@ def calibrate(
     guarantee: Annotated[str, typer.Option(help="What is promised:")] = Mixture.name,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
+    ] = False,
+    by_group: Annotated[
+        bool, typer.Option("--by-group", help="Promise it to each group by itself; needs summaries with --groups.")
     ] = False,
     sites_alike: Annotated[
         bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
@@ -93,7 +97,7 @@ def calibrate(
     received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
     given |= _placed(given, [name for k in order for name in names[k]], order)
     promise = _guarantee(guarantee, given, sites_alike=sites_alike)
-    wanted = ByClass(promise) if by_class else promise
+    wanted = _stratified(promise, by_class=by_class, by_group=by_group)
     for line in unnamed_classes(received, summaries):
         logger.warning("%s", line)
     if calibration is not None:
@@ -108,7 +112,7 @@ def calibrate(
         result = _plainly(received, wanted, alpha=alpha, risk=risk, safe=safe)
     if signed is not None:
         result = with_signatures(result, summaries, signed)
-    predictor = Predictor.of(result) if risk is None else RiskPredictor.of(result)
+    predictor = predictor_of(result) if risk is None else RiskPredictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
     if why := why_full(certificate):  # also where the threshold is finite
@@ -138,7 +142,7 @@ def _plainly(
         return calibrate_summaries(received, alpha=alpha, guarantee=guarantee)
 
 
-def _found(predictor: Predictor | RiskPredictor) -> str:
+def _found(predictor: Document) -> str:
     """Say which threshold was found, from what, and what it promises."""
     if isinstance(predictor, RiskPredictor):
         return risk_words(predictor)
@@ -166,6 +170,14 @@ def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[in
     if named is not None and not sites:
         raise InputError(f"{option}: the summaries have no names of sites; give the weights in the order of the files")
     return {key: placed(text, order) if named is None else for_sites(named, sites, option)}
+
+
+def _stratified(promise: Guarantee, *, by_class: bool, by_group: bool) -> Guarantee:
+    """Promise it to each class or group; the groups are outside."""
+    if isinstance(promise, ByGroup):
+        by_group, promise = True, promise.guarantee
+    promise = ByClass(promise) if by_class else promise
+    return ByGroup(promise) if by_group else promise
 
 
 def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:

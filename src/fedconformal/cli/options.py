@@ -22,7 +22,7 @@ from fedconformal._base import registry
 from fedconformal._base.parameters import NEEDED, Parameter, parameters_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.summaries import Summary
 
 T = TypeVar("T")
@@ -205,6 +205,8 @@ def _shared(kind: Any, place: Any) -> list[inspect.Parameter]:
 
 
 SCORES = Family(option="score", base=Score)
+ALL_SCORES = Family(option="score", base=AnyScore)
+"""Also those of numbers."""
 KINDS = Family(option="kind", base=Summary, maker="of_scores")
 GUARANTEES = Family(
     option="guarantee",

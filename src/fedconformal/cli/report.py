@@ -14,12 +14,14 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Probabilities
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
+from fedconformal.calibration.membership import needed_of
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, say
+from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import Source, load_predictor, read_run
 from fedconformal.cli.options import SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, split, values_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
@@ -61,12 +63,11 @@ def report(
         raise InputError("--alpha and --score are for a run; a predictor has its own")
     if (probs is None) != (labels is None and columns.label_column is None):
         raise InputError("PROBS and LABELS go together; give both or neither")
-    by = [] if groups is None else split(groups)
-    columns = columns.keeping(*by, column_in(clients))
-    if probs is None and columns != NONE:
+    if probs is None and columns.keeping(*columns_in(groups), column_in(clients)) != NONE:
         raise InputError("options that name columns go with PROBS; give the table of test rows")
     found: Predictions | None = None
     sites: Any = None
+    held: dict[str, Any] = {}
     images_of_run: NDArray[Any] | None = None
     path = source / "logits.npz" if source.is_dir() else source
     if is_run:
@@ -80,17 +81,21 @@ def report(
         names = tuple(labelled) if isinstance(labelled, list) else ()
         sent = dict(_sent(path, predictor) for path in summaries or ())
         if probs is not None:
+            by = columns_in(groups, predictor)
+            columns = columns.keeping(*by, column_in(clients))
             found = columns.read_for(predictor, probs, labels)
+            held = read_groups(found, by)
             sites = None if clients is None else values_of(found, clients, "clients", columns)
     evaluation = rows = None
     if found is not None and found.labels is not None:
+        own = needed_of(predictor.certificate, held)
         with found.table.in_lines():
-            sets = predictor.predict_set(found.values)
+            sets = predictor.predict_set(found.values, groups=own)
         evaluation = evaluate_sets(
             sets,
             found.truth,
             clients=sites,
-            groups={name: values_of(found, name, "groups") for name in by},
+            groups=held,
             certificate=predictor.certificate,
         )
         shown_images = images_of_run if images is None else read_array(images, "images", "test_images")
@@ -99,7 +104,7 @@ def report(
             plain = rows_of_run(path, None, None)[0].values
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
-        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images)
+        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images, groups=own)
     page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
     write_bytes(output, page)
     say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")

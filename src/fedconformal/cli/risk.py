@@ -18,6 +18,7 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json, threshold_text
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say, table
+from fedconformal.cli.losses import evaluated
 from fedconformal.errors import InputError
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.guarantees import PAC
@@ -82,7 +83,7 @@ def read_losses(path: Path, thresholds: str | None, encoding: str | None = None)
     """Read losses and their grid: from --thresholds, or else from the header of a table or beside them in an .npz."""
     found = read_table(path, encoding=encoding, arrays=ARRAYS).with_header()
     values = found.numbers(found.columns)
-    given = None if thresholds is None else _grid(thresholds)
+    given = None if thresholds is None else read_grid(thresholds)
     if path.suffix.lower() in (".npy", ".npz"):
         held = read_npz(path) if given is None and path.suffix.lower() == ".npz" else {}
         if given is None and "thresholds" not in held:
@@ -98,7 +99,7 @@ def read_losses(path: Path, thresholds: str | None, encoding: str | None = None)
     return Losses(values, given, found)
 
 
-def _grid(given: str) -> ArrayLike:
+def read_grid(given: str) -> ArrayLike:
     """Read thresholds: numbers with commas between them, or one a line in a file."""
     path = Path(given)
     if path.suffix.lower() in (".npy", ".npz"):
@@ -162,11 +163,20 @@ def risk_words(rule: RiskPredictor) -> str:
 
 
 def evaluate_losses_of(
-    path: Path, losses: Path, *, clients: str | None, risk: str | None, plain: bool, check: bool, json: bool
+    path: Path,
+    losses: Path,
+    truth: Path | None,
+    *,
+    clients: str | None,
+    risk: str | None,
+    plain: bool,
+    check: bool,
+    json: bool,
 ) -> None:
     """If the predictor is from loss curves, print the mean loss of new rows, over all and by site, and exit.
 
     The exit code is 1 if `check` and the rows contradict the promise. `plain` says that no other option is given.
+    With a truth, `losses` are scores.
     """
     rule = risk_predictor(path)
     if rule is None:
@@ -174,16 +184,18 @@ def evaluate_losses_of(
             raise InputError(f"{path}: is not from loss curves; leave out --risk")
         return
     if not plain:
-        raise InputError(f"{path}: is from loss curves; give LOSSES, and no more than --clients and --risk")
+        raise InputError(
+            f"{path}: is from loss curves; give LOSSES, or SCORES and TRUTH, and no more than --clients and --risk"
+        )
     if has_expired(rule.certificate.expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
-    values = _rows(losses)
+    values = _rows(losses) if truth is None else _at_threshold(rule, losses, truth, risk)
     names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
     with naming(losses):
         found = rule.evaluate(values, clients=names, risk=risk)
     limit = rule.limit(risk)
     at = rule.curve.threshold(limit)
-    above = rule.certificate.guarantee["name"] == PAC.name and found.overall.low > float(limit)
+    above = isinstance(rule.certificate.terms()[0], PAC) and found.overall.low > float(limit)
     if json:
         stated = {"risk": float(limit), "threshold": threshold_json(at)}
         print_json({**stated, **found.to_dict(), "contradicts": above})
@@ -201,12 +213,23 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
     say(f"threshold {threshold_text(at)}. {rule.certificate.sentence()}")
     if above:
         say("These rows contradict the promise: the low end is above the limit.")
-    elif rule.certificate.guarantee["name"] != PAC.name:
+    elif not isinstance(rule.certificate.terms()[0], PAC):
         say(
             "The promise is on average over calibration draws: of one calibration the mean loss may be above the limit "
             "by luck, so these rows alone do not contradict it (the guarantee pac promises it for nearly all draws)."
         )
     say(rule.certificate.caveat)
+
+
+def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
+    """Work out the loss of each row at the threshold."""
+    if rule.loss is None:
+        raise InputError("the certificate does not say which loss it limits; give LOSSES instead of scores and truth")
+    at = rule.curve.threshold(rule.limit(risk))
+    if np.isinf(at):
+        raise InputError("there is no threshold to work out losses at; nothing but the safe action is left")
+    losses: NDArray[Any] = evaluated(rule.loss, scores, truth, [at])[:, 0]
+    return losses
 
 
 def _rows(path: Path) -> NDArray[Any]:

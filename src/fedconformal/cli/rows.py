@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_clients, softmax
 from fedconformal._base.files import read_array
 from fedconformal._base.names import name_key
+from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.inputs import Source
@@ -55,6 +56,14 @@ class Columns:
         str | None,
         typer.Option("--positive", metavar="CLASS", help="The class whose probability is the one column there is."),
     ] = None
+    predictions: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions",
+            metavar="A,B,...",
+            help="A regressor's columns: prediction; lower, upper; prediction, scale.",
+        ),
+    ] = None
     encoding: Annotated[
         str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
     ] = None
@@ -84,6 +93,8 @@ class Columns:
 
         Labels are in a column, or in a file of their own.
         """
+        if self.predictions is not None:
+            raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
         tables = [self.open(path, self.content.value)]
@@ -106,8 +117,7 @@ class Columns:
     def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
         """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
         about = predictor.certificate
-        if has_expired(about.expires):
-            logger.warning("the certificate expired on %s; calibrate anew, from new summaries", about.expires)
+        warn_of_expiry(about)
         if self.content is Source.probs and about.temperature not in (None, 1.0):
             at = about.temperature
             logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
@@ -135,6 +145,12 @@ class Unlabelled(Columns):
 
 
 NONE = Columns()
+
+
+def warn_of_expiry(certificate: Certificate) -> None:
+    """Warn of a certificate that has expired."""
+    if has_expired(certificate.expires):
+        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", certificate.expires)
 
 
 def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:

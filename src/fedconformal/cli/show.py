@@ -26,7 +26,9 @@ from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
-from fedconformal.summaries import ClassSummary, LossSummary, Summary
+from fedconformal.scores import RegressionScore
+from fedconformal.summaries import LossSummary, Summary
+from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
 PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
@@ -40,7 +42,13 @@ SHOWS = {
 }
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
+INTERVALS_HEADER = b",lower,upper"
+"""The same of intervals."""
 
+SCORE_OF_A_NUMBER = (
+    "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
+    "who has the prediction can work out the true value."
+)
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
 )
@@ -80,8 +88,9 @@ def described(data: bytes) -> Shown:
         return _noisy(NoisyHistogram.from_bytes(data))
     if data.startswith(b"{"):
         return _json(data)
-    if data.partition(b"\n")[0].endswith(SETS_HEADER):
-        return _sets({"rows": data.count(b"\n") - 1})
+    for header, describe in ((SETS_HEADER, _sets), (INTERVALS_HEADER, _intervals)):
+        if data.partition(b"\n")[0].endswith(header):
+            return describe({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
@@ -89,7 +98,7 @@ def described(data: bytes) -> Shown:
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
-    origin, kind = summary.origin, summary.name.removesuffix(" by class")
+    origin, kind = summary.origin, summary.name.partition(" by ")[0]
     holds = {
         "format version": int(data[3:4]),
         "kind": summary.name,
@@ -113,11 +122,13 @@ def _summary(summary: Summary, data: bytes) -> Shown:
             _stated(holds),
             [f"{READER} learns {shows_curves(summary)}.", PLAIN],
         )
-    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
-    if isinstance(summary, ClassSummary):
-        rows = {str(label): part.n for label, part in summary.parts.items()}
-        holds["rows of each class"] = rows
-        learns.append("It also shows how many calibration rows of each class the site has.")
+    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
+    learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
+    if isinstance(summary, PartedSummary):
+        holds[f"rows of each {summary.what}"] = {str(key): part.n for key, part in summary.parts.items()}
+        within = ", and of each class in it" if summary.name.endswith("class by group") else ""
+        learns.append(f"It also shows how many calibration rows of each {summary.what} the site has{within}.")
+        learns.append(f"Of a {summary.what} with up to about a hundred rows it shows all scores, whatever the kind.")
     learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
 
@@ -171,6 +182,7 @@ def _predictor(predictor: Any) -> Shown:
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
         "threshold": about.limit_text,
+        "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
         "score": None if own else str(predictor.score),
         **own,
         "model": about.model,
@@ -197,12 +209,13 @@ def _predictor(predictor: Any) -> Shown:
         )
     elif about.privacy is None:
         learns = (
-            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 "
-            "thresholds, each a score of one of the sites, not of which"
+            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to "
+            f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
         )
     else:
         learns = "the names of the sites, how many scores each has, and the threshold"
-    return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+    what = "a predictor of intervals with its certificate" if about.intervals else "a predictor with its certificate"
+    return Shown(what, _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
@@ -247,13 +260,17 @@ def _sets(holds: dict[str, Any]) -> Shown:
     return Shown("prediction sets", holds, [f"{READER} learns the prediction set of every row."])
 
 
+def _intervals(holds: dict[str, Any]) -> Shown:
+    return Shown("prediction intervals", holds, [f"{READER} learns the prediction interval of every row."])
+
+
 def _npz(path: Path) -> Shown:
     arrays = read_npz(path)
     holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
-    if "sets" in arrays:
-        return _sets(holds)
-    if {"val_logits", "val_labels"} <= set(arrays):
-        learns = "the model's output and the true label of every row: keep it where the rows may be"
+    if "sets" in arrays or "intervals" in arrays:
+        return (_sets if "sets" in arrays else _intervals)(holds)
+    if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
+        learns = "the model's output and the truth of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
     raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
 

@@ -11,7 +11,7 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
@@ -26,6 +26,7 @@ from fedconformal.cli.session import (
     precise,
     read_key,
     roster_lines,
+    wide,
 )
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
@@ -74,6 +75,14 @@ def start(
     exact: Annotated[
         bool, typer.Option("--exact", help="Go on to the last bit of a score; the sums then show rows one by one.")
     ] = False,
+    reach: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="For scores of numbers: a public number that the threshold will not exceed, such as an error that is "
+            "too large to matter. A hundred times too large costs about 1%.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """At the coordinator: open a session, and write the invitation for all sites."""
@@ -85,11 +94,13 @@ def start(
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
     if exact and epsilon is not None:
         raise InputError("--exact does not go with --epsilon, which adds noise")
+    if reach is not None and (exact or grid is not None):
+        raise InputError("--reach is for public cells; it goes neither with --exact nor with --grid")
     invited = folder / "invite.fcm"
     check_output(invited, grid)
     wanted = registry.find(guarantee, Guarantee)()
     steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
-    state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid))
+    state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid), reach=reach)
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
     write_bytes(invited, bundle(invitation))
@@ -197,7 +208,7 @@ def advance(
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
-    predictor = Predictor.of(certified(state))
+    predictor = predictor_of(certified(state))
     predictor.save(folder / "predictor.json")
     wipe(folder / STATE)
     certificate = predictor.certificate
@@ -215,6 +226,7 @@ def advance(
         *([describe_privacy(privacy)] if "epsilon" in privacy else []),
         f"threshold {certificate.limit_text}, from sums only; wrote {folder / 'predictor.json'}",
         *precise(privacy, finite=certificate.threshold != "inf"),
+        *wide(certificate),
         *(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"
             for one in privacy.get("dropped", [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -56,15 +56,19 @@ class Outcomes(NamedTuple, Generic[T]):
     def groups(self, index: Integers, names: list[str]) -> list[T]:
         """Describe the rows of each name that has some; `index` is the position of each row's name."""
         rows = np.bincount(index, minlength=len(names))
-        hits = np.bincount(index, weights=self.covered, minlength=len(names)).astype(np.int64)
-        parts = np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1])
+        return self.parts(np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]), names)
+
+    def parts(self, parts: Sequence[Integers], names: Sequence[str]) -> list[T]:
+        """Describe the rows of each name that has some, by their positions; a row may be in several."""
+        rows = np.array([len(mine) for mine in parts])
+        hits = np.array([np.count_nonzero(self.covered[mine]) for mine in parts])
         return [
             self.describe(parts[i], {"name": names[i], "rows": count, "coverage": float(hits[i] / count), **interval})
             for i, (count, interval) in enumerate(zip(rows.tolist(), self._intervals(hits, rows, parts), strict=True))
             if count
         ]
 
-    def _intervals(self, hits: Integers, rows: Integers, parts: list[Integers]) -> Iterator[dict[str, Any]]:
+    def _intervals(self, hits: Integers, rows: Integers, parts: Sequence[Integers]) -> Iterator[dict[str, Any]]:
         """Yield the interval of each group, and how many clusters it has."""
         if self.clusters is None:
             for low, high in np.stack(clopper_pearson(hits, rows), axis=1).tolist():

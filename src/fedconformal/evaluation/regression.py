@@ -92,7 +92,7 @@ class IntervalEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     def columns(self) -> tuple[str, ...]:
         """The titles of a group's cells, after its name."""
         clusters = () if self.overall.clusters is None else ("clusters",)
-        return "rows", *clusters, "coverage", "95% interval", "mean width", "median width", "Winkler score"
+        return "rows", *clusters, "coverage", "95% interval", "mean width", "median", "Winkler"
 
     @property
     def interval_words(self) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
-from fedconformal._base.groups import Groups, as_groups
+from fedconformal._base.groups import Groups, as_groups, members
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
+
+PROMISED = "promised group"
+"""What the groups are called that a certificate promises coverage to, beside the columns that are given."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +76,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
     by_group: dict[str, list[Group]] = {}
-    """Coverage by the values of other columns, by the name of the column."""
+    """Coverage by the values of other columns, by the name of the column; and of every "promised group" where
+    coverage is promised by group."""
     verdict: Verdict | None = None
     """Whether the rows contradict the promise, where a certificate was given."""
 
@@ -124,7 +129,8 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row.
+        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row. For a
+            certificate by group its own must be among them.
         certificate: whose promise is tested, and whose mixture of the sites coverage is also given for; it needs
             `clients` with the certified names.
         alpha: at which the sets were made, if it is not the certified one.
@@ -147,6 +153,11 @@ def evaluate_sets(
     sizes = np.count_nonzero(member, axis=1)
     counted = Outcomes(member[np.arange(rows), truth], ids, partial(_group, sizes))
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    held = None
+    if certificate is not None and certificate.groups is not None and groups is not None:
+        needed = certificate.group_columns
+        own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
+        held = members(own, rows=rows) if len(own) == len(needed) else None
     full = full_sets(member)
     parties = sites
     if certificate is not None and certificate.class_scores is not None:
@@ -161,13 +172,14 @@ def evaluate_sets(
         full_sets=full,
         interval_assumes=counted.assumes,
         reweighted=None if certificate is None else reweighted(counted.covered, parties, ids, certificate),
-        by_group={name: counted.by_value(values) for name, values in columns.items()},
+        by_group={name: counted.by_value(values) for name, values in columns.items()}
+        | ({} if held is None else {PROMISED: counted.parts(list(held.values()), list(held))}),
         verdict=None
         if certificate is None
         else verdict_of(
             certificate,
             as_alpha(certificate.alpha if alpha is None else alpha),
-            Rows(counted.covered, truth, sites, ids),
+            Rows(counted.covered, truth, sites, ids, held),
             all_full=full == rows,
         ),
     )

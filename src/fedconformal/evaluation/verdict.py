@@ -5,7 +5,8 @@ calibration explains but for a share b = .025 of the draws (`guarantees/luck.py`
 .025 at the most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
 if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
 
-Where every site or class is promised coverage by itself, each is tested at an equal part of both shares (Bonferroni).
+Where every site, class or group is promised coverage by itself, each is tested at an equal part of both shares
+(Bonferroni).
 
 Rows are too few if sets that miss twice as often as promised would not be found: if all sites missed 2 alpha of the
 rows at hand, the test would not reject. Then "no contradiction" would only mean that nobody could have seen one.
@@ -41,7 +42,7 @@ CLUSTERED = "With clusters the test is approximate, and it takes the calibration
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one site or class."""
+    """The answer for one site, class or group."""
 
     name: str
     kind: Kind
@@ -61,9 +62,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
     """How often rows may be missed: alpha, and what an unlucky calibration explains; the largest of all parts."""
     parts: list[Part] = []
-    """The answer for each site or class, where each is promised coverage by itself."""
+    """The answer for each site, class or group, where each is promised coverage by itself."""
     without_rows: list[str] = []
-    """Sites and classes that are promised coverage and have no row."""
+    """Sites, classes and groups that are promised coverage and have no row."""
     assumes: str = ASSUMES
 
     @property
@@ -93,7 +94,8 @@ def verdict_of(
     found = claims_of(certificate, alpha, rows, LUCK - noise)
     if not found.claims:
         named = f"there are no rows of {listed(found.without_rows)}" if found.without_rows else None
-        return _none(found.why_none or named or "no class that has rows is promised anything", found)
+        nothing = f"no {found.strata or 'class'} that has rows is promised anything"
+        return _none(found.why_none or named or nothing, found)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
     kind, words = _answer(parts, found, float(alpha), noun)
     if kind != "below the promise" and (why := _void(certificate)):
@@ -166,8 +168,8 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append(f"Also, {why}.")
     if not found.sites_known:
         notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
-    if found.by_class:
-        notes.append("It takes the rows of each class to come from the sites as its calibration rows did.")
+    if found.strata:
+        notes.append(f"It takes the rows of each {found.strata} to come from the sites as its calibration rows did.")
     if found.over_classes:
         notes.append("It weighs the rows by their classes, and takes a class to look the same here as at the sites.")
     if rows.clusters is not None:
@@ -176,6 +178,8 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
     if found.in_every_set:
         notes.append(f"Nothing is promised {to_classes(found.in_every_set, certificate.labels)} in every set.")
+    if found.full_groups:
+        notes.append(f"Nothing is promised to {listed(found.full_groups)}, where every label is in every set.")
     return notes
 
 
@@ -205,7 +209,7 @@ def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standi
     against = {
         "estimated": certificate.status != "certified",
         "nothing is promised": bool(np.all(infinite)),
-        "not promised to every class": bool(np.any(infinite)),
+        f"not promised to every {'class' if certificate.groups is None else 'group'}": bool(np.any(infinite)),
         "expired": has_expired(certificate.expires),
     }
     if found := [words for words, holds in against.items() if holds]:

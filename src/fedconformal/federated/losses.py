@@ -16,8 +16,6 @@ from torch.nn import functional
 from fedconformal.errors import InputError
 
 Loss = Literal["cross-entropy", "squared", "pinball"]
-COLUMNS = {1: ("prediction",), 2: ("lower", "upper"), 3: ("lower", "prediction", "upper")}
-"""What the outputs of a regressor are, by their number."""
 
 
 def check_quantiles(quantiles: Sequence[float]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedconformal.data import Dataset, Sites
 from fedconformal.federated.logits import Answers, write_answers
-from fedconformal.federated.losses import COLUMNS
+from fedconformal.federated.outputs import COLUMNS
 
 
 @dataclass(frozen=True, kw_only=True)

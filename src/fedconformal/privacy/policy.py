@@ -166,6 +166,9 @@ WORDS = {
 }
 
 
+STRATA = ("", " by class", " by group", " by class by group")
+
+
 def known_kinds() -> list[str]:
     """Return every kind of what a site can send.
 
@@ -173,5 +176,5 @@ def known_kinds() -> list[str]:
     ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
     """
     plain = sorted(registry.members(Summary))
-    by = (kind + ending for kind in plain for ending in ("", " by class"))
+    by = (kind + ending for kind in plain for ending in STRATA)
     return [SUMS, NoisyHistogram.name, *by, LossSummary.name]

@@ -16,7 +16,7 @@ from fedconformal.calibration.certificate import Certificate
 from fedconformal.evaluation import Evaluation
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
-from fedconformal.report.html import name_of_label
+from fedconformal.report.html import answer, name_of_label
 from fedconformal.summaries.origin import has_expired
 
 APART = 0.01
@@ -36,9 +36,9 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     big, holds = _holds(about, evaluation)
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
-        _answer("What is promised", *_promised(about, names)),
-        _answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
-        _answer("What it costs", *_costs(evaluation)),
+        answer("What is promised", *_promised(about, names)),
+        answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
+        answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
@@ -48,12 +48,6 @@ def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
     """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
     found = standing(certificate, None if evaluation is None else evaluation.verdict)
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
-
-
-def _answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
-    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    figure = f'<p class="big">{escape(big)} {mark}</p>'
-    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
 
 
 def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]:
@@ -68,7 +62,11 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     guarantee, sites, _ = about.terms()
     whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
-    if left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
+    if about.groups is not None:
+        left = [one.group for one, own in zip(about.groups, infinite, strict=True) if np.any(own)]
+        which = "every answer" if infinite.ndim == 1 else "some answers always"
+        texts += [f"These groups have too few cases, so their lists name {which}: {listed(left)}."] if left else []
+    elif left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
         texts.append(f"Nothing is promised for the answers {listed(left)}: every list names them.")
     if has_expired(about.expires):
         texts.append(f"The promise ended on {about.expires}.")
@@ -138,7 +136,8 @@ def to_do(about: Certificate, evaluation: Evaluation | None) -> list[str]:
         steps.append("Do not use the lists yet. Collect more calibration cases: the note below says how many.")
         return steps
     if np.any(infinite):
-        steps.append("Collect more calibration cases of the answers without a promise.")
+        of = "answers without a promise" if about.groups is None else "groups with too few"
+        steps.append(f"Collect more calibration cases of the {of}.")
     if about.status != "certified":
         steps.append("Ask the sites for summaries that allow a promise (of the kind ranks or exact).")
     if has_expired(about.expires):

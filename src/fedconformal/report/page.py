@@ -22,7 +22,7 @@ from fedconformal.evaluation import (
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import board
 from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot, selective_chart
-from fedconformal.report.coverage import coverage_cards
+from fedconformal.report.coverage import coverage_cards, group_card
 from fedconformal.report.document import document, resource
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import card, columns, name_of_label, soft, table
@@ -100,7 +100,7 @@ def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
         errors += f"; before temperature {before.ece:.3f} and {before.mce:.3f}"
     text = soft(f"Is the model as often right as it is sure? Calibration: {errors}.")
     yield card("Reliability", text + reliability_plot(drawn).svg())
-    found = selective_classification(predictor.predict_set(rows.probs), rows.probs, rows.labels)
+    found = selective_classification(predictor.predict_set(rows.probs, groups=rows.groups), rows.probs, rows.labels)
     text = soft(
         "Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise "
         "is for all rows; learn-then-test would certify a limit."
@@ -132,6 +132,8 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
     if isinstance(predictor.curve, PromiseCurve):
         text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
         return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
+    if predictor.certificate.groups is not None:
+        return group_card(predictor.certificate.groups)
     cells = (
         (
             name_of_label(record.label, names),

@@ -34,13 +34,16 @@ class CQR(RegressionScore):
     def columns(self) -> tuple[str, ...]:
         return ("lower", "upper")
 
+    @property
+    def unseen(self) -> tuple[int, ...]:
+        return 0, 1
+
     def refused(self, columns: Floats) -> tuple[Booleans, str]:
         return columns[0] > columns[1], "these quantiles cross; give the lower one first, or sort each row"
 
-    def of_numbers(self, columns: Floats, y: Floats) -> Floats:
-        found: Floats = columns[0] - y
-        np.maximum(found, y - columns[1], out=found)
-        return found
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        np.subtract(columns[0], y, out=out)
+        np.maximum(out, y - columns[1], out=out)
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         low, high = columns

@@ -36,11 +36,10 @@ class Normalized(RegressionScore):
     def refused(self, columns: Floats) -> tuple[Booleans, str]:
         return columns[1] <= 0, POSITIVE
 
-    def of_numbers(self, columns: Floats, y: Floats) -> Floats:
-        found: Floats = y - columns[0]
-        np.abs(found, out=found)
-        found /= columns[1]
-        return found
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        np.subtract(y, columns[0], out=out)
+        np.abs(out, out=out)
+        out /= columns[1]
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         f, scale = columns

@@ -16,11 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Floats, as_array, one_a_row
+from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.scores.any_score import AnyScore
 
 NAME = "predictions"
+
+CHUNK = 2**16
+"""Predictions are scored this many at a time, so that they stay close to the processor."""
 
 Scored = Callable[[Floats], Floats]
 """From one y a row to its score."""
@@ -37,9 +41,14 @@ class RegressionScore(AnyScore):
     def columns(self) -> tuple[str, ...]:
         """What the model predicts for a row, in order; several make (n, columns) predictions."""
 
+    @property
+    def unseen(self) -> tuple[int, ...]:
+        """Which columns may hold an infinity without a score that shows it."""
+        return tuple(range(1, len(self.columns)))
+
     @abstractmethod
-    def of_numbers(self, columns: Floats, y: Floats) -> Floats:
-        """Score one number a row; `columns` holds the checked predictions, a row for each column."""
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        """Write the score of one number a row; `columns` holds the predictions, a row for each column."""
 
     @abstractmethod
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
@@ -51,10 +60,29 @@ class RegressionScore(AnyScore):
 
     def evaluate(self, predictions: ArrayLike, y: ArrayLike) -> Floats:
         """Score these numbers: predictions and (n,) numbers give (n,) scores."""
-        columns = self.read(predictions)
-        truth = as_numbers(one_a_row(as_array(y, "y"), columns.shape[1], "y"), "y")
-        with np.errstate(over="ignore"):  # +inf is refused where scores are summarised
-            return self.of_numbers(columns, truth)
+        matrix = self._matrix(predictions)
+        truth = one_a_row(as_array(y, "y"), len(matrix), "y")
+        out = np.empty(len(matrix))
+
+        def work(rows: slice) -> None:
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                columns: Floats = np.ascontiguousarray(matrix[rows].T, dtype=np.float64)
+                numbers = truth[rows].astype(np.float64, copy=False)
+                found = out[rows]
+                self.score_into(found, columns, numbers)
+                found += 0.0  # -0.0 becomes 0.0
+            # Finite scores show that most of what they were made from is finite: less to look at.
+            seen = (found, *(columns[j] for j in self.unseen))
+            if not all(np.isfinite(part).all() for part in seen):
+                as_numbers(numbers, "y", rows.start)
+                self._check_finite(columns, rows.start)
+                self._check_refused(columns, rows.start)
+                row = int(np.argmin(np.isfinite(found)))
+                raise InputError(f"y: row {rows.start + row} is {numbers[row]:g}, too far from what was predicted")
+            self._check_refused(columns, rows.start)
+
+        for_each_chunk(matrix, work, size=CHUNK)
+        return out
 
     def interval(self, predictions: ArrayLike, threshold: float, lower: float | None = None) -> Floats:
         """Return (n, 2) ends of intervals; every y that scores at most the threshold is inside, to the last bit.
@@ -71,28 +99,40 @@ class RegressionScore(AnyScore):
 
     def read(self, predictions: ArrayLike) -> Floats:
         """Check the predictions, and return them in float64 with a row for each column."""
+        with np.errstate(over="ignore"):
+            columns: Floats = np.ascontiguousarray(self._matrix(predictions).T, dtype=np.float64)
+        self._check_finite(columns, 0)
+        self._check_refused(columns, 0)
+        return columns
+
+    def _matrix(self, predictions: ArrayLike) -> Floats:
         array, names = as_array(predictions, NAME), self.columns
-        wanted = f"(rows, {len(names)}) for {' and '.join(names)}" if len(names) > 1 else "one number a row"
         if array.ndim == 1 and len(names) == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != len(names):
+            wanted = f"(rows, {len(names)}) for {' and '.join(names)}" if len(names) > 1 else "one number a row"
             raise InputError(f"{NAME}: has shape {array.shape}, expected {wanted} ({self.name})")
-        columns = np.stack([as_numbers(column, NAME) for column in array.T])
+        return array
+
+    def _check_finite(self, columns: Floats, start: int) -> None:
+        for column in columns:
+            as_numbers(column, NAME, start)
+
+    def _check_refused(self, columns: Floats, start: int) -> None:
         if (found := self.refused(columns)) is not None and found[0].any():
             row = int(np.argmax(found[0]))
             values = " and ".join(f"{value:g}" for value in columns[:, row])
-            raise InputError(f"{NAME}: row {row} has {' and '.join(names)} {values}; {found[1]}")
-        return columns
+            raise InputError(f"{NAME}: row {start + row} has {' and '.join(self.columns)} {values}; {found[1]}")
 
 
-def as_numbers(array: Floats, name: str) -> Floats:
-    """Check for finite numbers in a vector; NaN and infinity are refused with their row."""
+def as_numbers(array: Floats, name: str, start: int = 0) -> Floats:
+    """Check for finite numbers in a vector; NaN and infinity are refused with their row, counted from `start`."""
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64, copy=False)
     finite = np.isfinite(numbers)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"{name}: row {row} is {numbers[row]}, expected a finite number")
+        raise InputError(f"{name}: row {start + row} is {numbers[row]}, expected a finite number")
     return numbers
 
 

@@ -30,10 +30,9 @@ class Residual(RegressionScore):
     def columns(self) -> tuple[str, ...]:
         return ("prediction",)
 
-    def of_numbers(self, columns: Floats, y: Floats) -> Floats:
-        found: Floats = y - columns[0]
-        np.abs(found, out=found)
-        return found
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        np.subtract(y, columns[0], out=out)
+        np.abs(out, out=out)
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         f = columns[0]

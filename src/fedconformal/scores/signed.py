@@ -61,11 +61,10 @@ class Signed(RegressionScore):
     def refused(self, columns: Floats) -> tuple[Booleans, str] | None:
         return (columns[1] <= 0, POSITIVE) if self.scaled else None
 
-    def of_numbers(self, columns: Floats, y: Floats) -> Floats:
-        found: Floats = y - columns[0]
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        np.subtract(y, columns[0], out=out)
         if self.scaled:
-            found /= columns[1]
-        return found
+            out /= columns[1]
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
         f, scale = columns[0], columns[1] if self.scaled else None

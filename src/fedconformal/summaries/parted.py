@@ -19,7 +19,7 @@ class PartedSummary(Summary):
     what: ClassVar[str]
     """What a part is: class or group."""
     keys: ClassVar[str]
-    """What the message calls that by which parts are told apart."""
+    """What the message calls the field with what each part is of."""
     nested: ClassVar[bytes]
     """The letters of the kinds that a part cannot be of."""
 

@@ -6,13 +6,15 @@ digits of large numbers. The summary says whether the predictions came in float3
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, as_array
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, as_array, as_scores
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.rows import summarize
+from fedconformal.summaries.rows import about_site
 from fedconformal.summaries.summary import Summary
 
 
@@ -28,9 +30,17 @@ def score_predictions(predictions: ArrayLike, y: ArrayLike, score: RegressionSco
 
 
 def summarize_predictions(
-    predictions: ArrayLike, y: ArrayLike, kind: str = "ranks", *, score: RegressionScore, **about: Any
+    predictions: ArrayLike,
+    y: ArrayLike,
+    kind: str = "ranks",
+    *,
+    score: RegressionScore,
+    alpha: Any = None,
+    site: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **about: Any,
 ) -> Summary:
-    """Score a site's rows and summarise the scores; `about` is what `summarize` takes.
+    """Score a site's rows and summarise the scores; `about` is what else `summarize` takes of their origin.
 
     >>> from fedconformal import CQR
     >>> site = summarize_predictions([[1.0, 2.0], [1.0, 3.0]], [2.5, 2.5], score=CQR(), site="clinic-a")
@@ -38,4 +48,6 @@ def summarize_predictions(
     (<ranks summary of 2 scores from site 'clinic-a'>, (1, 1))
     """
     scores, found = score_predictions(predictions, y, score)
-    return summarize(scores, kind, **found, **about)
+    checked = scores if len(scores) else as_scores(scores)
+    stated = about_site(site, alpha=alpha, **found, **about)
+    return registry.find(kind, Summary).of_scores(checked, alpha=alpha, **stated, **(parameters or {}))

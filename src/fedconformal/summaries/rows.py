@@ -112,20 +112,18 @@ def summarize(  # noqa: PLR0913
     (2, 2)
     """
     cls = registry.find(kind, Summary)
-    about: dict[str, Any] = {
-        "sites": () if site is None else (as_name(site, "site"),),
-        "origin": Origin(
-            score=score,
-            model=None if model is None else as_name(model, "model fingerprint"),
-            temperature=temperature,
-            classes=None if classes is None else as_classes(classes),
-            precision=precision,
-            estimated=estimated,
-            calibration=calibration,
-            alpha=None if calibration is None else alpha,
-            expires=expires,
-        ),
-    }
+    about = about_site(
+        site,
+        score=score,
+        model=model,
+        temperature=temperature,
+        classes=None if classes is None else as_classes(classes),
+        precision=precision,
+        estimated=estimated,
+        calibration=calibration,
+        alpha=alpha,
+        expires=expires,
+    )
     if parameters and (by_class or groups is not None):
         parted = "class" if by_class else "group"
         raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by {parted}; leave them out")
@@ -136,3 +134,19 @@ def summarize(  # noqa: PLR0913
     if labels is not None:
         return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
     return cls.of_scores(as_scores(scores), alpha=alpha, **about, **(parameters or {}))
+
+
+def about_site(
+    site: str | None, *, alpha: Any = None, calibration: str | None = None, model: str | None = None, **origin: Any
+) -> dict[str, Any]:
+    """Return what a summary says besides its scores: whose they are, and what they were made from.
+
+    >>> about_site("clinic-a", model="m-1")["sites"]
+    ('clinic-a',)
+    """
+    agreed = None if calibration is None else alpha
+    named = None if model is None else as_name(model, "model fingerprint")
+    return {
+        "sites": () if site is None else (as_name(site, "site"),),
+        "origin": Origin(model=named, calibration=calibration, alpha=agreed, **origin),
+    }

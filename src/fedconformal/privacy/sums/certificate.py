@@ -74,6 +74,7 @@ def certified(state: CoordinatorState) -> Calibration:
         "exact": whole,
         "above": rounds.above(state.search) if finite and everybody else None,
         "least": rounds.least,
+        "reach": 2.0**rounds.exponent,
         "stopped": state.search.stopped,
     }
     return certify(

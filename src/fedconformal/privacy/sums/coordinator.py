@@ -49,6 +49,7 @@ from fedconformal.privacy.sums.messages import (
     pack,
 )
 from fedconformal.privacy.sums.radix import EXACT, Rounds
+from fedconformal.privacy.sums.scale import exponent_of
 from fedconformal.privacy.sums.session import Session, guarantee_of, joined_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
@@ -70,16 +71,25 @@ def invite(
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
+    reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
+    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones.
+
+    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1.
+    """
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
     message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths), least)
+    exponent = 0 if reach is None else exponent_of(reach)
+    if reach is not None and (grid is not None or (least is None and epsilon is None)):
+        raise InputError("reach is for public cells: it goes neither with a grid nor with the last bit of a score")
     if epsilon is not None:
-        edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
+        edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES).tolist()
         message = changed(message, widths=[], least=None, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
         raise InputError("a grid goes with epsilon; sums without noise find the score itself")
+    else:
+        message = changed(message, exponent=exponent)
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 

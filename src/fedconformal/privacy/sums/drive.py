@@ -81,6 +81,7 @@ def calibrate_by_sums(
     origin: Origin | None = None,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
+    reach: Any = None,
 ) -> Sums:
     """Find the threshold while the coordinator sees only sums.
 
@@ -88,6 +89,9 @@ def calibrate_by_sums(
     are for the exact one: how many bits of a score each round settles, 64 in all (`BYTES`; `EXACT` with the fewest
     counts). Such sums show rows one by one. With `epsilon` there is one round instead, in which the sites add noise to
     their counts over the grid, so that the sum itself is epsilon-differentially private.
+
+    Scores of numbers have the unit of what is predicted: `reach` is a public number that the threshold is not expected
+    to exceed, such as an error that is too large to matter. One that is a hundred times too large costs about 1%.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.6)  # ceil(0.4 (9 + 3)) = 5, and the fifth score is 0.4
@@ -97,7 +101,7 @@ def calibrate_by_sums(
     0.4
     """
     steps = IN_STEPS if widths is None else (widths, None)
-    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid)
+    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach)
     channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
     state = play(start, channel)
     return Sums(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.scores import RegressionScore
 
 
 def may_restart(state: CoordinatorState) -> bool:
@@ -47,15 +48,18 @@ def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
     )
     found = [f"site {session.names[k]!r} is lost and held {share(session, k):.1%} of the rows; {what}" for k in lost]
     if not counted and not enough_left(session, frozenset(range(len(session.names))) - gone(after)):
-        found.append(
-            f"the sites that are left are too few for alpha={float(session.alpha):g}: every label will be in every set"
-        )
+        so = "every interval will be the whole line" if _of_numbers(after) else "every label will be in every set"
+        found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
     if may_restart(before):
         found.append(
             "no sum has been seen yet: to leave lost sites out of the promise, send nothing of this step, and start "
             "another session with the others"
         )
     return found
+
+
+def _of_numbers(state: CoordinatorState) -> bool:
+    return isinstance(state.origin.score, RegressionScore)
 
 
 def enough_left(session: Session, left: frozenset[int]) -> bool:

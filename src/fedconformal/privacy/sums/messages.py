@@ -17,6 +17,7 @@ import msgspec
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
+from fedconformal.privacy.sums.scale import MOST
 from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, NOTHING, About, Name, ScoreField
 
 MAGIC = b"FCM2"
@@ -62,6 +63,8 @@ class Invite(Message, frozen=True):
     epsilon: float | None = None
     """With noise: then there is one round, over this grid."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
+    exponent: Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)] = 0
+    """Of the power of two that the edges of cells are multiplied by."""
 
 
 class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -81,6 +81,8 @@ class Rounds:
     wanted: WeightedSum
     least: int | None = None
     """Cells of `scale` with fewer rows are split in fewer parts; None if the digits are those of the float itself."""
+    exponent: int = 0
+    """Of the power of two that the edges of `scale` are multiplied by."""
 
     def __post_init__(self) -> None:
         """Check that the widths make sense."""
@@ -149,7 +151,7 @@ class Rounds:
         """
         done = sum(self.widths[: search.number])
         width = self.widths[search.number]
-        codes = keys if self.least is None else scale.codes_of(keys)
+        codes = keys if self.least is None else scale.codes_of(keys, self.exponent)
         digits = codes >> np.uint64(self.bits - done - width)
         if done:
             digits = digits[digits >> np.uint64(width) == search.digits] & np.uint64((1 << width) - 1)
@@ -214,7 +216,7 @@ class Rounds:
         """Return the upper edge of a cell."""
         last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
         # The last cells end in infinity and what is no number; no score is above the largest float.
-        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges()[last])
+        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges(self.exponent)[last])
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""

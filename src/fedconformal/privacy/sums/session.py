@@ -175,7 +175,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
     if invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least)
+        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -197,6 +197,16 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
 def joined_origin(found: Join) -> Origin:
     """Return what a site says that its scores were made from; it may be hostile."""
     return origin_of(found, **msgspec.structs.asdict(found.about))
+
+
+def check_scores(origin: Origin, invite: Invite, label: str) -> None:
+    """Refuse scores that are for another alpha or day, and those that have two ends."""
+    origin.check_use(alpha_of(invite), label)
+    if origin.score is not None and origin.score.lower_share is not None:
+        raise InputError(
+            f"{label} has scores of {origin.score.name}, whose intervals need a threshold at each end, and a session "
+            "of sums finds one; use residual, normalized or cqr"
+        )
 
 
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:

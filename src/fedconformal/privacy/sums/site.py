@@ -43,7 +43,7 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import alpha_of, check_trusted, guarantee_of
+from fedconformal.privacy.sums.session import check_scores, check_trusted, guarantee_of
 from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
@@ -116,7 +116,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    origin_of(site, **msgspec.structs.asdict(site.origin)).check_use(alpha_of(invite), f"site {site.name!r}")
+    check_scores(origin_of(site, **msgspec.structs.asdict(site.origin)), invite, f"site {site.name!r}")
     size, signing, masking = len(site.keys), site.signing.public, site.masking.public
     identity = None
     if key is not None:
