@@ -145,7 +145,9 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
     for start in range(0, len(curves), CHUNK):
         inside = slice(start, start + CHUNK)
-        some = np.stack([curve.kept for curve in curves[inside]]).astype(kind, copy=False)
+        rows = np.array([curve.n for curve in curves[inside]], dtype=np.int64)[:, None]
+        lost = np.concatenate([curve.units for curve in curves[inside]]).reshape(len(rows), -1)
+        some = (rows * UNIT - lost).astype(kind, copy=False)
         order = np.argsort(place[inside], kind="stable")
         groups, firsts = np.unique(place[inside][order], return_index=True)
         sums[groups] += np.add.reduceat(some[order], firsts, axis=0)
