@@ -353,6 +353,7 @@ def test_intervals_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, co
     sites = [np.abs(300 * np.random.default_rng(k).standard_normal(400)) for k in range(3)]
     summaries = [fc.summarize(part, "exact", site=f"s{k}", score=fc.Residual()) for k, part in enumerate(sites)]
     command.ok("sums", "start", "session", "--reach", "3")
+    assert json.loads(command.ok("show", "session/invite.fcm", "--json").out)["holds"]["cells are fine up to"] == 8.0
     said = ""
     while not Path("session/predictor.json").exists():
         for k, summary in enumerate(summaries):
@@ -383,6 +384,8 @@ def test_loss_curves_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert "--risk needs --thresholds" in command(*start[:5]).err
     assert "--thresholds and --safe go with --risk" in command(*start[:3], *start[5:]).err
     command.ok(*start, "--exact")
+    shown = json.loads(command.ok("show", "session/invite.fcm", "--json").out)["holds"]
+    assert (shown["limit of the expected loss"], shown["thresholds"], shown["safe action"]) == (0.1, 21, "ask")
     said = ""
     while not Path("session/predictor.json").exists():
         for k, summary in enumerate(sites):
