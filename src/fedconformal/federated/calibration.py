@@ -78,6 +78,11 @@ class Question:
         cls, model: str, *, score: AnyScore | None = None, guarantee: Guarantee | None = None, **others: Any
     ) -> Question:
         """Ask for what a guarantee needs, with the default score if none is given."""
+        if guarantee is not None and guarantee.by_group:
+            raise InputError(
+                f"{guarantee.name}: a site's rows have no groups over an engine; summarise at the sites with groups=, "
+                "and calibrate from the files"
+            )
         name = None if guarantee is None else guarantee.name
         by_class = guarantee is not None and guarantee.by_class
         return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
