@@ -17,7 +17,6 @@ from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.evaluation import why_full
 from fedconformal.evaluation.verdict import standing
-from fedconformal.federated.calibration import Question
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.sums.coordinator import invite
 from tests.contracts.tools import guarantee_examples, refused, score_examples
@@ -372,10 +371,8 @@ def test_intervals_and_losses_are_not_promised_by_group() -> None:
         fc.calibrate(losses, risk=0.2, guarantee=fc.ByGroup())
 
 
-def test_engines_privacy_and_sums_say_that_they_have_no_groups() -> None:
+def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
     sent, pilot = sites(fc.LAC()), made(fc.Mixture())
-    with refused("by-group: a site's rows have no groups over an engine"):
-        Question.about("m", guarantee=fc.ByGroup())
     with refused("by-group is not there with differential privacy"):
         calibrate_privately(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
     with refused("by-group needs every site's own counts"):

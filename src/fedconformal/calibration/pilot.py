@@ -49,7 +49,7 @@ class PilotDraws:
         """Draw counts at the curve's thresholds, or at fewer of them if there are very many sites."""
         if not isinstance(pilot.curve, PromiseCurve):
             raise InputError(
-                "the pilot predictor has a threshold for each class or group; make one that has a single one"
+                "the pilot predictor has a threshold for each class or group; make one without by-class, by-group"
             )
         if not len(np.asarray(probs)):
             raise InputError("the pilot's probabilities have no rows; give at least one")
