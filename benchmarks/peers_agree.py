@@ -2,11 +2,9 @@
 
     benchmarks/.venv/bin/python benchmarks/peers_agree.py
 
-Every comparison makes rows from a seed, asks MAPIE or crepes and fedconformal for the threshold of the same question, and
-says how often both are the same, and how often ours is on the careful side. The table goes into docs/from-mapie.md.
+Every comparison makes rows from a seed, asks MAPIE or crepes and fedconformal for the threshold of the same question,
+and says how often both are the same, and how often ours is on the careful side. The table goes into docs/from-mapie.md.
 """
-
-# ruff: noqa: T201
 
 from __future__ import annotations
 
@@ -80,10 +78,10 @@ def ltt(method: Any, walks: int) -> Callable[[int], tuple[float, float]]:
     def both(seed: int) -> tuple[float, float]:
         from mapie.risk_control._base_controller import ltt_procedure
 
-        losses = control("precision", seed, confidence_level=1 - FAILURE)._risks  # noqa: SLF001
-        [valid], _ = ltt_procedure(
-            losses.mean(axis=0)[None], np.array([[RISK]]), FAILURE, np.full((1, len(LAMBDAS)), ROWS), False, method
-        )
+        losses = control("precision", seed, confidence_level=1 - FAILURE)._risks
+        number = np.full((1, len(LAMBDAS)), ROWS)
+        mean, single = losses.mean(axis=0)[None], False
+        [valid], _ = ltt_procedure(mean, np.array([[RISK]]), FAILURE, number, single, method)
         site = fc.summarize_losses(losses, thresholds=LAMBDAS, rising=True)
         found = fc.calibrate([site], risk=RISK, guarantee=fc.LearnThenTest(failure=FAILURE, walks=walks)).threshold
         return place(float(found), LAMBDAS), float(min(valid, default=len(LAMBDAS)))

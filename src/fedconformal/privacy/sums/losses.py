@@ -158,7 +158,7 @@ def kept_more(summary: LossSummary) -> Any:
     """Return what a site's rows keep more at each threshold than at the one before, in units."""
     if summary.origin.rising:
         raise InputError(f"{summary.label} has losses that may rise along the grid, and a search needs some that fall")
-    return np.diff(summary.kept, prepend=0).astype("<u8")
+    return np.diff(summary.n * UNIT - summary.units, prepend=0).astype("<u8")
 
 
 def promised_risks(origin: Origin, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
