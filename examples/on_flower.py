@@ -50,7 +50,8 @@ def main() -> None:
     calibrated = calibrate(federation, trained, alpha=0.1)
     print(calibrated.certificate.sentence())
     x, y = (np.concatenate(parts) for parts in zip(*(rows_of(site, 2, 500) for site in range(4)), strict=True))
-    print(calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y))
+    found = calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y)
+    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
 
 
 if __name__ == "__main__":

@@ -38,17 +38,8 @@ def summaries_of(losses: list[Floats]) -> list[LossSummary]:
 
 def test_there_are_both() -> None:
     taken = {one.name for one in EXAMPLES if one.fractional}
-    assert taken == {
-        "mixture",
-        "exchangeable",
-        "one-client",
-        "every-client",
-        "worst-case",
-        "new-client",
-        "robust",
-        "pac",
-        "learn-then-test",
-    }
+    alike = {"mixture", "exchangeable", "one-client", "every-client", "worst-case", "new-client", "robust"}
+    assert taken == {*alike, "pac", "learn-then-test"}
 
 
 @refusing
@@ -60,7 +51,7 @@ def test_a_guarantee_that_takes_no_losses_says_why(guarantee: fc.Guarantee) -> N
 
 @taking
 @given(some_sizes, st.data())
-@checks(20)
+@checks(12)
 def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject) -> None:
     bound = guarantee.bind(SITES, sizes)
     counts = np.array([[data.draw(st.integers(0, n)) for _ in range(3)] for n in sizes])
@@ -79,7 +70,7 @@ def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int]
 
 @taking
 @given(some_sizes, st.data())
-@checks(20)
+@checks(12)
 def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject
 ) -> None:
@@ -88,7 +79,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=risk, guarantee=guarantee)
     found = [Fraction(units, ALPHA_UNIT) for units in result.curve.risks]
-    assert found == sorted(found, reverse=True)
+    assert found == sorted(found, reverse=True) or isinstance(guarantee, fc.LearnThenTest)  # which may begin anew
     assert result.threshold == min((t for t, r in zip(range(6), found, strict=True) if r <= risk), default=np.inf)
     tighter, looser = (result.curve.threshold(limit) for limit in (risk * Fraction(4, 5), (1 + risk) / 2))
     assert looser <= result.threshold <= tighter
@@ -143,7 +134,7 @@ HUGE = [
 @pytest.mark.parametrize("guarantee", HUGE, ids=repr)
 def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     """Sums over many sites of the largest size there is exceed 64 bits."""
-    size, count = 2**32, 1100
+    size, count = 2**32, 4000
     units = [size * UNIT // 2, size * UNIT // 4]
     origin = Origin(bound=1, grid=as_grid([0, 1]))
     sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]

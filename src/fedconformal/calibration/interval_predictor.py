@@ -138,7 +138,7 @@ class IntervalPredictor(Document):
         inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         return inside
 
-    def predict_distribution(self, predictions: ArrayLike, levels: Sequence[float] = LEVELS) -> Floats:
+    def predict_distribution(self, predictions: ArrayLike, levels: Sequence[float] | Floats = LEVELS) -> Floats:
         """Return (n, L) numbers: for each level c, fixed beforehand, one that y is at most with probability c or more.
 
         Pointwise: each level holds by itself, not all of them at once. `distribution_band` says how exact each is. It
@@ -152,7 +152,7 @@ class IntervalPredictor(Document):
             warnings.warn(message, InfeasibleWarning, stacklevel=2)
         return np.stack([self._ends(predictions, threshold, -math.inf)[:, 1] for threshold in found], axis=1)
 
-    def distribution_band(self, levels: Sequence[float] = LEVELS) -> Floats:
+    def distribution_band(self, levels: Sequence[float] | Floats = LEVELS) -> Floats:
         """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
 
         It is below the number with probability of at most the second; for a level that is no hundredth, that of the
@@ -250,7 +250,7 @@ class IntervalPredictor(Document):
         )
 
 
-def as_levels(levels: Sequence[float]) -> list[Fraction]:
+def as_levels(levels: Sequence[float] | Floats) -> list[Fraction]:
     """Check levels of a distribution, as the decimals that were typed, rounded up to 15 places.
 
     >>> as_levels([0.25, 0.5])

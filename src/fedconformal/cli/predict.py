@@ -49,7 +49,7 @@ def predict(
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row, or its interval."""
-    plain = alpha is None and not (allow_empty or groups) and columns == Unlabelled()
+    plain = alpha is None and groups is None and not allow_empty and columns == Unlabelled()
     if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
         return
     rule = load_any(predictor)

@@ -32,6 +32,7 @@ ROUNDING = 2.0**-22
 HALF = 0.5
 """From this share of full sets on there is something to say, even if there is no one reason for all of them."""
 MOST_SITES = 5
+WHOLE_LINE = "every interval is the whole line"
 
 
 def full_sets(sets: ArrayLike) -> int:
@@ -117,7 +118,7 @@ def lacks_ends(thresholds: Sequence[float]) -> str | None:
     """
     lacking = np.isinf(thresholds)
     if lacking.all():
-        return "every interval is the whole line"
+        return WHOLE_LINE
     return f"no interval has {'a lower' if lacking[0] else 'an upper'} end" if lacking.any() else None
 
 

@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature, softmax
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
-from fedconformal.calibration.choose import AnyPredictor, predictor_of
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.outputs import for_score
@@ -62,6 +63,7 @@ class Question:
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
+        by_group: whether it tells groups apart, which the site's rows must then have.
         guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
     """
 
@@ -71,6 +73,7 @@ class Question:
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
+    by_group: bool = False
     guarantee: str | None = None
 
     @classmethod
@@ -78,15 +81,18 @@ class Question:
         cls, model: str, *, score: AnyScore | None = None, guarantee: Guarantee | None = None, **others: Any
     ) -> Question:
         """Ask for what a guarantee needs, with the default score if none is given."""
-        name = None if guarantee is None else guarantee.name
-        by_class = guarantee is not None and guarantee.by_class
-        return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
+        named: dict[str, Any] = {}
+        if guarantee is not None:
+            named = {"guarantee": guarantee.name, "by_class": guarantee.by_class, "by_group": guarantee.by_group}
+        return cls(model=model, score=score or DEFAULT, **named, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
-        named = {} if self.guarantee is None else {"guarantee": self.guarantee}
+        named: dict[str, Any] = {} if self.guarantee is None else {"guarantee": self.guarantee}
+        grouped = {"by-group": True} if self.by_group else {}  # which a site of an earlier release does not know
         return {
             **named,
+            **grouped,
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -106,8 +112,14 @@ class Question:
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
+            by_group=bool(found.get("by-group", False)),
             guarantee=found.get("guarantee"),
         )
+
+    @property
+    def sent(self) -> str:
+        """The kind of summary that is to be sent."""
+        return self.kind + " by class" * self.by_class + " by group" * self.by_group
 
     @property
     def origin(self) -> Origin:
@@ -115,9 +127,13 @@ class Question:
         numbers = isinstance(self.score, RegressionScore)
         return Origin(score=self.score, model=self.model, temperature=None if numbers else self.temperature)
 
-    def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
+    def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str, groups: Groups | None = None) -> Summary:
         """Score a site's rows, and summarise the scores; for numbers, `logits` are what the regressor predicts."""
         about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site}
+        if self.by_group:
+            if not groups:
+                raise InputError("asked is by group, and this site gives no groups; pass groups with logits and labels")
+            about["groups"] = groups
         if isinstance(self.score, RegressionScore):
             return summarize_predictions(for_score(logits, self.score), labels, self.kind, score=self.score, **about)
         if not isinstance(self.score, Score):
@@ -127,12 +143,24 @@ class Question:
         return summarize_rows(probs, labels, self.kind, score=self.score, **about)
 
 
+class Asked(Protocol):
+    """What an answer is compared with."""
+
+    @property
+    def origin(self) -> Origin:
+        """What the scores are to be made from."""
+
+    @property
+    def sent(self) -> str:
+        """The kind of summary that is to be sent."""
+
+
 class Reader:
     """Reads the answers of all sites, and refuses one unless it is what was asked for."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Asked) -> None:
         self._expected = self._found = question.origin
-        self._kind = question.kind + (" by class" if question.by_class else "")
+        self._kind = question.sent
         self._decoded: dict[bytes, Summary] = {}
 
     def look_ahead(self, found: Iterable[Any]) -> None:
@@ -249,13 +277,14 @@ def failure(text: str | None) -> str:
 class Calibrated:
     """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
 
-    predictor: AnyPredictor
+    predictor: Any
     summaries: tuple[Summary, ...]
 
     @property
     def certificate(self) -> Certificate:
         """What is promised, and to whom it is not."""
-        return self.predictor.certificate
+        found: Certificate = self.predictor.certificate
+        return found
 
 
 class SiteSummary(NamedTuple):
@@ -294,15 +323,18 @@ def calibrate_summaries(
     summaries: Sequence[Summary],
     left_out: Sequence[LeftOut],
     *,
-    alpha: Any,
     guarantee: Guarantee | None = None,
     min_scores: int = 1,
+    **wanted: Any,
 ) -> Calibrated:
-    """Turn summaries into a predictor; its certificate names the known sites that are not in it."""
+    """Turn summaries into a predictor; its certificate names the known sites that are not in it.
+
+    Wanted is an alpha; or, of losses, a risk, and what the safe action is.
+    """
     scores = sum(summary.n for summary in summaries)
     if scores < min_scores:
         raise InputError(f"calibrate: the sites sent {scores} scores, at least {min_scores} are needed")
-    result = calibrate(summaries, alpha=as_alpha(alpha), guarantee=guarantee)
+    result = calibrate(summaries, guarantee=guarantee, **wanted)
     if left_out:
         result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=list(left_out)))
     return Calibrated(predictor=predictor_of(result), summaries=tuple(summaries))

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_labels, softmax
+from fedconformal._base.groups import Groups
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.membership import needed_of
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
@@ -31,11 +33,11 @@ class Counts(NamedTuple):
     full: int | None
 
     @classmethod
-    def of(cls, predictor: Predictor, logits: ArrayLike, labels: ArrayLike) -> Counts:
+    def of(cls, predictor: Predictor, logits: ArrayLike, labels: ArrayLike, groups: Groups | None = None) -> Counts:
         """Count on a site's own rows."""
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
         truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
-        sets = predictor.predict_set(probs)
+        sets = predictor.predict_set(probs, groups=needed_of(predictor.certificate, groups))
         return cls(
             rows=len(truth),
             covered=int(sets[np.arange(len(truth)), truth].sum()),
@@ -116,11 +118,11 @@ class IntervalCounts(NamedTuple):
 AnyCounts = Counts | IntervalCounts
 
 
-def counts_of(predictor: AnyPredictor, outputs: ArrayLike, truth: ArrayLike) -> AnyCounts:
+def counts_of(predictor: AnyPredictor, outputs: ArrayLike, truth: ArrayLike, groups: Groups | None = None) -> AnyCounts:
     """Count on a site's own rows, by what the predictor gives."""
     if isinstance(predictor, IntervalPredictor):
         return IntervalCounts.of(predictor, outputs, truth)
-    return Counts.of(predictor, outputs, truth)
+    return Counts.of(predictor, outputs, truth, groups)
 
 
 def shares_by_site(answers: Iterable[Answer[AnyCounts]]) -> dict[str, dict[str, float]]:

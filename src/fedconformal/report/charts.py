@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
+from fedconformal.evaluation import Evaluation, Group, IntervalGroup, Reliability, Selective
 from fedconformal.report.bars import ROW, Bar, Bars, name_space
 from fedconformal.report.html import shortened
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
@@ -34,7 +34,7 @@ class Dot(NamedTuple):
     label: str
 
 
-def coverage_chart(groups: Sequence[Group], target: float) -> str:
+def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> str:
     """Draw the coverage of each group as a dot on its 95% interval, with the target as a line."""
     if len(groups) > MAX_GROUPS:
         groups = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]

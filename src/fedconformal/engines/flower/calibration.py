@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import ArrayLike
 
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
@@ -35,8 +36,10 @@ from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts
+from fedconformal.federated.risk import LossQuestion, read_question
 from fedconformal.federated.temperature import Sums, check
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.losses import Loss
 from fedconformal.scores import AnyScore
 
 STAGE = "calibrate"
@@ -75,6 +78,37 @@ def calibrate(
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
+def calibrate_risk(
+    federation: Federation,
+    arrays: ArrayRecord,
+    *,
+    risk: Any,
+    loss: Loss,
+    thresholds: ArrayLike | None = None,
+    guarantee: Guarantee | None = None,
+    safe: str | None = None,
+    min_scores: int = 1,
+) -> Calibrated:
+    """Ask every site for the sums of its losses, and turn them into a threshold with a limit on the expected loss.
+
+    Args:
+        federation: whom to ask.
+        arrays: the trained model.
+        risk: what the expected loss is to be at most.
+        loss: such as `FalseNegativeRate()`.
+        thresholds: the grid, fixed beforehand, by default 0, 0.001, ..., 1.
+        guarantee: what is promised, by default `Mixture()`.
+        safe: what is answered where no threshold is enough; by default what the loss says.
+        min_scores: with fewer rows in all there is no calibration.
+    """
+    asked = LossQuestion.about(fingerprint(arrays), loss, thresholds, guarantee or Mixture())
+    question = RecordDict({ARRAYS: arrays, ASK: ConfigRecord(asked.to_dict())})
+    answers, left_out = gather(federation, question)
+    summaries = [answer.value.summary for answer in answers]
+    wanted = {"risk": risk, "safe": safe, "guarantee": guarantee}
+    return calibrate_summaries(summaries, left_out, min_scores=min_scores, **wanted)
+
+
 def ask_for(arrays: ArrayRecord, **settings: Any) -> RecordDict:
     """Write the question that `calibrate_reply` answers; the settings are those of `Question.about`."""
     return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(Question.about(fingerprint(arrays), **settings).to_dict())})
@@ -85,7 +119,7 @@ def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answe
 
     An aggregator does the same among its own sites, and forwards them with `pooled_reply`.
     """
-    reader = Reader(Question.from_dict(question.config_records[ASK]))
+    reader = Reader(read_question(question.config_records[ASK]))
 
     def look_ahead(contents: list[RecordDict]) -> None:
         """Decode together what comes together."""
