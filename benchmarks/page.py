@@ -52,6 +52,13 @@ def scores(found: Any) -> Lines:
         )
 
 
+def many_predictors(found: Any) -> Lines:
+    """From summaries to a predictor, in seconds of one processor."""
+    for row in found:
+        what = f"{row['sites']:,} sites of {row['scores a site']} scores, {row['guarantee']}: `Predictor.of`"
+        yield what, f"{row['Predictor.of s']:.1f} s", "at most 10 s"
+
+
 def sites(found: Any) -> Lines:
     """From the messages of K sites to a threshold."""
     for row in found["rows"]:
@@ -147,6 +154,7 @@ def privacy(found: Any) -> Lines:
 SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
+    "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
