@@ -77,6 +77,16 @@ def stream(found: Any) -> Lines:
         yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
 
 
+def losses(found: Any) -> Lines:
+    """Loss curves."""
+    one = found["summarising"]
+    what = f"{one['rows']:,} rows at {one['points']:,} thresholds: check and summarise, against one sum over them"
+    yield what, times(one["ratio"]["summarize_losses"]), at_most(6)
+    for name, seconds in found["seconds"].items():
+        what = f"{found['sites']:,} sites of 12 rows at 100 thresholds: from summaries to the predictor, {name}"
+        yield what, f"{seconds:.1f} s", "under 10 s"
+
+
 def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
@@ -156,6 +166,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "sites": ("Very many sites", sites),
     "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
+    "losses": ("Loss curves", losses),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
     "training": ("Training", training),

@@ -265,3 +265,27 @@ def test_a_training_run(tables: Path, command: Command) -> None:
     done = command("summarize", "predictions.npz", "--score", "normalized", "-o", "none")
     assert "predictions.npz: has no scale, which normalized needs; there is lower and prediction and upper" in done.err
     assert not Path("none").exists()
+
+
+def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) -> None:
+    calibrated(command, "signed")
+    given = ("test.csv", "--labels", "y", "--clients", "site", "--groups", "sex", "--summary", "north.fcs")
+    command.ok("report", "p.json", *given, "-o", "page.html")
+    page = Path("page.html").read_text()
+    assert "Coverage by sex" in page
+    assert "Calibration of the distribution" in page
+    command.ok("report", "p.json", "-o", "short.html")
+    assert "Not checked" in Path("short.html").read_text()
+    done = command("report", "p.json", *given[:3], "--images", "x.npy", "-o", "none.html")
+    assert "--images is for classes" in done.err
+    run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["prediction"])}
+    for seed, part in enumerate(("val", "test")):
+        run[f"{part}_predictions"] = rows_of(seed)["prediction"][:, None].astype(np.float32)
+        run[f"{part}_targets"], run[f"{part}_clients"] = rows_of(seed)["y"], np.arange(80) % 2
+    Path("run").mkdir()
+    np.savez("run/predictions.npz", **run)
+    command.ok("report", "run", "-o", "run.html")
+    assert "Coverage by site" in Path("run.html").read_text()
+    done = command("report", "run", "--score", "cqr", "-o", "none.html")
+    assert "has no lower and upper, which cqr needs; there is prediction" in done.err
+    assert not Path("none.html").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -138,7 +138,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         truth = truth.astype(np.float64)
         held, rest = self._parted(len(truth), sites)
         trained = source.fitted(rows_at(X, rest), truth[rest])
-        self._calibrate(trained, ((name, (rows_at(X, mine), truth[mine])) for name, mine in held.items()))
+        self._calibrate(trained, ((name, trained.predictions(rows_at(X, i)), truth[i]) for name, i in held.items()))
         self._trained = self.estimator, trained
         return self
 
@@ -151,15 +151,14 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not self.estimator:
             source = self._source()
-        return self._calibrate(source, sites_of(X, y, sites).items())
+        return self._calibrate(source, _predicted_at(source, sites_of(X, y, sites)))
 
-    def _calibrate(self, source: NumberSource, sites: Iterable[tuple[str, Site]]) -> Self:
+    def _calibrate(self, source: NumberSource, sites: Iterable[tuple[str, Any, Any]]) -> Self:
         summaries = []
-        for name, site in sites:
+        for name, predictions, truth in sites:
             with naming_site(name):
-                rows, truth, *_ = site
                 about: dict[str, Any] = {"score": self._score(), "alpha": self.alpha, "site": name}
-                summaries.append(summarize_predictions(source.predictions(rows), truth, self.kind, **about))
+                summaries.append(summarize_predictions(predictions, truth, self.kind, **about))
         predictor = IntervalPredictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         self._found = predictor, source
         self.estimator_ = source.estimator
@@ -219,6 +218,16 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
 
     def _source(self) -> NumberSource:
         return NumberSource.of(self.estimator, self._score().columns)
+
+
+def _predicted_at(source: NumberSource, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any]]:
+    for name, site in sites.items():
+        with naming_site(name):
+            rows, truth, *groups = site
+            if groups:
+                raise InputError("has groups, which are for sets; give (X, y)")
+            predictions = source.predictions(rows)
+        yield name, predictions, truth
 
 
 def _predicted(estimator: Any, rows: Any) -> Any:

@@ -168,7 +168,7 @@ def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: 
 
 
 def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
-    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class")}
+    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class", "by")}
     return summarize_predictions(values, y, site=site, **kept)
 
 

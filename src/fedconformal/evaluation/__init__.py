@@ -8,7 +8,10 @@ from fedconformal.evaluation.selective import Selective, selective_classificatio
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets
 from fedconformal.evaluation.verdict import Verdict
 
+AnyEvaluation = Evaluation | IntervalEvaluation
+
 __all__ = [
+    "AnyEvaluation",
     "Evaluation",
     "Group",
     "IntervalEvaluation",

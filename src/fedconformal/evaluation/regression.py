@@ -58,10 +58,15 @@ class IntervalGroup(msgspec.Struct, frozen=True, kw_only=True):
         return interval_text(self.low, self.high)
 
     @property
+    def width_text(self) -> str:
+        """The mean width, as text."""
+        return _text(self.mean_width)
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """The numbers as text, for a table with the columns of the evaluation."""
         clusters = () if self.clusters is None else (str(self.clusters),)
-        widths = (_text(self.mean_width), _text(self.median_width), _text(self.winkler))
+        widths = (self.width_text, _text(self.median_width), _text(self.winkler))
         return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", self.interval, *widths
 
 

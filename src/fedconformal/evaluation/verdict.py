@@ -205,11 +205,14 @@ def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standi
     """
     if verdict is not None and verdict.below:
         return Standing("below the promise", "bad")
-    infinite = np.isinf(certificate.limit)
+    lower = () if certificate.lower is None else (float(certificate.lower.threshold),)
+    infinite = np.isinf([*lower, *np.atleast_1d(certificate.limit)])
+    lacking = f"not promised to every {'class' if certificate.groups is None else 'group'}"
+    lacking = "one end is at infinity" if certificate.intervals else lacking
     against = {
         "estimated": certificate.status != "certified",
         "nothing is promised": bool(np.all(infinite)),
-        f"not promised to every {'class' if certificate.groups is None else 'group'}": bool(np.any(infinite)),
+        lacking: bool(np.any(infinite)),
         "expired": has_expired(certificate.expires),
     }
     if found := [words for words, holds in against.items() if holds]:

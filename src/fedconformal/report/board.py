@@ -13,7 +13,7 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
-from fedconformal.evaluation import Evaluation
+from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import answer, name_of_label
@@ -21,6 +21,8 @@ from fedconformal.summaries.origin import has_expired
 
 APART = 0.01
 """Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
+
+USE = "Use the lists. A long one means that the model is not sure: let a person decide."
 
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
@@ -37,16 +39,22 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
         answer("What is promised", *_promised(about, names)),
-        answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
+        answer(
+            "Does it hold?",
+            big,
+            holds,
+            mark=badge(about, None if evaluation is None else evaluation.verdict),
+            kind=level,
+        ),
         answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
 
 
-def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
+def badge(certificate: Certificate, verdict: Verdict | None) -> str:
     """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
-    found = standing(certificate, None if evaluation is None else evaluation.verdict)
+    found = standing(certificate, verdict)
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
 
 
@@ -80,7 +88,7 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
     if evaluation.full_sets == overall.rows:
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return "No test", [f"{empty} {FOUND['no verdict']}"]
-    texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({_interval(evaluation)})."]
+    texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({checked_interval(evaluation)})."]
     mixed, whose = evaluation.reweighted, "sites" if about.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
@@ -96,14 +104,15 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
     return f"{overall.coverage:.1%}", texts
 
 
-def _interval(evaluation: Evaluation) -> str:
+def checked_interval(evaluation: AnyEvaluation) -> str:
+    """Say from where to where the coverage is, and what that assumes."""
     low, high = evaluation.overall.low, evaluation.overall.high
     if low is None or high is None:
         return "no interval: all cases are of one cluster"
     return f"95% interval {low:.1%} to {high:.1%}, if {evaluation.interval_assumes.replace('rows', 'cases')}"
 
 
-def sites_without_rows(about: Certificate, evaluation: Evaluation) -> list[str]:
+def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:
     """Name every certified site that no row is from."""
     seen = {group.name for group in evaluation.by_client}
     return [site for used in about.summaries for site in used.sites if name_key(site) not in seen]
@@ -144,10 +153,11 @@ def to_do(about: Certificate, evaluation: Evaluation | None) -> list[str]:
         steps.append("Calibrate again: the promise has ended.")
     if evaluation is not None and 2 * evaluation.full_sets >= evaluation.overall.rows:
         steps.append("Most lists name every answer. The note below says what makes them shorter.")
-    return steps + _next_check(about, evaluation, usable=not steps)
+    return steps + next_check(about, evaluation, usable=not steps)
 
 
-def _next_check(about: Certificate, evaluation: Evaluation | None, *, usable: bool) -> list[str]:
+def next_check(about: Certificate, evaluation: AnyEvaluation | None, *, usable: bool, use: str = USE) -> list[str]:
+    """List what to check next; where nothing is against it, that the answers can be used."""
     if evaluation is None:
         return ["Check the promise on cases with known answers before anyone relies on it."]
     steps, verdict = [], evaluation.verdict
@@ -160,6 +170,6 @@ def _next_check(about: Certificate, evaluation: Evaluation | None, *, usable: bo
     if verdict is not None and verdict.kind == "no verdict":
         steps.append("Ask a statistician to read the fine print: these cases do not test the promise.")
     if usable and (verdict is None or verdict.kind == "no contradiction"):
-        steps.append("Use the lists. A long one means that the model is not sure: let a person decide.")
+        steps.append(use)
         steps.append("Check again with new cases at fixed times: patients, devices and models change.")
     return steps

@@ -8,21 +8,21 @@ from html import escape
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, RiskRecord
-from fedconformal.evaluation import Evaluation
+from fedconformal.evaluation import AnyEvaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS
 from fedconformal.report.html import shortened, soft, table
 
 
-def fine_print(about: Certificate, evaluation: Evaluation | None, score: str, sent: Mapping[str, int]) -> str:
+def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str, sent: Mapping[str, int]) -> str:
     """Write the part that can be folded out; on paper it always is."""
     parts = [_tested(about, evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
     summary = "<summary><h2>The fine print</h2></summary>"
     return f'<details class="card fine">{summary}{"".join(parts)}</details>'
 
 
-def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
+def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
     if evaluation is None or evaluation.verdict is None:
         return ""
     verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
@@ -37,7 +37,8 @@ def _promises(about: Certificate) -> str:
     if about.risk is not None:
         band = "" if about.status == "certified" else "Nothing is promised: the summaries are estimates."
     elif about.status == "certified":
-        most = f"at most {about.coverage_at_most:.4f} if scores are distinct and sets may be empty"
+        empty = "" if about.intervals else " and sets may be empty"
+        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}"
         band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
     else:
         band = "Nothing is promised: the summaries are estimates that can be off either way."
