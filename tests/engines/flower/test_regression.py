@@ -86,6 +86,26 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
     assert again["certificate"] == found["certificate"]
 
 
+def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
+    plain = run(app, tmp_path / "plain", kind="exact")
+    found = run(
+        app,
+        tmp_path / "sums",
+        privacy="sums",
+        reach=500.0,
+        from_stage="calibrate",
+        saved_model=str(tmp_path / "plain" / "model.npz"),
+    )
+    predictor = fc.load(tmp_path / "sums" / "predictor.json")
+    assert isinstance(predictor, fc.IntervalPredictor)
+    assert not list((tmp_path / "sums" / "sites").iterdir())
+    certificate = found["certificate"]
+    assert certificate["privacy"]["precision"]["above"] < plain["threshold"] <= found["threshold"]
+    for field in ("rank", "rank_out_of", "score", "model", "coverage_at_least", "status"):
+        assert certificate[field] == plain["certificate"][field]
+    assert found["evaluation"]["overall"]["coverage"] >= plain["evaluation"]["overall"]["coverage"]
+
+
 def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = app.load()[0]  # whose task.py says how many outputs there are
     monkeypatch.setattr(sys.modules["diabetes_app.task"], "OUTPUTS", 1)
@@ -115,7 +135,9 @@ def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: 
         ),
         ({"quantiles": "0.9,0.1"}, "quantiles are 0.9, 0.1, expected a lower"),
         ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.1,0.5"),
-        ({"privacy": "sums"}, "privacy is sums, which is for scores of labels, and cqr is of numbers"),
+        ({"reach": 9.0}, "reach is 9, which goes with privacy sums"),
+        ({"privacy": "sums", "reach": -1.0}, "reach is -1.0, expected a positive number"),
+        ({"privacy": "sums", "score": "signed"}, "the run has scores of signed, whose intervals need a threshold at"),
     ],
 )
 def test_bad_settings(more: dict[str, Any], words: str, app: App, tmp_path: Path) -> None:
