@@ -18,38 +18,25 @@ from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.choose import AnyPredictor, predictor_of
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.membership import needed_of
-<<<<<<< HEAD
-=======
-from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk_predictor import RiskPredictor
->>>>>>> main
 from fedconformal.cli.console import logger, say
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import Source, load_any, load_predictor, read_run
 from fedconformal.cli.options import ALL_SCORES, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
-<<<<<<< HEAD
 from fedconformal.cli.regression import default_score, make_intervals, read_rows
 from fedconformal.cli.regression import is_run as is_numbers
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
-=======
 from fedconformal.cli.risk import evaluated_rule, risk_predictor
->>>>>>> main
 from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
-<<<<<<< HEAD
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
-from fedconformal.report import NumberRows, Rows, interval_page, report_page
-from fedconformal.scores import DEFAULT, AnyScore
-=======
-from fedconformal.evaluation import evaluate_sets
 from fedconformal.losses import SelectiveError
-from fedconformal.report import Rows, report_page, risk_page
-from fedconformal.scores import DEFAULT, Score
->>>>>>> main
+from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
+from fedconformal.scores import DEFAULT, AnyScore
 from fedconformal.summaries import Summary
 from fedconformal.tables import Predictions
 
@@ -92,15 +79,14 @@ def report(
         force=force,
     )
     is_run = source.is_dir() or source.suffix == ".npz"
-<<<<<<< HEAD
-    if is_run and (probs or labels or clients or summaries):
-        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
-    if not is_run and (alpha or score or ALL_SCORES.typed(given)):
-        raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None and columns.label_column is None):
-        raise InputError("PROBS and LABELS go together; give both or neither")
-    if probs is None and columns.keeping(*columns_in(groups), column_in(clients)) != NONE:
-        raise InputError("options that name columns go with PROBS; give the table of test rows")
+    others = bool(alpha or score or ALL_SCORES.typed(given))
+    if not is_run and (rule := risk_predictor(source)) is not None:
+        if others or groups or images or answers or columns != NONE:
+            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
+        _write(output, _page_of(rule, probs, labels, clients, summaries or ()))
+        return
+    named = columns.keeping(*columns_in(groups), column_in(clients))
+    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
     path = _file_of(source)
     if is_run:
         check_output(output, path)
@@ -113,6 +99,7 @@ def report(
         clients,
         groups,
         images,
+        answers,
         tuple(summaries or ()),
         alpha or "0.1",
         score,
@@ -133,6 +120,7 @@ class _Asked(NamedTuple):
     clients: str | None
     groups: str | None
     images: Path | None
+    answers: Path | None
     summaries: tuple[Path, ...]
     alpha: str
     score: str | None
@@ -141,17 +129,7 @@ class _Asked(NamedTuple):
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, clients, groups, images, summaries, alpha, score, given = asked
-=======
-    others = bool(alpha or score or SCORES.typed(given))
-    if not is_run and (rule := risk_predictor(source)) is not None:
-        if others or groups or images or answers or columns != NONE:
-            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
-        _write(output, _page_of(rule, probs, labels, clients, summaries or ()))
-        return
-    named = columns.keeping(*columns_in(groups), column_in(clients))
-    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
->>>>>>> main
+    path, is_run, probs, labels, columns, clients, groups, images, answers, summaries, alpha, score, given = asked
     found: Predictions | None = None
     sites: Any = None
     held: dict[str, Any] = {}
@@ -190,11 +168,8 @@ def _of_sets(asked: _Asked) -> str:
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
         rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images, groups=own)
-<<<<<<< HEAD
-    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names)
-=======
     promised = None if answers is None else _of_answers(answers)
-    _write(output, report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised))
+    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
 
 def _refuse(
@@ -226,12 +201,6 @@ def _of_answers(path: Path) -> RiskPredictor:
 
 
 def _write(output: Path, page: str) -> None:
-    write_bytes(output, page.encode())
-    say(f"wrote {output}: {len(page.encode()) / 1000:.0f} kB, opens in a browser without a network")
->>>>>>> main
-
-
-def _write(output: Path, page: str) -> None:
     data = page.encode()
     write_bytes(output, data)
     say(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
@@ -247,8 +216,9 @@ def _file_of(source: Path) -> Path:
 
 def _of_intervals(asked: _Asked) -> str:
     """Write the page about intervals, on the rows of a run or of a table, or without rows."""
-    if asked.images is not None:
-        raise InputError("--images is for classes, and this is about numbers; leave it out")
+    for option, file in {"--images": asked.images, "--answers": asked.answers}.items():
+        if file is not None:
+            raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
     path, columns, sites = asked.path, asked.columns, None
     rule: Any
     if asked.is_run:
@@ -275,11 +245,7 @@ def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str,
     return predictor_of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
 
 
-<<<<<<< HEAD
-def _sent(path: Path, predictor: AnyPredictor) -> tuple[str, int]:
-=======
-def _sent(path: Path, predictor: Predictor | RiskPredictor) -> tuple[str, int]:
->>>>>>> main
+def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
     with naming(path):
