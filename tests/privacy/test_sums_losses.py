@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,7 @@ def test_a_part_of_the_grid_in_which_few_rows_change_is_not_split_in_eight() -> 
     assert (precision["least"], precision["stopped"]) == (50, "its cell has fewer than 50 rows")
     assert precision["above"] < float(fc.calibrate(sites, risk=0.1).threshold) < found.threshold
     assert len(seen) == found.rounds < calibrate_losses_by_sums(sites, risk=0.1, exact=True).rounds
-    for (_, search, total), (_, after, parts) in zip(seen, seen[1:], strict=False):
+    for (_, search, total), (_, after, parts) in pairwise(seen):
         split = total[after.digits & 7]
         assert int(split) == int(parts.sum())  # what is split is what was found
         assert int(split) << after.joined >= 50 * UNIT

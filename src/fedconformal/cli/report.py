@@ -66,24 +66,14 @@ def report(
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    check_output(
-        output,
-        source,
-        probs,
-        labels,
-        file_in(clients),
-        images,
-        answers,
-        *(summaries or ()),
-        ending=".html",
-        force=force,
-    )
+    read = (source, probs, labels, file_in(clients), images, answers, *(summaries or ()))
+    check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
     others = bool(alpha or score or ALL_SCORES.typed(given))
     if not is_run and (rule := risk_predictor(source)) is not None:
         if others or groups or images or answers or columns != NONE:
             raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
-        _write(output, _page_of(rule, probs, labels, clients, summaries or ()))
+        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()))
         return
     named = columns.keeping(*columns_in(groups), column_in(clients))
     _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
@@ -107,6 +97,20 @@ def report(
     )
     numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
     _write(output, _of_intervals(asked) if numbers else _of_sets(asked))
+
+
+def _refuse(
+    source: Path, probs: Path | None, labels: Path | None, named: Columns, *, others: bool, run: bool, own: bool
+) -> None:
+    """Refuse what does not go together."""
+    if run and (probs or labels or own):
+        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
+    if not run and others:
+        raise InputError("--alpha and --score are for a run; a predictor has its own")
+    if (probs is None) != (labels is None and named.label_column is None):
+        raise InputError("PROBS and LABELS go together; give both or neither")
+    if probs is None and named != NONE:
+        raise InputError("options that name columns go with PROBS; give the table of test rows")
 
 
 class _Asked(NamedTuple):
@@ -172,34 +176,6 @@ def _of_sets(asked: _Asked) -> str:
     return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
 
-def _refuse(
-    source: Path, probs: Path | None, labels: Path | None, named: Columns, *, others: bool, run: bool, own: bool
-) -> None:
-    """Refuse what does not go together."""
-    if run and (probs or labels or own):
-        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
-    if not run and others:
-        raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None and named.label_column is None):
-        raise InputError("PROBS and LABELS go together; give both or neither")
-    if probs is None and named != NONE:
-        raise InputError("options that name columns go with PROBS; give the table of test rows")
-
-
-def _page_of(
-    rule: RiskPredictor, losses: Path | None, truth: Path | None, clients: str | None, summaries: Iterable[Path]
-) -> str:
-    checked = None if losses is None else evaluated_rule(rule, losses, truth, clients=clients)
-    return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
-
-
-def _of_answers(path: Path) -> RiskPredictor:
-    rule = risk_predictor(path)
-    if rule is None or not isinstance(rule.loss, SelectiveError):
-        raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
-    return rule
-
-
 def _write(output: Path, page: str) -> None:
     data = page.encode()
     write_bytes(output, data)
@@ -216,9 +192,9 @@ def _file_of(source: Path) -> Path:
 
 def _of_intervals(asked: _Asked) -> str:
     """Write the page about intervals, on the rows of a run or of a table, or without rows."""
-    for option, file in {"--images": asked.images, "--answers": asked.answers}.items():
-        if file is not None:
-            raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
+    if asked.images is not None or asked.answers is not None:
+        option = "--images" if asked.images is not None else "--answers"
+        raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
     path, columns, sites = asked.path, asked.columns, None
     rule: Any
     if asked.is_run:
@@ -237,6 +213,21 @@ def _of_intervals(asked: _Asked) -> str:
     held = read_groups(found, columns_in(asked.groups))
     evaluation = evaluate_intervals(ends, found.truth, clients=sites, groups=held, certificate=rule.certificate)
     return interval_page(rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth), sent=sent)
+
+
+def _of_losses(
+    rule: RiskPredictor, losses: Path | None, truth: Path | None, clients: str | None, summaries: Iterable[Path]
+) -> str:
+    """Write the page about a limit on losses, on test rows or without."""
+    checked = None if losses is None else evaluated_rule(rule, losses, truth, clients=clients)
+    return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
+
+
+def _of_answers(path: Path) -> RiskPredictor:
+    rule = risk_predictor(path)
+    if rule is None or not isinstance(rule.loss, SelectiveError):
+        raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
+    return rule
 
 
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
