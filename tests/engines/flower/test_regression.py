@@ -95,6 +95,15 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
     assert found["certificate"]["lower"]["threshold"] < 0 < found["threshold"]
 
 
+def test_sums_round_the_threshold_of_exact_summaries_up(app: App, tmp_path: Path) -> None:
+    exact = run(app, tmp_path / "exact", kind="exact", rounds=1)
+    model = str(tmp_path / "exact" / "model.npz")
+    sums = run(app, tmp_path / "sums", privacy="sums", from_stage="calibrate", saved_model=model)
+    assert exact["threshold"] <= sums["threshold"] <= 1000
+    assert sums["certificate"]["privacy"]["mode"] == "sums"
+    assert sums["evaluation"]["overall"]["coverage"] >= exact["evaluation"]["overall"]["coverage"]
+
+
 @pytest.mark.parametrize("values", [{"widths": -1.0}, {"widths": float("inf")}, {"covered": 10**6}, {"infinite": -1}])
 def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: Path) -> None:
     def boast(reply: Message) -> None:
@@ -115,7 +124,11 @@ def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: 
         ),
         ({"quantiles": "0.9,0.1"}, "quantiles are 0.9, 0.1, expected a lower"),
         ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.1,0.5"),
-        ({"privacy": "sums"}, "privacy is sums, which is for scores of labels, and cqr is of numbers"),
+        (
+            {"privacy": "sums", "score": "signed", "loss": "squared"},
+            "sums, which gives one threshold, and signed needs",
+        ),
+        ({"privacy": "sums", "reach": 0.0}, "reach is 0; sums of scores of numbers need one above 0, in their unit"),
     ],
 )
 def test_bad_settings(more: dict[str, Any], words: str, app: App, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class RunConfig:
         guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         epsilon: with sums, sites add noise for differential privacy; 0 for none.
+        reach: with sums and a score of numbers, a public number that the threshold is not expected to exceed.
         temperature: whether to fit one.
         min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
@@ -53,6 +54,7 @@ class RunConfig:
     kind: str = "ranks"
     privacy: str = "none"
     epsilon: float = 0.0
+    reach: float = 0.0
     temperature: bool = True
     min_sites: int = 2
     min_scores: int = 1
@@ -121,10 +123,10 @@ class RunConfig:
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
-            if self.numbers:
-                raise InputError(
-                    f"privacy is sums, which is for scores of labels, and {self.scored.name} is of numbers"
-                )
+            if self.scored.lower_share is not None:
+                raise InputError(f"privacy is sums, which gives one threshold, and {self.scored.name} needs two")
+            if self.numbers and not self.reach > 0:
+                raise InputError(f"reach is {self.reach:g}; sums of scores of numbers need one above 0, in their unit")
             summable(self.promised)
         elif self.epsilon:
             raise InputError(f"epsilon is {self.epsilon:g}, which goes with privacy sums; set both or neither")

@@ -127,7 +127,9 @@ class _Run:
             "min_scores": config.min_scores,
         }
         if config.privacy == "sums":
-            result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
+            result = calibrate_by_sums(
+                self.federation, self.arrays, epsilon=config.epsilon or None, reach=config.reach or None, **asked
+            )
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):

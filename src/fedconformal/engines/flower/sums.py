@@ -18,7 +18,7 @@ import msgspec
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.engines.flower.calibration import STAGE, ask_for
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
@@ -35,7 +35,7 @@ from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.session import joined_origin
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.privacy.sums.wanted import summable
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 
 TYPE = "query.calibrate"
 
@@ -45,11 +45,11 @@ def calibrate_by_sums(
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
-    epsilon: float | None = None,
+    **settings: Any,
 ) -> Calibrated:
     """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
@@ -61,13 +61,14 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
-        epsilon: with it, one round in which the sites add noise to their counts, for differential privacy.
+        settings: `epsilon`, for one round in which the sites add noise to their counts, for differential privacy;
+            `reach`, for a score of numbers, a public number that the threshold is not expected to exceed.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    state = play(partial(invite, promised, alpha, *IN_STEPS, epsilon=epsilon), channel)
-    return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
+    state = play(partial(invite, promised, alpha, *IN_STEPS, **settings), channel)
+    return Calibrated(predictor=predictor_of(channel.certified(state)), summaries=())
 
 
 class _FlowerChannel:
