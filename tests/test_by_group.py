@@ -355,3 +355,12 @@ def test_the_estimator_takes_groups() -> None:
     assert set(found.by_group) == {"sex", "age", "promised group"}
     with refused("site 'a' was not summarised by group; summarise with groups="):
         fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})
+
+
+def test_intervals_and_losses_are_not_promised_by_group() -> None:
+    numbers = [fc.summarize([0.1, 0.2], groups={"sex": ["F", "M"]}, score=fc.Residual(), site="a")]
+    with refused("by-group is for sets of labels, and residual scores numbers; use another guarantee"):
+        fc.calibrate(numbers, guarantee=fc.ByGroup())
+    losses = [fc.summarize_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
+    with refused("by-group is no promise on losses"):
+        fc.calibrate(losses, risk=0.2, guarantee=fc.ByGroup())

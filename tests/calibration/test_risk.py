@@ -87,6 +87,15 @@ def test_pooled_sites_count_as_they_are() -> None:
         fc.calibrate([fc.pool(given)], risk=0.35, guarantee=fc.EveryClient())
 
 
+def test_losses_that_rise_are_tested_from_the_safe_end() -> None:
+    """A threshold below one that is too bad is not taken, however good it is by itself."""
+    losses = np.tile([0.0, 0.9, 0.1, 0.0], (400, 1))
+    site = fc.summarize_losses(losses, thresholds=[1, 2, 3, 4], rising=True)
+    result = fc.calibrate([site], risk=0.3, guarantee=fc.PAC())
+    assert result.threshold == 3
+    assert result.curve.risks[0] == result.curve.risks[1] > 9 * 10**14
+
+
 @pytest.mark.parametrize("risk", [0, 1, -0.1, 2, "x", math.nan, [0.1]])
 def test_bad_limits_are_refused(risk: Any) -> None:
     with refused("risk is", "expected a number above 0 and below the bound 1"):

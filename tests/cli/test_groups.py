@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,18 @@ def test_the_page(folder: Path, command: Command) -> None:
     assert data["steps"][data["certified"]]["coverage"] is not None
     command.ok("report", "p.json", "-o", "bare.html")
     assert "<h2>Every group by itself</h2>" in Path("bare.html").read_text("utf-8")
+
+
+def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "groups.md"
+    (block,) = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    plain = [line.partition(",")[2].replace("label", "diagnosis") for line in table(0, 400).splitlines()]
+    Path("rows.csv").write_text("\n".join(plain))
+    Path("test.csv").write_text("\n".join(plain))
+    Path("new.csv").write_text("\n".join(",".join(line.split(",")[:2] + line.split(",")[3:]) for line in plain))
+    for line in block.splitlines():
+        _, *words = shlex.split(line)
+        command.ok(*[one for word in words for one in (sorted(Path().glob(word)) if "*" in word else [word])])
+    assert len(np.load("sets.npz")["sets"]) == 400
+    assert "Every group by itself" in Path("report.html").read_text("utf-8")

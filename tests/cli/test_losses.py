@@ -1,113 +1,196 @@
-"""Scores and their truth by files: from a site's losses to answers with a limit on the risk."""
+"""Loss curves by files: from a site's losses to a threshold that can be verified, and what is refused on the way."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Booleans, Floats
-from tests.cli.command import Command, site_rows
+from fedconformal.summaries import LossSummary
+from tests.cli.command import Command
+
+GRID = np.linspace(0, 1, 11)
+SITES = [f"s{k}.fcs" for k in range(3)]
 
 
-def labels_of(seed: int, shape: tuple[int, ...] = (60, 6)) -> tuple[Floats, Booleans]:
-    rng = np.random.default_rng(seed)
-    truth = rng.random(shape) < 0.4
-    return np.clip(rng.random(shape) * 0.7 + 0.3 * truth, 0, 1), truth
-
-
-def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
-    sites = []
+@pytest.fixture
+def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
     for k in range(3):
-        scores, truth = labels_of(k, (40, 8, 9))
-        np.save(tmp_path / f"scores-{k}.npy", scores)
-        np.save(tmp_path / f"truth-{k}.npy", truth)
-        made = tmp_path / f"site-{k}.fcs"
-        arguments = (tmp_path / f"scores-{k}.npy", tmp_path / f"truth-{k}.npy", "--loss", "false-negative-rate")
-        command.ok("summarize-losses", *arguments, "-o", made)
-        sites.append(made)
-    rule = tmp_path / "rule.json"
-    command.ok("calibrate", *sites, "--risk", "0.2", "--guarantee", "every-client", "-o", rule)
-    command.ok("verify", rule, *sites)
-    found = fc.load(rule)
-    assert isinstance(found, fc.RiskPredictor)
-    assert found.loss == fc.FalseNegativeRate()
-    assert found.certificate.sentence().startswith(
-        "The expected share of a row's true labels that is left out is at most"
-    )
-    done = command.ok("predict", rule, tmp_path / "scores-0.npy", "-o", tmp_path / "masks.npz", "--json")
-    masks = np.load(tmp_path / "masks.npz")["sets"]
-    assert (masks == fc.FalseNegativeRate().predict(labels_of(0, (40, 8, 9))[0], found.threshold())).all()
-    assert done.json["predicted"] == pytest.approx(masks.mean())
-    done = command.ok("evaluate", rule, tmp_path / "scores-1.npy", tmp_path / "truth-1.npy", "--json")
-    assert done.json["overall"]["rows"] == 40
-    assert done.json["overall"]["mean_loss"] <= 0.2
+        np.save(f"l{k}.npy", np.clip(rng.random((60, 1)) - GRID * rng.random((60, 1)), 0, 1))
+    np.save("grid.npy", GRID)
+    return tmp_path
 
 
-def test_images_of_different_sizes(command: Command, tmp_path: Path) -> None:
-    images = {f"image-{i:02d}": labels_of(i, (4 + i % 3, 5 + i % 4)) for i in range(30)}
-    scores: dict[str, Any] = {name: found for name, (found, _) in images.items()}
-    truth: dict[str, Any] = {name: known for name, (_, known) in reversed(images.items())}
-    np.savez(tmp_path / "scores.npz", **scores)
-    np.savez(tmp_path / "truth.npz", **truth)
-    files = (tmp_path / "scores.npz", tmp_path / "truth.npz")
-    command.ok("summarize-losses", *files, "--loss", "false-negative-rate", "-o", tmp_path / "a.fcs")
-    command.ok("calibrate", tmp_path / "a.fcs", "--risk", "0.3", "-o", tmp_path / "rule.json")
-    command.ok("predict", tmp_path / "rule.json", files[0], "-o", tmp_path / "masks.npz")
-    masks = np.load(tmp_path / "masks.npz")
-    assert {name: masks[name].shape for name in masks} == {name: one[0].shape for name, one in images.items()}
-
-
-def test_answer_only_the_easy_rows(command: Command, tmp_path: Path) -> None:
+@pytest.fixture
+def sent(losses: Path, command: Command) -> Path:
     for k in range(3):
-        probs, labels = site_rows(k, rows=400)
-        sharp = probs**2 / (probs**2).sum(axis=1, keepdims=True)
-        labels = np.where(sharp.max(axis=1) > 0.75, sharp.argmax(axis=1), (labels + 1) % 4)
-        np.savetxt(tmp_path / f"probs-{k}.csv", sharp, delimiter=",")
-        np.save(tmp_path / f"labels-{k}.npy", labels)
-        files = (tmp_path / f"probs-{k}.csv", tmp_path / f"labels-{k}.npy")
-        options = ("--loss", "selective-error", "--limit", "0.2", "--thresholds", "0.3,0.5,0.7,0.8,0.9,0.95,0.99")
-        command.ok("summarize-losses", *files, *options, "-o", tmp_path / f"site-{k}.fcs")
-    sites = [tmp_path / f"site-{k}.fcs" for k in range(3)]
-    rule = tmp_path / "rule.json"
-    guarantee = ("--guarantee", "learn-then-test", "--walks", "7")
-    done = command("calibrate", *sites, "--risk", "0.1", *guarantee, "-o", rule)
-    assert done.code == 2
-    assert "the losses were made for 0.2" in done.err
-    assert not rule.exists()
-    command.ok("calibrate", *sites, "--risk", "0.2", *guarantee, "-o", rule)
-    command.ok("verify", rule, *sites)
-    command.ok("predict", rule, tmp_path / "probs-0.csv", "-o", tmp_path / "answers.npy")
-    answers = np.load(tmp_path / "answers.npy")
-    assert set(answers.sum(axis=1)) == {0, 1}
-    assert json.loads(rule.read_bytes())["certificate"]["risk"]["loss"] == ["selective-error", [0.2]]
+        command.ok("summarize-losses", f"l{k}.npy", "-o", SITES[k], "--thresholds", "grid.npy")
+    return losses
+
+
+def summary(path: str) -> LossSummary:
+    found = fc.Summary.from_bytes(Path(path).read_bytes())
+    assert isinstance(found, LossSummary)
+    return found
+
+
+def test_from_losses_to_a_verified_threshold(sent: Path, command: Command) -> None:
+    done = command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    assert "The expected loss is at most 0.4 for a test row from the mixture of the sites" in done.out
+    assert "threshold 0.4, certified from 180 rows of 3 sites" in done.out
+    rule = fc.load("p.json")
+    assert isinstance(rule, fc.RiskPredictor)
+    assert rule.threshold() == fc.calibrate([summary(site) for site in SITES], risk=0.4).threshold == 0.4
+    assert "confirmed from 3 summaries" in command.ok("verify", "p.json", *SITES).out
+    missing = command("verify", "p.json", *SITES[:2])
+    assert (missing.code, "the certified summary of site 's2' was not given" in missing.out) == (1, True)
+    stated = command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json", "--json").json
+    assert stated["certificate"]["risk"]["limit"] == 0.4
+    assert command.ok("verify", "p.json", *SITES, "--json").json["confirmed"] is True
+
+
+def test_tables_arrays_and_grids_are_read_alike(losses: Path, command: Command) -> None:
+    rows, texts = np.load("l0.npy"), ",".join(map(repr, GRID.tolist()))
+    Path("t.csv").write_text(texts + "\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    Path("u.csv").write_text("\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    Path("grid.txt").write_text("\n".join(map(repr, GRID.tolist())))
+    np.savez("z.npz", losses=rows, thresholds=GRID)
+    ways = [
+        ("l0.npy", "--thresholds", "grid.npy"),
+        ("l0.npy", "--thresholds", texts),
+        ("l0.npy", "--thresholds", "grid.txt"),
+        ("t.csv",),
+        ("t.csv", "--thresholds", "grid.npy"),
+        ("u.csv", "--thresholds", "grid.npy"),
+        ("z.npz",),
+    ]
+    made = set()
+    for way in ways:
+        stated = command.ok("summarize-losses", *way, "-o", "x.fcs", "--site", "a", "--json").json
+        assert (stated["rows"], stated["thresholds"], stated["kind"]) == (60, 11, "losses")
+        made.add(Path("x.fcs").read_bytes())
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("header", "lines", "options", "words"),
     [
-        (("s.npy", "--loss", "false-negative-rate"), "needs SCORES and TRUTH; give both files"),
-        (("s.npy", "t.npy"), "TRUTH and the options of a loss go with --loss"),
-        (("s.npy", "t.npy", "--loss", "false-negative-rate", "--rising"), "leave them out with --loss"),
-        (("s.npy", "t.npy", "--loss", "selective-error"), "--loss selective-error needs --limit FLOAT"),
-        (("s.npy", "t.npy", "--loss", "recall"), "no loss is called 'recall'; there are false-discovery-rate"),
-        (("s.npy", "bad.npy", "--loss", "false-negative-rate"), "truth: has 3 rows, the scores have 60"),
+        ("0,1,2", ["1,0.5,0", "0.2,0.4,0"], [], "t.csv: line 3 rises from 0.2 to 0.4 at column 1"),
+        ("0,1,2", ["1,0.5,0", "2,0.4,0"], [], "t.csv: line 3 is 2 at column 0, expected a loss from 0 to the bound 1"),
+        ("0,1,2", ["1,0.5,0", "nan,0.4,0"], [], "t.csv: line 3, column 0 holds nan, a missing value"),
+        ("0,2,1", ["1,0.5,0"], [], "thresholds: 1 after 2; list them in rising order"),
+        ("a,b,c", ["1,0.5,0"], [], "t.csv: the header has a, expected a threshold, a number"),
+        ("0,1,2", ["1,0.5,0"], ["--thresholds", "0,x"], "--thresholds has x, expected a threshold, a number"),
+        ("0,1,2", ["1,0.5,0"], ["--thresholds", "0,1"], "expected (rows, 2), a column for each threshold"),
+        ("0,1,2", ["1,0.5,0"], ["--bound", "0"], "bound is 0.0, expected a number from 1e-06 to 1e+06"),
     ],
 )
-def test_mistakes_are_one_line(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+def test_bad_losses_are_one_line_and_nothing_is_written(
+    losses: Path, command: Command, header: str, lines: list[str], options: list[str], words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    scores, truth = labels_of(0)
-    np.save("s.npy", scores)
-    np.save("t.npy", truth)
-    np.save("bad.npy", truth[:3])
-    done = command("summarize-losses", *arguments, "-o", "a.fcs")
+    Path("t.csv").write_text("\n".join([header, *lines]))
+    done = command("summarize-losses", "t.csv", "-o", "x.fcs", *options)
     assert done.code == 2
-    assert said in done.err
-    assert len(done.err.strip().splitlines()) == 1
-    assert not Path("a.fcs").exists()
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not Path("x.fcs").exists()
+
+
+def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
+    other = ",".join(map(str, (GRID + 0.5).tolist()))
+    command.ok("summarize-losses", "l1.npy", "-o", "grid.fcs", "--thresholds", other)
+    command.ok("summarize-losses", "l1.npy", "-o", "bound.fcs", "--thresholds", "grid.npy", "--bound", "2")
+    for bad, words in (
+        ("grid.fcs", "grid of 11 thresholds from 0 to 1 against of 11 thresholds from 0.5 to 1.5"),
+        ("bound.fcs", "bound 1.0 against 2.0"),
+    ):
+        done = command("calibrate", "s0.fcs", bad, "--risk", "0.4", "-o", "p.json")
+        assert f"s0.fcs and {bad} do not go together: {words}" in done.err
+        assert len(done.err.splitlines()) == 1
+    assert not Path("p.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "loss curves have no scores; say --risk LIMIT"),
+        (["--risk", "1"], "risk is 1, expected a number above 0 and below the bound 1"),
+        (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha, --by-class and --privacy"),
+        (["--safe", "x"], "--safe goes with --risk"),
+        (["--risk", "0.4", "--guarantee", "independent"], "independent is no promise on losses: its rank is a count"),
+    ],
+)
+def test_bad_calibrations_are_refused(sent: Path, command: Command, options: list[str], words: str) -> None:
+    done = command("calibrate", *SITES, *options, "-o", "p.json")
+    assert (done.code, words in done.err, Path("p.json").exists()) == (2, True, False)
+
+
+def test_scores_are_no_losses(sent: Path, command: Command) -> None:
+    Path("a.fcs").write_bytes(fc.summarize([0.1, 0.2], site="a").to_bytes())
+    done = command("calibrate", "a.fcs", "--risk", "0.4", "-o", "p.json")
+    assert "say --alpha instead of --risk, or use summarize-losses there" in done.err
+
+
+def test_no_threshold_is_good_enough(sent: Path, command: Command) -> None:
+    done = command.ok("calibrate", *SITES, "--risk", "0.01", "--safe", "ask a doctor", "-o", "p.json")
+    assert "risk=0.01 cannot be promised at any threshold of the grid" in done.err
+    assert "so take the safe action: ask a doctor." in done.out
+    assert "confirmed" in command.ok("verify", "p.json", *SITES).out
+    assert "ask a doctor" in command.ok("show", "p.json").out
+
+
+def test_new_rows_are_evaluated(sent: Path, command: Command) -> None:
+    command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    Path("c.txt").write_text("\n".join(["a", "b"] * 30))
+    rows = np.load("l1.npy")
+    done = command.ok("evaluate", "p.json", "l1.npy", "--clients", "c.txt")
+    assert f"{rows[:, 4].mean():.4f}" in done.out
+    assert f"{rows[::2, 4].mean():.4f}" in done.out
+    assert "of one calibration the mean loss may be above the limit by luck" in done.out
+    found = command.ok("evaluate", "p.json", "l1.npy", "--json").json
+    assert found["overall"]["mean_loss"] == pytest.approx(rows[:, 4].mean())
+    other = command.ok("evaluate", "p.json", "l1.npy", "--json", "--risk", "0.5").json
+    assert (other["risk"], other["threshold"] < found["threshold"]) == (0.5, True)
+    np.savez("other.npz", losses=rows, thresholds=GRID + 1)
+    for arguments, words in (
+        (["p.json", "l1.npy", "--alpha", "0.1"], "give LOSSES, or SCORES and TRUTH, and no more than --clients"),
+        (["p.json", "other.npz"], "other.npz: has other thresholds than the predictor"),
+    ):
+        assert words in command("evaluate", *arguments).err
+
+
+def test_rows_that_contradict_a_promise_for_nearly_all_draws(sent: Path, command: Command) -> None:
+    command.ok("calibrate", *SITES, "--risk", "0.4", "--guarantee", "pac", "-o", "p.json")
+    np.save("bad.npy", np.ones((200, 11)))
+    done = command("evaluate", "p.json", "bad.npy", "--check")
+    assert (done.code, "These rows contradict the promise" in done.out) == (1, True)
+    assert command("evaluate", "p.json", "l1.npy", "--check").code == 0
+
+
+def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
+    shown = command.ok("show", "s0.fcs").out
+    assert "the mean loss of its rows at each of 11 thresholds" in shown
+    assert command.ok("show", "s0.fcs", "--json").json["holds"]["bound"] == 1.0
+    command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    rule = command.ok("show", "p.json").out
+    assert "limit of the expected loss  0.4" in rule
+    assert "the mean loss over all sites at every threshold" in rule
+
+
+def test_a_policy_can_forbid_losses(losses: Path, command: Command) -> None:
+    Path("policy.toml").write_text('kinds = ["ranks"]\n')
+    done = command("summarize-losses", "l0.npy", "-o", "x.fcs", "--thresholds", "grid.npy", "--policy", "policy.toml")
+    assert 'kinds = ["ranks"], and this is of the kind losses' in done.err
+    assert not Path("x.fcs").exists()
+    Path("policy.toml").write_text('kinds = ["losses"]\n')
+    command.ok("summarize-losses", "l0.npy", "-o", "x.fcs", "--thresholds", "grid.npy", "--policy", "policy.toml")
+
+
+def test_inputs_are_never_overwritten(losses: Path, command: Command) -> None:
+    Path("t.fcs").write_bytes(Path("l0.npy").read_bytes())
+    done = command("summarize-losses", "l0.npy", "-o", "t.fcs", "--thresholds", "grid.npy")
+    assert "t.fcs: exists, and is not a summary" in done.err

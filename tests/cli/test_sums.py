@@ -370,3 +370,30 @@ def test_intervals_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, co
     assert "start another session with --reach 1e+03, or more" in said
     refused = command("sums", "start", "other", "--reach", "3", "--exact")
     assert "--reach is for public cells" in refused.err
+
+
+def test_loss_curves_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """A limit on the expected loss, by files: the plain threshold, and a predictor that names it."""
+    monkeypatch.chdir(tmp_path)
+    grid = np.linspace(0, 1, 21)
+    losses = [np.clip(np.random.default_rng(k).random((60, 1)) - grid, 0, 1) for k in range(3)]
+    sites = [fc.summarize_losses(one, thresholds=grid, site=f"s{k}") for k, one in enumerate(losses)]
+    Path("grid.csv").write_text("\n".join(map(str, grid.tolist())))
+    start = ["sums", "start", "session", "--risk", "0.1", "--thresholds", "grid.csv", "--safe", "ask"]
+    assert "--risk needs --thresholds" in command(*start[:5]).err
+    assert "--thresholds and --safe go with --risk" in command(*start[:3], *start[5:]).err
+    command.ok(*start, "--exact")
+    said = ""
+    while not Path("session/predictor.json").exists():
+        for k, summary in enumerate(sites):
+            Path(f"{k}.fcs").write_bytes(summary.to_bytes())
+            sent = [f"session/to-s{k}.fcm"] if said else ["session/invite.fcm", "--summary", f"{k}.fcs"]
+            command.ok("sums", "answer", *sent, "--state", f"{k}.st", "-o", f"{k}.fcm")
+        said = command.ok("sums", "advance", "session", *[f"{k}.fcm" for k in range(3)]).out
+    rule = fc.load("session/predictor.json")
+    assert isinstance(rule, fc.RiskPredictor)
+    plain = fc.calibrate(sites, risk=0.1)
+    assert rule.certificate.limit == plain.threshold < 1
+    assert (rule.about.limit, rule.about.safe) == (0.1, "ask")
+    assert "The expected loss is at most 0.1" in said
+    assert f"threshold {plain.threshold:g}" in said

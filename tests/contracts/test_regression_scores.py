@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -272,6 +273,37 @@ def test_a_certificate_that_was_touched_does_not_verify(score: fc.RegressionScor
 
 
 @every_score
+def test_hostile_files_are_refused(score: fc.RegressionScore) -> None:
+    """A file whose digest is right, and whose parts do not belong together."""
+    site = summarize_predictions(*site_rows(score, 60, 1), score=score, site="a")
+    honest = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.2))
+    content = honest.content()
+    other = fc.Residual() if score != fc.Residual() else fc.CQR()
+    swapped = content["curve"] | {"thresholds": content["curve"]["promised"], "promised": [1.5]}
+    lies: list[dict[str, Any]] = [
+        {"score": other.to_dict()},
+        {"score": fc.LAC().to_dict()},
+        {"score": {"name": "signed", "scaled": 1, "lower": 0.5}},
+        {"curve": swapped},
+        {"curve": {"thresholds": [0.5], "promised": [10**15]}},
+        {"curve": None},
+        {"lower": {"thresholds": [0.5], "promised": [1]}},
+        {"lower": 3},
+        {"certificate": content["certificate"] | {"alpha": 0.5}},
+        {"certificate": content["certificate"] | {"lower": {"threshold": "inf"}}},
+        {"more": 1},
+    ]
+    assert fc.IntervalPredictor.of_content(content).to_bytes() == honest.to_bytes()
+    for lie in lies:
+        with pytest.raises((fc.InputError, msgspec.ValidationError)):
+            fc.IntervalPredictor.of_content(content | lie)
+    with refused("altered"):
+        fc.IntervalPredictor.from_bytes(honest.to_bytes().replace(b'"alpha": 0.2', b'"alpha": 0.3', 1))
+    with refused("not a fedconformal predictor"):
+        fc.Predictor.from_bytes(honest.to_bytes())
+
+
+@every_score
 def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 5, 1)
     with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; calibration scores needed: \d+"):
@@ -282,13 +314,12 @@ def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore
 
 
 @every_score
-def test_classes_are_refused(score: fc.RegressionScore) -> None:
+def test_classes_and_groups_are_refused(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 20, 1)
     site = summarize_predictions(predictions, y, score=score)
-    with refused("by-class is for classes", score.name):
-        fc.calibrate([site], guarantee=fc.ByClass(fc.Mixture()))
-    with refused("prevalence is for classes"):
-        fc.calibrate([site], guarantee=fc.Prevalence({"a": 0.5, "b": 0.5}))
+    for guarantee in (fc.ByClass(fc.Mixture()), fc.ByGroup(fc.Mixture()), fc.Prevalence({"a": 0.5, "b": 0.5})):
+        with refused(f"{guarantee.name} is for sets of labels", score.name):
+            fc.calibrate([site], guarantee=guarantee)
 
 
 @every_score

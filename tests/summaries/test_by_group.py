@@ -248,3 +248,20 @@ def test_every_changed_byte_is_refused() -> None:
         changed[position] ^= bit
         with pytest.raises(fc.InputError):
             fc.Summary.from_bytes(bytes(changed))
+
+
+def test_long_texts_are_kept_apart() -> None:
+    """Texts that do not fit into one number are compared as texts wherever their numbers are the same."""
+    rng = np.random.default_rng(1)
+    values = ["a" * 40, "a" * 39 + "b", "äöü€", "x", "x" * 9]
+    column = rng.choice(values, 200)
+    site = grouped(np.arange(200) / 7, "exact", groups={"c": column})
+    assert {name: part.n for name, part in site.parts.items() if name != ALL} == {
+        f"c={value}": np.count_nonzero(column == value) for value in values
+    }
+
+
+def test_two_texts_with_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedconformal._base.groups._hashed", lambda texts: (np.zeros(len(texts), np.uint64), False))
+    site = grouped([0.1, 0.2, 0.3], groups={"c": ["one", "two", "one"]})
+    assert {name: part.n for name, part in site.parts.items()} == {ALL: 3, "c=one": 2, "c=two": 1}

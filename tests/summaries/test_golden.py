@@ -19,6 +19,9 @@ FACTS = {
     "exact": ((5,), ("clinic-a",), 0, {-2.0: (0, 0), 0.25: (3, 3), 0.3: (3, 3), 2.0: (5, 5)}),
     "exact-bare": ((1,), (), 0, {0.5: (0, 0), 1.0: (1, 1)}),
     "exact-pooled": ((3, 1, 9), ("s3", "s1", "s9"), 0, {0.0: (4, 4), 0.015625: (6, 6), 1.0: (13, 13)}),
+    "group": ((60,), ("clinic-a",), 0, {-0.2: (0, 0), 0.0: (8, 8), 0.25: (24, 24), 2.0: (60, 60)}),
+    "group-class": ((20,), (), 0, {-0.2: (0, 0), 0.0: (3, 3), 0.25: (19, 19), 2.0: (20, 20)}),
+    "group-pooled": ((30, 1, 7), ("s30", "s1", "s7"), 0, {-0.2: (0, 0), 0.0: (6, 6), 0.25: (28, 28), 2.0: (38, 38)}),
     "ranks": ((300,), ("clinic-a",), 5, {-1.0: (0, 5), 2.02: (162, 167), 3.5: (260, 263), 5.0: (300, 300)}),
     "ranks-plain": ((250,), ("病院",), 2, {0.0: (30, 32), 1.0: (95, 97), 4.0: (250, 250)}),
     "ranks-pooled": ((40, 25), ("clinic-a", "Köln 2"), 0, {0.0: (10, 10), 0.25: (47, 47), 1.0: (65, 65)}),
@@ -30,14 +33,20 @@ FACTS = {
 }
 """What each file says: sizes, sites, gap, and the bounds at some q."""
 
-BY_CLASS = {"class": "ranks by class", "class-pooled": "exact by class"}
+PARTED = {
+    "class": "ranks by class",
+    "class-pooled": "exact by class",
+    "group": "ranks by group",
+    "group-class": "exact by class by group",
+    "group-pooled": "exact by group",
+}
 
 every_file = pytest.mark.parametrize("name", sorted(FACTS))
 
 
 def test_every_file_is_checked() -> None:
     assert {path.stem for path in make.HERE.glob("*.fcs")} == set(FACTS) == set(make.summaries())
-    assert {summary.name for summary in make.summaries().values()} == {*KINDS, *BY_CLASS.values()}
+    assert {summary.name for summary in make.summaries().values()} == {*KINDS, *PARTED.values()}
     assert all(path.stat().st_size < 3072 for path in make.HERE.glob("*.fcs"))
 
 
@@ -53,7 +62,7 @@ def test_files_say_what_they_said(name: str) -> None:
     found = fc.Summary.from_bytes(data)
     assert found.to_bytes() == data
     assert (found.sizes, found.sites, found.gap) == (sizes, sites, gap)
-    assert found.name == BY_CLASS.get(name, name.partition("-")[0])
+    assert found.name == PARTED.get(name, name.partition("-")[0])
     assert {q: found.count_at_most(q) for q in bounds} == bounds
     assert found.origin == make.summaries()[name].origin
 

@@ -56,6 +56,22 @@ def test_many_rows_whose_float_sum_is_too_small() -> None:
     assert Fraction(float(losses.sum())) != exact / UNIT  # so it is not by luck
 
 
+def test_a_float_sum_that_rounds_down_is_noticed() -> None:
+    """The rests add up to a whole number of units and a little, which a float does not hold."""
+    losses = np.full((2049, 1), 2.0**-30)
+    losses[-1] = 2.0**-80
+    assert exact_sums(losses, 1)[0] > 2
+    assert fc.summarize_losses(losses, thresholds=[0]).units.tolist() == [3]
+
+
+def test_sums_fall_where_losses_do() -> None:
+    """The second sum is a little less than the first, and a bound on it by itself would be a unit more."""
+    losses = np.full((1024, 2), 2.0**-29)
+    losses[0, 1] = np.nextafter(2.0**-29, 0)
+    assert fc.summarize_losses(losses, thresholds=[0, 1]).units.tolist() == [2, 2]
+    assert fc.summarize_losses(losses[:, 1:], thresholds=[1]).units.tolist() == [3]
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
@@ -102,7 +118,7 @@ def test_rising_losses_are_taken_if_it_is_said() -> None:
     for bad in (1.5, -0.5, np.nan):
         with refused("row 0 is"):
             fc.summarize_losses([[0, bad, 0]], thresholds=GRID, rising=True)
-    with refused("these losses may rise along the grid, and mixture needs losses that fall; use pac"):
+    with refused("these losses may rise along the grid, and mixture needs losses that fall; use learn-then-test"):
         fc.calibrate([site], risk=0.5)
 
 
@@ -206,6 +222,35 @@ def test_examples_and_their_bytes() -> None:
         assert site.to_bytes()[:5] == b"FCS2L"
         assert repr(again) == f"<losses summary of {site.n} rows from site 'a'>"
     assert fc.Summary.from_many([site.to_bytes() for site in LossSummary.examples()])
+
+
+GOLDEN = {
+    "464353324cc6ed8caf9283a46c6f737392b366616c73652d6e656761746976652d7261746590a5626f756e64cb3ff0000000000000a46772"
+    "6964c4280000000000000000000000000000d03f000000000000e03f000000000000e83f000000000000f03f98910291a8636c696e69632d"
+    "61c0a16dc001c400c42800002000000000000000180000000000000010000000000000001000000000000000040000000000": (
+        [2 * UNIT, 3 * UNIT // 2, UNIT, UNIT, UNIT // 4],
+        {"sites": ("clinic-a",), "loss": ("false-negative-rate", ()), "bound": 1.0, "rising": False, "model": "m"},
+    ),
+    "464353324c0e5db5cc9284ab63616c6962726174696f6ea46a756e65a5626f756e64cb4000000000000000a467726964c428000000000000"
+    "0000000000000000d03f000000000000e03f000000000000e83f000000000000f03fa6726973696e67c398910191a162c0c0c001c4100000"
+    "0000000000000300000000000000c41000000800000000000000000000000000": (
+        [UNIT // 2, UNIT // 2, UNIT // 2, 0, 0],
+        {"sites": ("b",), "calibration": "june", "bound": 2.0, "rising": True, "model": None},
+    ),
+}
+"""Bytes that every later release reads and writes, all sums and those that change, and what they say."""
+
+
+@pytest.mark.parametrize("sent", GOLDEN, ids=["all sums", "sums that change"])
+def test_these_bytes_are_read_for_ever(sent: str) -> None:
+    units, facts = GOLDEN[sent]
+    found = fc.Summary.from_bytes(bytes.fromhex(sent))
+    assert isinstance(found, LossSummary)
+    assert found.units.tolist() == units
+    assert found.grid.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert {name: getattr(found if name == "sites" else found.origin, name) for name in facts} == facts
+    again = LossSummary(units=found.units, sizes=found.sizes, sites=found.sites, origin=found.origin)
+    assert again.to_bytes().hex() == sent
 
 
 def test_equal_sums_are_sent_once() -> None:

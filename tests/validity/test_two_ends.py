@@ -223,6 +223,22 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
     assert certificate.guarantee == {"name": "pac", "failure": 0.1}
 
 
+def test_the_certificate_adds_up_both_ends() -> None:
+    """N + K = 102: each end is rank 92 of 102, with one rank more at most; a miss is a miss of one end."""
+    rng = np.random.default_rng(1)
+    given = [fc.summarize(rng.normal(size=n), "exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
+    found = fc.calibrate(given, alpha=0.2).certificate
+    assert found.lower is not None
+    assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (92, 92, 102, 0.1)
+    assert (found.lower.coverage_at_least, found.lower.coverage_at_most) == (92 / 102, 93 / 102)
+    assert (found.coverage_at_least, found.coverage_at_most, found.target) == (
+        82 / 102,
+        84 / 102,
+        str(Fraction(82, 102)),
+    )
+    assert fc.calibrate(given, alpha=0.01).certificate.coverage_at_least == 1.0  # the whole line
+
+
 def test_each_level_of_the_distribution_is_in_its_band() -> None:
     """P(s <= q_c) is at least c, and P(s < q_c) at most what the band says, for any bags; ties included."""
     for seed in range(2):

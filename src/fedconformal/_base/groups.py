@@ -55,10 +55,13 @@ def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
     others = np.ones(rows, dtype=np.bool_)
     for column in columns_of(groups):
         given = next(values for name, values in groups.items() if name_key(str(name)) == column)
+        missing = np.zeros(rows, dtype=np.bool_)
         for value, mine in _distinct(_one_a_row(given, rows=rows, name=column), column):
-            if (text := _name(value)) != ABSENT:
+            if (text := _name(value)) == ABSENT:
+                missing[mine] = True
+            else:
                 found.setdefault(check_name(f"{column}={text}", "group"), []).append(mine)
-                others[mine] = False
+        others &= missing
     parts = {name: np.sort(np.concatenate(some)) if some[1:] else some[0] for name, some in sorted(found.items())}
     rest = np.flatnonzero(others)
     return {ALL: np.arange(rows), **parts, **({NONE: rest} if len(rest) else {})}
@@ -109,20 +112,39 @@ def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
 
 
 def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
-    """Return each value that is there, and its rows; one comparison a value, which is faster than to sort them."""
+    """Return each value that is there, and its rows; one comparison of numbers a value, faster than to sort texts."""
     found: list[tuple[Any, Integers]] = []
-    index = np.arange(len(array))
-    while len(index):
+    keys, exact = _hashed(array) if array.dtype.kind == "U" else (array, True)
+    left = np.ones(len(array), dtype=np.bool_)
+    while len(array) and left[first := int(left.argmax())]:
+        value = array[first].item()
         if len(found) == MOST_VALUES:
-            count = len(found) + len(set(array.tolist()))
+            count = len(found) + len(set(array[left].tolist()))
             raise InputError(
                 f"{shown(name)}: has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69"
             )
-        value = array[0].item()
-        same = np.isnan(array) if isinstance(value, float) and math.isnan(value) else array == value
-        found.append((value, index[same]))
-        array, index = array[~same], index[~same]
+        same = np.isnan(keys) if isinstance(value, float) and math.isnan(value) else keys == keys[first]
+        mine = np.flatnonzero(same)
+        if not exact and (array[mine] != value).any():  # two texts with one hash
+            mine = np.flatnonzero(array == value)
+            same = np.isin(np.arange(len(array)), mine)
+        found.append((value, mine))
+        left &= ~same
     return found
+
+
+def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[np.uint64], bool]:
+    """Return a number for each text, the same for the same text, and whether it is another one for every other text.
+
+    A polynomial of its characters, modulo 2^64; up to eight that fit in a byte are its digits.
+    """
+    letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    exact = letters.shape[1] <= 8 and letters.max(initial=0) < 256
+    found = letters[:, 0].astype(np.uint64)
+    for k in range(1, letters.shape[1]):
+        found *= np.uint64(256 if exact else 0x9E3779B97F4A7C15)
+        found += letters[:, k]
+    return found, bool(exact)
 
 
 def _name(value: Any) -> str:

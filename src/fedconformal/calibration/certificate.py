@@ -357,7 +357,8 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
 
     found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
     claim = certificate.privacy or {}
-    if claim.get("mode") == "sums" and "epsilon" not in claim and (why := why_full(certificate)):
+    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if plain and (why := why_full(certificate)):
         found.append(InfeasibleWarning(why))
     if quiet := certificate.version_1_sites:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""

@@ -28,6 +28,7 @@ from fedconformal.guarantees import (
     WorstCase,
 )
 from fedconformal.guarantees.by_class import name_of
+from fedconformal.guarantees.by_group import of_groups
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.guarantees.planning import feasible, least_enough, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
@@ -177,7 +178,8 @@ def _each_class(alpha: Fraction, count: int) -> str:
     best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
     return (
         f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if given) "
-        f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike everywhere"
+        f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike "
+        f"everywhere; by group, every group takes as many as a class does: {mixture}, or {independent}"
     )
 
 
@@ -204,6 +206,7 @@ def _set_name(worst_case: WorstCase) -> str:
 
 
 def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
+    words = of_groups if guarantee.by_group else str
     guarantee = guarantee.bind(names, sizes)
     can_be = feasible(guarantee, alpha, sizes)
     rank, out_of = guarantee.rank(alpha, sizes) or (None, None)
@@ -218,7 +221,7 @@ def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int],
         rank=rank,
         rank_out_of=out_of,
         smallest_alpha=float(1 - guarantee.promised(sizes, sizes)),
-        missing="" if can_be else shortfall(guarantee, alpha, sizes, names),
+        missing="" if can_be else words(shortfall(guarantee, alpha, sizes, names)),
     )
 
 

@@ -32,8 +32,8 @@ from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import whole_type
 from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.losses.loss import Loss, described_loss
-from fedconformal.summaries.losses import UNIT, LossSummary
-from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
+from fedconformal.summaries.origin import Origin, as_bound
 from fedconformal.summaries.summary import Summary
 
 CONDITIONS = (
@@ -69,9 +69,7 @@ def by_risk(
     curves = [summary for summary in summaries if isinstance(summary, LossSummary)]
     origin, most = curves[0].origin, Fraction(curves[0].bound)
     limit = as_limit(risk, curves[0].bound)
-    if loss := described_loss(origin.loss):
-        check_limit(loss, limit)
-        safe = safe or loss.safe
+    safe = safe_action(origin, limit, safe)
     sizes = [n for summary in curves for n in summary.sizes]
     group, promise = bound.grouped_parts(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
@@ -80,8 +78,8 @@ def by_risk(
     threshold = curve.threshold(limit)
     alpha = limit / most
     if threshold == math.inf:
-        lacking = _lacking(bound, alpha, sizes, site_names(curves), min(risks))
-        warnings.warn(_no_threshold(limit, lacking, safe), InfeasibleWarning, stacklevel=4)
+        best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
+        warn_of_no_threshold(bound, alpha, sizes, site_names(curves), limit, safe, best, stacklevel=5)
     sure = are_sure(curves) and threshold < math.inf
     certificate = certificate_of(
         curves,
@@ -96,7 +94,7 @@ def by_risk(
         slack=float(bound.slack([curve.gap for curve in curves], sizes) / UNIT),
         coverage_at_least=float(1 - alpha) if sure else 0.0,
         coverage_at_most=1.0,
-        risk=_record(origin, limit, curves[0], as_safe(safe)),
+        risk=risk_record(origin, limit, safe),
     )
     return Calibration(certificate, lambda: curve)
 
@@ -115,6 +113,14 @@ def as_limit(risk: Any, bound: float) -> Fraction:
     if not 0 < exact < Fraction(bound):
         raise InputError(f"risk is {shown(risk)}, expected a number above 0 and below the bound {bound:g}")
     return exact
+
+
+def safe_action(origin: Origin, limit: Fraction, safe: str | None) -> str | None:
+    """Check the limit against the loss, and return what to do where no threshold is good enough."""
+    if loss := described_loss(origin.loss):
+        check_limit(loss, limit)
+        safe = safe or loss.safe
+    return as_safe(safe)
 
 
 def check_limit(loss: Loss, limit: Fraction) -> None:
@@ -139,20 +145,24 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
     for start in range(0, len(curves), CHUNK):
         inside = slice(start, start + CHUNK)
-        some = np.stack([curve.kept for curve in curves[inside]]).astype(kind, copy=False)
+        rows = np.array([curve.n for curve in curves[inside]], dtype=np.int64)[:, None]
+        lost = np.concatenate([curve.units for curve in curves[inside]]).reshape(len(rows), -1)
+        some = (rows * UNIT - lost).astype(kind, copy=False)
         order = np.argsort(place[inside], kind="stable")
         groups, firsts = np.unique(place[inside][order], return_index=True)
         sums[groups] += np.add.reduceat(some[order], firsts, axis=0)
     return sums
 
 
-def _record(origin: Origin, limit: Fraction, one: LossSummary, safe: str | None) -> RiskRecord:
+def risk_record(origin: Origin, limit: Fraction, safe: str | None) -> RiskRecord:
+    """Say what a promise on these losses is about."""
+    grid = grid_of(origin)
     return RiskRecord(
         limit=float(limit),
-        bound=one.bound,
-        points=len(one.grid),
-        first=float(one.grid[0]),
-        last=float(one.grid[-1]),
+        bound=as_bound(origin.bound),
+        points=len(grid),
+        first=float(grid[0]),
+        last=float(grid[-1]),
         grid_sha256=hashlib.sha256(origin.grid or b"").hexdigest(),
         loss=origin.loss,
         rising=origin.rising,
@@ -160,13 +170,20 @@ def _record(origin: Origin, limit: Fraction, one: LossSummary, safe: str | None)
     )
 
 
-def _lacking(bound: Guarantee, alpha: Fraction, sizes: Sequence[int], names: Sequence[str], least: int) -> str:
-    """Say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
+def warn_of_no_threshold(
+    bound: Guarantee,
+    alpha: Fraction,
+    sizes: Sequence[int],
+    names: Sequence[str],
+    limit: Fraction,
+    safe: str | None,
+    best: str,
+    *,
+    stacklevel: int = 4,
+) -> None:
+    """Warn, and say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
     if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
-        return shortfall(bound, alpha, sizes, names).replace("scores", "rows")
-    return f"the best one promises {least / ALPHA_UNIT:.6g}"
-
-
-def _no_threshold(limit: Fraction, lacking: str, safe: str | None) -> str:
+        best = shortfall(bound, alpha, sizes, names).replace("scores", "rows")
     then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE}, nothing is promised"
-    return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({lacking}); {then}"
+    text = f"risk={float(limit):g} cannot be promised at any threshold of the grid ({best}); {then}"
+    warnings.warn(text, InfeasibleWarning, stacklevel=stacklevel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.choose import AnyPredictor, predictor_of
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, say
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import Source, load_any, load_predictor, read_run
@@ -25,13 +27,15 @@ from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import default_score, make_intervals, read_rows
 from fedconformal.cli.regression import is_run as is_numbers
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
+from fedconformal.cli.risk import evaluated_rule, risk_predictor
 from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
-from fedconformal.report import NumberRows, Rows, interval_page, report_page
+from fedconformal.losses import SelectiveError
+from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
 from fedconformal.scores import DEFAULT, AnyScore
 from fedconformal.summaries import Summary
 from fedconformal.tables import Predictions
@@ -54,23 +58,25 @@ def report(
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
     score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
+    answers: Annotated[
+        Path | None, typer.Option(metavar="RULE", help="What limits the errors of answers to easy rows (.json).")
+    ] = None,
     columns: Columns,
     force: Force = False,
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    check_output(
-        output, source, probs, labels, file_in(clients), images, *(summaries or ()), ending=".html", force=force
-    )
+    read = (source, probs, labels, file_in(clients), images, answers, *(summaries or ()))
+    check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
-    if is_run and (probs or labels or clients or summaries):
-        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
-    if not is_run and (alpha or score or ALL_SCORES.typed(given)):
-        raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None and columns.label_column is None):
-        raise InputError("PROBS and LABELS go together; give both or neither")
-    if probs is None and columns.keeping(*columns_in(groups), column_in(clients)) != NONE:
-        raise InputError("options that name columns go with PROBS; give the table of test rows")
+    others = bool(alpha or score or ALL_SCORES.typed(given))
+    if not is_run and (rule := risk_predictor(source)) is not None:
+        if others or groups or images or answers or columns != NONE:
+            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
+        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()))
+        return
+    named = columns.keeping(*columns_in(groups), column_in(clients))
+    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
     path = _file_of(source)
     if is_run:
         check_output(output, path)
@@ -83,6 +89,7 @@ def report(
         clients,
         groups,
         images,
+        answers,
         tuple(summaries or ()),
         alpha or "0.1",
         score,
@@ -90,6 +97,20 @@ def report(
     )
     numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
     _write(output, _of_intervals(asked) if numbers else _of_sets(asked))
+
+
+def _refuse(
+    source: Path, probs: Path | None, labels: Path | None, named: Columns, *, others: bool, run: bool, own: bool
+) -> None:
+    """Refuse what does not go together."""
+    if run and (probs or labels or own):
+        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
+    if not run and others:
+        raise InputError("--alpha and --score are for a run; a predictor has its own")
+    if (probs is None) != (labels is None and named.label_column is None):
+        raise InputError("PROBS and LABELS go together; give both or neither")
+    if probs is None and named != NONE:
+        raise InputError("options that name columns go with PROBS; give the table of test rows")
 
 
 class _Asked(NamedTuple):
@@ -103,6 +124,7 @@ class _Asked(NamedTuple):
     clients: str | None
     groups: str | None
     images: Path | None
+    answers: Path | None
     summaries: tuple[Path, ...]
     alpha: str
     score: str | None
@@ -111,7 +133,7 @@ class _Asked(NamedTuple):
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, clients, groups, images, summaries, alpha, score, given = asked
+    path, is_run, probs, labels, columns, clients, groups, images, answers, summaries, alpha, score, given = asked
     found: Predictions | None = None
     sites: Any = None
     held: dict[str, Any] = {}
@@ -150,7 +172,8 @@ def _of_sets(asked: _Asked) -> str:
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
         rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images, groups=own)
-    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names)
+    promised = None if answers is None else _of_answers(answers)
+    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
 
 def _write(output: Path, page: str) -> None:
@@ -169,8 +192,9 @@ def _file_of(source: Path) -> Path:
 
 def _of_intervals(asked: _Asked) -> str:
     """Write the page about intervals, on the rows of a run or of a table, or without rows."""
-    if asked.images is not None:
-        raise InputError("--images is for classes, and this is about numbers; leave it out")
+    if asked.images is not None or asked.answers is not None:
+        option = "--images" if asked.images is not None else "--answers"
+        raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
     path, columns, sites = asked.path, asked.columns, None
     rule: Any
     if asked.is_run:
@@ -191,13 +215,28 @@ def _of_intervals(asked: _Asked) -> str:
     return interval_page(rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth), sent=sent)
 
 
+def _of_losses(
+    rule: RiskPredictor, losses: Path | None, truth: Path | None, clients: str | None, summaries: Iterable[Path]
+) -> str:
+    """Write the page about a limit on losses, on test rows or without."""
+    checked = None if losses is None else evaluated_rule(rule, losses, truth, clients=clients)
+    return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
+
+
+def _of_answers(path: Path) -> RiskPredictor:
+    rule = risk_predictor(path)
+    if rule is None or not isinstance(rule.loss, SelectiveError):
+        raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
+    return rule
+
+
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
     """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
     made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
     return predictor_of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
 
 
-def _sent(path: Path, predictor: AnyPredictor) -> tuple[str, int]:
+def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
     with naming(path):

@@ -189,10 +189,7 @@ def evaluate_losses_of(
         )
     if has_expired(rule.certificate.expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
-    values = _rows(losses) if truth is None else _at_threshold(rule, losses, truth, risk)
-    names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
-    with naming(losses):
-        found = rule.evaluate(values, clients=names, risk=risk)
+    found = evaluated_rule(rule, losses, truth, clients=clients, risk=risk)
     limit = rule.limit(risk)
     at = rule.curve.threshold(limit)
     above = isinstance(rule.certificate.terms()[0], PAC) and found.overall.low > float(limit)
@@ -221,6 +218,16 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
     say(rule.certificate.caveat)
 
 
+def evaluated_rule(
+    rule: RiskPredictor, losses: Path, truth: Path | None, *, clients: str | None, risk: str | None = None
+) -> LossEvaluation:
+    """Return the mean loss of new rows, from their losses, or from their scores and truth."""
+    values = _rows(losses, rule) if truth is None else _at_threshold(rule, losses, truth, risk)
+    names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
+    with naming(losses):
+        return rule.evaluate(values, clients=names, risk=risk)
+
+
 def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
     """Work out the loss of each row at the threshold."""
     if rule.loss is None:
@@ -232,12 +239,17 @@ def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | No
     return losses
 
 
-def _rows(path: Path) -> NDArray[Any]:
-    """Read losses on the grid, or one loss a row."""
-    if path.suffix.lower() in (".npy", ".npz"):
-        return read_array(path, *ARRAYS)
-    found = read_table(path)
-    return found.numbers(found.columns)[:, 0] if len(found.columns) == 1 else read_losses(path, None).values
+def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
+    """Read losses on the grid of the predictor, or one loss a row."""
+    if path.suffix.lower() == ".npy":
+        return read_array(path)
+    found = read_table(path, arrays=ARRAYS)
+    if len(found.columns) == 1 and rule.about.points > 1:
+        return found.numbers(found.columns)[:, 0]
+    read = read_losses(path, None)
+    if not np.array_equal(read.grid, rule.curve.thresholds):
+        raise InputError(f"{path}: has other thresholds than the predictor; give the losses on its grid")
+    return read.values
 
 
 def _column(path: Path) -> ArrayLike:

@@ -57,7 +57,7 @@ class Leaving:
             raise InputError(f"site {site.name!r} has not joined a session")
         return cls(
             kind=SUMS,
-            rows=len(site.keys),
+            rows=site.size,
             sites=_hidden_among(site) if site.roster else None,
             epsilon=site.invite.epsilon,
             cell=site.invite.least or 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -54,7 +54,14 @@ def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> st
     return dots_chart(dots, target, (low, 1.0), "coverage", title)
 
 
-def dots_chart(dots: Sequence[Dot], target: float, span: tuple[float, float], of: str, title: str) -> str:
+def dots_chart(
+    dots: Sequence[Dot],
+    target: float,
+    span: tuple[float, float],
+    of: str,
+    title: str,
+    text: Callable[[float], str] = percent,
+) -> str:
     """Draw each group as a dot on its interval, one below the other, with the target as a line."""
     left = name_space([shortened(dot.name, LONGEST) for dot in dots])
 
@@ -65,7 +72,7 @@ def dots_chart(dots: Sequence[Dot], target: float, span: tuple[float, float], of
     parts = [f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">{of}</text>']
     for value in round_numbers(*span):
         parts.append(f'<line class="grid" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="0" y2="{bottom}"/>')
-        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{percent(value)}</text>')
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{text(value)}</text>')
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
     for i, dot in enumerate(dots):
         y = ROW * i + ROW / 2 + 4

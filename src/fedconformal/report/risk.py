@@ -16,6 +16,7 @@ from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import answer, card, columns, soft, table
 from fedconformal.report.plot import Plot
+from fedconformal.summaries.origin import has_expired
 
 
 def risk_page(
@@ -56,16 +57,37 @@ def _board(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[s
         yield answer("What is promised", f"at most {limit}" if sure else "Nothing", [words])
         loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
         yield answer("Which threshold", threshold_text(chosen), [f"The smallest that promises enough. {loss}"])
-    if evaluation is None:
-        yield answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
+    yield _holds(rule, evaluation)
+    steps = "".join(f"<li>{escape(step)}</li>" for step in _to_do(rule, evaluation))
+    yield f'<section class="card answer"><h2>What to do</h2><ul>{steps}</ul></section>'
+
+
+def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+    if has_expired(rule.certificate.expires):
+        yield "Calibrate again: the promise has ended."
+    if rule.certificate.limit == math.inf:
+        yield "Take the safe action, or collect more calibration cases, or allow a larger risk."
         return
+    if evaluation is None:
+        yield "Check the promise on cases with a known truth before anyone relies on it."
+    elif evaluation.overall.low > rule.about.limit:
+        yield "Find out why these cases lose more, and calibrate again with recent cases."
+    else:
+        yield "Use this threshold, with the same model and the same loss."
+        yield "Check again with new cases at fixed times: patients, devices and models change."
+
+
+def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
+    about = rule.about
+    if evaluation is None:
+        return answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
     found = evaluation.overall
     interval = f"95% interval {found.low:.3f} to {found.high:.3f}, if cases are independent"
     texts = [f"is lost on average by {found.rows:,} checked cases ({interval})."]
     if found.low > about.limit:
         luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
         texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
-    yield answer("Does it hold?", f"{found.mean_loss:.3f}", texts)
+    return answer("Does it hold?", f"{found.mean_loss:.3f}", texts)
 
 
 def _promises(rule: RiskPredictor) -> str:
@@ -121,6 +143,7 @@ def _by_site(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable
         for group in drawn
     ]
     most = min(rule.about.bound, max(2 * rule.about.limit, *(group.high for group in drawn)))
-    chart = dots_chart(dots, rule.about.limit, (0.0, most), "mean loss", f"Mean loss of {len(groups)} groups")
+    title = f"Mean loss of {len(groups)} groups against the limit {rule.about.limit:g}"
+    chart = dots_chart(dots, rule.about.limit, (0.0, most), "mean loss", title, "{:.4g}".format)
     text = soft("Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit.")
     yield card("Risk by site", text + chart, table(("site", *evaluation.columns), (group.cells for group in groups)))

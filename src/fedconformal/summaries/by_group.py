@@ -172,6 +172,7 @@ def _rows(scores: ArrayLike, labels: ArrayLike | None) -> tuple[Floats, Integers
 
 
 def _part(values: Floats, truth: Integers | None, mine: Integers, kind: type[Summary], alpha: Any) -> Summary:
+    own = values.copy() if len(mine) == len(values) else values[mine]
     if truth is None:
-        return kind.of_scores(values[mine], alpha=alpha)
-    return ClassSummary.of_checked(values[mine], truth[mine], kind, alpha=alpha)
+        return kind.of_scores(own, alpha=alpha)
+    return ClassSummary.of_checked(own, truth[mine], kind, alpha=alpha)

@@ -39,7 +39,7 @@ UNIT = 2**20
 FINE = 30
 """Losses are parted at this many bits below a power of two that no loss exceeds."""
 
-BLOCK = 2**15
+BLOCK = 2**14
 """How many losses are looked at together, so that they stay close to the processor."""
 
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
@@ -113,11 +113,6 @@ class LossSummary(_Named, Summary):
     def mean_losses(self) -> Floats:
         """The mean loss at each threshold, up to how sums are rounded."""
         return self.units.astype(np.float64) * (self.bound / UNIT / self.n)
-
-    @property
-    def kept(self) -> Integers:
-        """What is left of the rows at each threshold, once losses are taken off, in units of a row; at least."""
-        return self.n * UNIT - self.units
 
     @property
     def points(self) -> Floats:
@@ -218,14 +213,15 @@ def added_up(losses: ArrayLike, origin: Origin) -> tuple[int, Integers]:
     scale = math.ldexp(1.0, FINE - exponent)
     whole, rest = np.zeros(array.shape[1], dtype=np.int64), np.zeros(array.shape[1])
     step = max(1, BLOCK // array.shape[1])
+    parts, wholes = np.empty((2, min(step, len(array)), array.shape[1]))
     for start in range(0, len(array), step):
         block = np.ascontiguousarray(array[start : start + step], dtype=np.float64)
         check_losses(block, bound, start, rising=origin.rising)
-        parts = block * scale
-        wholes = np.floor(parts)
-        whole += wholes.sum(axis=0).astype(np.int64)
-        parts -= wholes
-        rest += parts.sum(axis=0)
+        part, floor = parts[: len(block)], wholes[: len(block)]
+        np.floor(np.multiply(block, scale, out=part), out=floor)
+        part -= floor
+        whole += floor.sum(axis=0).astype(np.int64)
+        rest += part.sum(axis=0)
     rows = len(array)
     factor = Fraction(UNIT) * Fraction(2) ** (exponent - FINE) / Fraction(bound)
     margin = 1 + Fraction(rows, 2**52)

@@ -141,7 +141,7 @@ UNKNOWN = Origin()
 
 def all_joined(origins: Iterable[Origin]) -> Origin:
     """Put together what all of them say."""
-    first, *rest = dict.fromkeys(origins)
+    first, *rest = dict.fromkeys({id(origin): origin for origin in origins}.values())  # each is looked at once
     for origin in rest:
         first = first.joined(origin)
     return first

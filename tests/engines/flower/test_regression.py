@@ -86,6 +86,26 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
     assert again["certificate"] == found["certificate"]
 
 
+def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
+    plain = run(app, tmp_path / "plain", kind="exact")
+    found = run(
+        app,
+        tmp_path / "sums",
+        privacy="sums",
+        reach=500.0,
+        from_stage="calibrate",
+        saved_model=str(tmp_path / "plain" / "model.npz"),
+    )
+    predictor = fc.load(tmp_path / "sums" / "predictor.json")
+    assert isinstance(predictor, fc.IntervalPredictor)
+    assert not list((tmp_path / "sums" / "sites").iterdir())
+    certificate = found["certificate"]
+    assert certificate["privacy"]["precision"]["above"] < plain["threshold"] <= found["threshold"]
+    for field in ("rank", "rank_out_of", "score", "model", "coverage_at_least", "status"):
+        assert certificate[field] == plain["certificate"][field]
+    assert found["evaluation"]["overall"]["coverage"] >= plain["evaluation"]["overall"]["coverage"]
+
+
 def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = app.load()[0]  # whose task.py says how many outputs there are
     monkeypatch.setattr(sys.modules["diabetes_app.task"], "OUTPUTS", 1)
@@ -93,15 +113,6 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
     found = run(app, tmp_path, model, client, loss="squared", score="signed")
     assert found["certificate"]["score"]["name"] == "signed"
     assert found["certificate"]["lower"]["threshold"] < 0 < found["threshold"]
-
-
-def test_sums_round_the_threshold_of_exact_summaries_up(app: App, tmp_path: Path) -> None:
-    exact = run(app, tmp_path / "exact", kind="exact", rounds=1)
-    model = str(tmp_path / "exact" / "model.npz")
-    sums = run(app, tmp_path / "sums", privacy="sums", from_stage="calibrate", saved_model=model)
-    assert exact["threshold"] <= sums["threshold"] <= 1000
-    assert sums["certificate"]["privacy"]["mode"] == "sums"
-    assert sums["evaluation"]["overall"]["coverage"] >= exact["evaluation"]["overall"]["coverage"]
 
 
 @pytest.mark.parametrize("values", [{"widths": -1.0}, {"widths": float("inf")}, {"covered": 10**6}, {"infinite": -1}])
@@ -124,11 +135,9 @@ def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: 
         ),
         ({"quantiles": "0.9,0.1"}, "quantiles are 0.9, 0.1, expected a lower"),
         ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.1,0.5"),
-        (
-            {"privacy": "sums", "score": "signed", "loss": "squared"},
-            "sums, which gives one threshold, and signed needs",
-        ),
-        ({"privacy": "sums", "reach": 0.0}, "reach is 0; sums of scores of numbers need one above 0, in their unit"),
+        ({"reach": 9.0}, "reach is 9, which goes with privacy sums"),
+        ({"privacy": "sums", "reach": -1.0}, "reach is -1.0, expected a positive number"),
+        ({"privacy": "sums", "score": "signed"}, "the run has scores of signed, whose intervals need a threshold at"),
     ],
 )
 def test_bad_settings(more: dict[str, Any], words: str, app: App, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.tct import TCT
 from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.privacy.sums.session import check_one_end
 from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
@@ -35,7 +37,7 @@ class RunConfig:
         guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         epsilon: with sums, sites add noise for differential privacy; 0 for none.
-        reach: with sums and a score of numbers, a public number that the threshold is not expected to exceed.
+        reach: with sums of scores of numbers, a public number that the threshold is not expected to exceed; 0 for 1.
         temperature: whether to fit one.
         min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
@@ -123,10 +125,10 @@ class RunConfig:
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
-            if self.scored.lower_share is not None:
-                raise InputError(f"privacy is sums, which gives one threshold, and {self.scored.name} needs two")
-            if self.numbers and not self.reach > 0:
-                raise InputError(f"reach is {self.reach:g}; sums of scores of numbers need one above 0, in their unit")
             summable(self.promised)
-        elif self.epsilon:
-            raise InputError(f"epsilon is {self.epsilon:g}, which goes with privacy sums; set both or neither")
+            check_one_end(self.scored, "the run")
+            if self.reach:
+                exponent_of(self.reach)
+        elif self.epsilon or self.reach:
+            name, value = ("epsilon", self.epsilon) if self.epsilon else ("reach", self.reach)
+            raise InputError(f"{name} is {value:g}, which goes with privacy sums; set both or neither")

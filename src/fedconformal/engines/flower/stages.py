@@ -127,9 +127,8 @@ class _Run:
             "min_scores": config.min_scores,
         }
         if config.privacy == "sums":
-            result = calibrate_by_sums(
-                self.federation, self.arrays, epsilon=config.epsilon or None, reach=config.reach or None, **asked
-            )
+            noise, reach = config.epsilon or None, config.reach or None
+            result = calibrate_by_sums(self.federation, self.arrays, epsilon=noise, reach=reach, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):

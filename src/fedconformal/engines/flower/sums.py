@@ -49,7 +49,7 @@ def calibrate_by_sums(
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
-    **settings: Any,
+    **how: Any,
 ) -> Calibrated:
     """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
@@ -61,13 +61,13 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
-        settings: `epsilon`, for one round in which the sites add noise to their counts, for differential privacy;
-            `reach`, for a score of numbers, a public number that the threshold is not expected to exceed.
+        **how: `epsilon`, with which there is one round in which the sites add noise to their counts, for differential
+            privacy; `reach`, for scores of numbers, a public number that the threshold is not expected to exceed.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    state = play(partial(invite, promised, alpha, *IN_STEPS, **settings), channel)
+    state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
     return Calibrated(predictor=predictor_of(channel.certified(state)), summaries=())
 
 

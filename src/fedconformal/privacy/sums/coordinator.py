@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -24,12 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
+from fedconformal.calibration.risk import as_limit, as_safe
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.losses import steps_of
 from fedconformal.privacy.sums.lost import remarks
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -38,6 +42,7 @@ from fedconformal.privacy.sums.messages import (
     Deposit,
     Invite,
     Join,
+    Losses,
     Lost,
     Message,
     Question,
@@ -53,6 +58,8 @@ from fedconformal.privacy.sums.scale import exponent_of
 from fedconformal.privacy.sums.session import Session, guarantee_of, joined_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.summaries.origin import as_bound
+from fedconformal.summaries.origin import as_grid as as_thresholds
 from fedconformal.summaries.summary import check_origins
 
 logger = logging.getLogger(__name__)
@@ -90,6 +97,24 @@ def invite(
         raise InputError("a grid goes with epsilon; sums without noise find the score itself")
     else:
         message = changed(message, exponent=exponent)
+    return _opened(message, key)
+
+
+def invite_losses(
+    guarantee: Guarantee, risk: Any, thresholds: Any, bound: Any = 1, *, exact: bool = False, safe: str | None = None
+) -> tuple[CoordinatorState, bytes]:
+    """Open a session for loss curves on a grid of thresholds; `exact` goes on to one threshold, however few rows."""
+    grid, most = as_thresholds(thresholds), as_bound(bound)
+    limit = as_limit(risk, most)
+    units = max(1, math.floor(limit / Fraction(most) * ALPHA_UNIT))
+    key, (widths, least) = SigningKey.new(), steps_of(grid, exact=exact)
+    terms = Losses(float(limit), most, grid, as_safe(safe))
+    described = json.dumps(guarantee.to_dict())
+    message = Invite(os.urandom(16), key.public, units, described, list(widths), least, losses=terms)
+    return _opened(message, key)
+
+
+def _opened(message: Invite, key: SigningKey) -> tuple[CoordinatorState, bytes]:
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 

@@ -44,7 +44,7 @@ def rows_digest(site: SiteState) -> str:
 
 def known_by(site: SiteState) -> list[str]:
     """Return by what a site's rows are known: their scores, and its name with their number."""
-    named = msgspec.msgpack.encode((name_key(site.name), len(site.keys)))
+    named = msgspec.msgpack.encode((name_key(site.name), site.size))
     return [rows_digest(site), hashlib.sha256(b"fedconformal sums site\n" + named).hexdigest()]
 
 

@@ -15,9 +15,11 @@ from typing import Annotated, ClassVar, TypeVar
 import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
+from fedconformal.calibration.risk import MOST_SAFE
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
 from fedconformal.privacy.sums.scale import MOST
+from fedconformal.summaries.origin import MAX_GRID
 from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, NOTHING, About, Name, ScoreField
 
 MAGIC = b"FCM2"
@@ -49,6 +51,16 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     session: Id
 
 
+class Losses(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What a session for loss curves is about."""
+
+    limit: float
+    bound: float
+    grid: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_GRID)]
+    """The thresholds, as numbers of 64 bits."""
+    safe: Annotated[str, msgspec.Meta(max_length=MOST_SAFE)] | None = None
+
+
 class Invite(Message, frozen=True):
     """The coordinator says what will be computed."""
 
@@ -65,6 +77,8 @@ class Invite(Message, frozen=True):
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
     exponent: Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)] = 0
     """Of the power of two that the edges of cells are multiplied by."""
+    losses: Losses | None = None
+    """For loss curves; then alpha is the limit over the bound, rounded down."""
 
 
 class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -21,6 +21,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
+from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
 from fedconformal.privacy.sums.masks import Circle, circle_of
 from fedconformal.privacy.sums.messages import (
     Bits,
@@ -36,6 +37,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
+from fedconformal.scores import AnyScore
 from fedconformal.summaries import Origin
 from fedconformal.summaries.summary import origin_of
 
@@ -174,7 +176,9 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     guarantee, alpha = guarantee_of(invite), alpha_of(invite)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
-    if invite.epsilon is None:
+    if invite.losses is not None:
+        rounds = loss_rounds(invite, guarantee, sizes)
+    elif invite.epsilon is None:
         rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
@@ -200,12 +204,18 @@ def joined_origin(found: Join) -> Origin:
 
 
 def check_scores(origin: Origin, invite: Invite, label: str) -> None:
-    """Refuse scores that are for another alpha or day, and those that have two ends."""
-    origin.check_use(alpha_of(invite), label)
-    if origin.score is not None and origin.score.lower_share is not None:
+    """Refuse scores that are for another alpha or day, of another kind, or with two ends."""
+    origin.check_use(alpha_of(invite) if invite.losses is None else None, label)
+    check_terms(origin, invite.losses, label)
+    check_one_end(origin.score, label)
+
+
+def check_one_end(score: AnyScore | None, label: str) -> None:
+    """Refuse a score whose intervals have two ends of their own."""
+    if score is not None and score.lower_share is not None:
         raise InputError(
-            f"{label} has scores of {origin.score.name}, whose intervals need a threshold at each end, and a session "
-            "of sums finds one; use residual, normalized or cqr"
+            f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and a session of sums "
+            "finds one; use residual, normalized or cqr"
         )
 
 
@@ -230,7 +240,8 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
 
 def alpha_of(invite: Invite) -> Fraction:
     """Return the alpha of an invitation."""
-    return Fraction(invite.alpha, ALPHA_UNIT)
+    losses = invite.losses
+    return Fraction(invite.alpha, ALPHA_UNIT) if losses is None else limit_of(losses) / Fraction(losses.bound)
 
 
 def guarantee_of(invite: Invite) -> Guarantee:
@@ -239,7 +250,10 @@ def guarantee_of(invite: Invite) -> Guarantee:
         found = registry.build(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
-    if invite.epsilon is not None:
+    if invite.losses is not None:
+        check_losses(found)
+        loss_rounds(invite, found, [])
+    elif invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)

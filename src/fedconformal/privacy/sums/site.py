@@ -23,6 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.signatures import signing_key
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.privacy.sums.memory import remembering
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -48,6 +49,7 @@ from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import UNKNOWN
 from fedconformal.summaries.summary import origin_fields, origin_of
 
@@ -71,18 +73,25 @@ def new_site(
         trusted: the keys that all sites have to join with, by site, in hexadecimal digits; a roster with another one
             is refused.
     """
+    return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), origin or UNKNOWN, trusted)
+
+
+def _made(name: str, words: bytes, origin: Origin, trusted: Mapping[str, str] | None, rows: int = 0) -> SiteState:
     return SiteState(
         name=as_name(name, "site"),
-        scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
+        scores=words,
+        rows=rows,
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
-        **origin_fields(origin or UNKNOWN),
-        origin=(origin or UNKNOWN).about,
+        **origin_fields(origin),
+        origin=origin.about,
     )
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
-    """Make a site with fresh keys from its own exact summary, which stays there."""
+    """Make a site with fresh keys from its own exact summary, or its loss curve, which stays there."""
+    if isinstance(summary, LossSummary) and len(summary.sites) == 1:
+        return _made(summary.sites[0], kept_more(summary).tobytes(), summary.origin, trusted, summary.n)
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
     return new_site(summary.sites[0], summary.values, summary.origin, trusted)
@@ -90,7 +99,8 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = ("name", "scores", "score", "model", "temperature", "origin", "trusted", "summed", "ledger", "policy")
+    same = ("name", "scores", "rows", "score", "model", "temperature", "origin")
+    kept = (*same, "trusted", "summed", "ledger", "policy")
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 
@@ -117,7 +127,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
     check_scores(origin_of(site, **msgspec.structs.asdict(site.origin)), invite, f"site {site.name!r}")
-    size, signing, masking = len(site.keys), site.signing.public, site.masking.public
+    size, signing, masking = site.size, site.signing.public, site.masking.public
     identity = None
     if key is not None:
         kept = signing_key(key)
@@ -143,7 +153,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     site = changed(site, roster=roster)
     session = site.session
-    mine = (site.name, len(site.keys), site.signing.public, site.masking.public)
+    mine = (site.name, site.size, site.signing.public, site.masking.public)
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")

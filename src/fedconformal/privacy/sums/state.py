@@ -74,6 +74,8 @@ class SiteState(
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
+    rows: int = 0
+    """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
     origin: About = NOTHING
     """What else the scores were made from, and what for."""
 
@@ -81,6 +83,11 @@ class SiteState(
     def keys(self) -> Keys:
         """The keys of the scores."""
         return np.frombuffer(self.scores, dtype="<u8")
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.rows or len(self.keys)
 
     @cached_property
     def session(self) -> Session:
