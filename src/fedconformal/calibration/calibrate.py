@@ -57,6 +57,8 @@ def calibrate(
     """
     if risk is not None and alpha != ALPHA:
         raise InputError("alpha is for coverage and risk for losses; give one of them")
+    if risk is None and safe is not None:
+        raise InputError("safe is what to do where losses are too large; give risk as well")
     result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
     warn_of_sites(result.certificate)
     return result
@@ -89,8 +91,9 @@ def _calibrated(
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     score = summaries[0].origin.score
-    if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.kept is not guarantee):
-        raise InputError(f"{guarantee.name} is for sets of labels, and {score.name} scores numbers; use another one")
+    if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
+        of = "sets of labels" if guarantee.by_group else "classes"
+        raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
     if risk is not None:
         check_curves(summaries, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:
