@@ -364,7 +364,7 @@ def test_the_estimator_takes_groups() -> None:
 
 def test_intervals_and_losses_are_not_promised_by_group() -> None:
     numbers = [fc.summarize([0.1, 0.2], groups={"sex": ["F", "M"]}, score=fc.Residual(), site="a")]
-    with refused("by-group is for sets of labels, and residual scores numbers; use another guarantee"):
+    with refused("by-group is for sets of labels, and residual scores numbers"):
         fc.calibrate(numbers, guarantee=fc.ByGroup())
     losses = [fc.summarize_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
     with refused("by-group is no promise on losses"):
