@@ -109,6 +109,8 @@ def test_bad_words_are_refused() -> None:
             fc.calibrate(sites(), risk=0.3, safe=safe)
     with refused("alpha is for coverage and risk for losses; give one of them"):
         fc.calibrate(sites(), risk=0.3, alpha=0.2)
+    with refused("give risk as well"):
+        fc.calibrate([fc.summarize([0.1])], safe="ask a doctor")
 
 
 def test_where_no_threshold_is_good_enough() -> None:

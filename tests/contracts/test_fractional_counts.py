@@ -134,7 +134,7 @@ HUGE = [
 @pytest.mark.parametrize("guarantee", HUGE, ids=repr)
 def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     """Sums over many sites of the largest size there is exceed 64 bits."""
-    size, count = 2**32, 1100
+    size, count = 2**32, 4000
     units = [size * UNIT // 2, size * UNIT // 4]
     origin = Origin(bound=1, grid=as_grid([0, 1]))
     sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]

@@ -57,6 +57,8 @@ def calibrate(
     """
     if risk is not None and alpha != ALPHA:
         raise InputError("alpha is for coverage and risk for losses; give one of them")
+    if risk is None and safe is not None:
+        raise InputError("safe is what to do where losses are too large; give risk as well")
     result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
     warn_of_sites(result.certificate)
     return result
