@@ -15,7 +15,7 @@ from fedconformal._base.arrays import Integers, as_clients
 from fedconformal._base.classes import class_names, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, InputTypeError
 from fedconformal.summaries.origin import Classes, Origin, as_classes
 
 Site = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, Groups]
@@ -86,7 +86,8 @@ def naming_site(site: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise InputError(f"site {site!r}: {error}") from error
+        kind = InputTypeError if isinstance(error, TypeError) else InputError  # scikit-learn tells the two apart
+        raise kind(f"site {site!r}: {error}") from error
 
 
 def scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any, Groups | None]]:
