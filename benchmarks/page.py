@@ -52,6 +52,13 @@ def scores(found: Any) -> Lines:
         )
 
 
+def many_predictors(found: Any) -> Lines:
+    """From summaries to a predictor, in seconds of one processor."""
+    for row in found:
+        what = f"{row['sites']:,} sites of {row['scores a site']} scores, {row['guarantee']}: `Predictor.of`"
+        yield what, f"{row['Predictor.of s']:.1f} s", "at most 10 s"
+
+
 def sites(found: Any) -> Lines:
     """From the messages of K sites to a threshold."""
     for row in found["rows"]:

@@ -14,8 +14,11 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.groups import ALL, NONE
 from fedconformal.calibration.curve import GroupCurves
+from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.evaluation import why_full
 from fedconformal.evaluation.verdict import standing
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.sums.coordinator import invite
 from tests.contracts.tools import guarantee_examples, refused, score_examples
 
 pytestmark = pytest.mark.filterwarnings(
@@ -163,7 +166,9 @@ def test_the_certificate_lists_the_groups() -> None:
     assert about.threshold == [one.threshold for one in about.groups]
     assert (about.groups[0].scores, about.scores) == (450, 450)
     assert all(one.rank_out_of == one.scores + 3 for one in about.groups)
-    assert all(one.coverage_at_most == 1 for one in about.groups)  # a row takes the largest of its thresholds
+    for guarantee in (fc.Mixture(), fc.Exchangeable()):
+        found = made(guarantee).certificate.groups or []
+        assert {one.coverage_at_most for one in found} == {1.0}  # a row takes the largest of its thresholds
     assert "given any group that the row is in, for a test row from the mixture" in about.sentence()
     assert made(fc.Mixture(), kind="tdigest").certificate.status == "estimated"
 
@@ -364,3 +369,13 @@ def test_intervals_and_losses_are_not_promised_by_group() -> None:
     losses = [fc.summarize_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
     with refused("by-group is no promise on losses"):
         fc.calibrate(losses, risk=0.2, guarantee=fc.ByGroup())
+
+
+def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
+    sent, pilot = sites(fc.LAC()), made(fc.Mixture())
+    with refused("by-group is not there with differential privacy"):
+        calibrate_privately(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
+    with refused("by-group needs every site's own counts"):
+        invite(alpha=0.1, guarantee=fc.ByGroup())
+    with refused("has a threshold for each class or group"):
+        PilotDraws(pilot, TEST_PROBS, [50, 50])

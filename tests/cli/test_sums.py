@@ -195,8 +195,8 @@ def test_a_site_may_vanish_after_its_answer_while_another_is_out(scores: list[np
     assert plain.threshold <= certificate.limit < np.inf
     assert certificate.privacy is not None
     assert certificate.privacy["dropped"] == [
-        {"site": "clinic-d", "when": "after its answer in round 0", "share": 0.2},
-        {"site": "clinic/e", "when": "before its answer in round 0", "share": 0.2},
+        {"site": "clinic-d", "when": "after its answer in round 1", "share": 0.2},
+        {"site": "clinic/e", "when": "before its answer in round 1", "share": 0.2},
     ]
     assert certificate.privacy["precision"]["stopped"] == "a site was lost after the first sum"
 
@@ -290,7 +290,7 @@ def test_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Co
     certificate = fc.load("session/predictor.json").certificate
     assert certificate.privacy is not None
     assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (2, 4)
-    assert "clinic-3 dropped out after its answer in round 0" in done.out
+    assert "clinic-3 dropped out after its answer in round 1" in done.out
     assert certificate.coverage_at_least >= 0.9
     assert 0.9 <= float(certificate.limit) <= 1
 
@@ -353,6 +353,7 @@ def test_intervals_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, co
     sites = [np.abs(300 * np.random.default_rng(k).standard_normal(400)) for k in range(3)]
     summaries = [fc.summarize(part, "exact", site=f"s{k}", score=fc.Residual()) for k, part in enumerate(sites)]
     command.ok("sums", "start", "session", "--reach", "3")
+    assert json.loads(command.ok("show", "session/invite.fcm", "--json").out)["holds"]["cells are fine up to"] == 8.0
     said = ""
     while not Path("session/predictor.json").exists():
         for k, summary in enumerate(summaries):
@@ -383,6 +384,8 @@ def test_loss_curves_from_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert "--risk needs --thresholds" in command(*start[:5]).err
     assert "--thresholds and --safe go with --risk" in command(*start[:3], *start[5:]).err
     command.ok(*start, "--exact")
+    shown = json.loads(command.ok("show", "session/invite.fcm", "--json").out)["holds"]
+    assert (shown["limit of the expected loss"], shown["thresholds"], shown["safe action"]) == (0.1, 21, "ask")
     said = ""
     while not Path("session/predictor.json").exists():
         for k, summary in enumerate(sites):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.losses.selective_error import SelectiveError
@@ -58,6 +59,17 @@ def test_travels_by_name_and_parameters(loss: Loss) -> None:
     name, parameters = json.loads(json.dumps(loss.described))
     assert described_loss((name, parameters)) == loss
     assert registry.build(json.loads(json.dumps(loss.to_dict())), Loss) == loss
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, "a", float("nan"), None])
+def test_the_limit_of_selective_error_is_checked(limit: Any) -> None:
+    with pytest.raises(fc.InputError, match=r"^limit is .*, expected a number between 0 and 1$"):
+        SelectiveError(limit=limit)
+
+
+def test_rows_without_a_number_of_rows_are_refused() -> None:
+    with pytest.raises(fc.InputError, match="expected a row for each case"):
+        fc.FalseNegativeRate().evaluate(5, 3)
 
 
 def test_the_loss_of_selective_error_is_what_its_answers_say() -> None:

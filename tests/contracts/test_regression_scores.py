@@ -318,7 +318,7 @@ def test_classes_and_groups_are_refused(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 20, 1)
     site = summarize_predictions(predictions, y, score=score)
     for guarantee in (fc.ByClass(fc.Mixture()), fc.ByGroup(fc.Mixture()), fc.Prevalence({"a": 0.5, "b": 0.5})):
-        with refused(f"{guarantee.name} is for sets of labels", score.name):
+        with refused(f"{guarantee.name} is for", f"and {score.name} scores numbers"):
             fc.calibrate([site], guarantee=guarantee)
 
 

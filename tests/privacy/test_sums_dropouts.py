@@ -46,7 +46,7 @@ def test_a_site_that_vanishes_after_its_answer_still_counts_in_that_round(number
     assert vanished.search.answer is not None
     assert everybody.search.answer is not None
     assert vanished.search.answer >= everybody.search.answer
-    assert vanished.dropped == {2: f"after its answer in round {number}"}
+    assert vanished.dropped == {2: f"after its answer in round {number + 1}"}
     assert vanished.search.number == number + 1
     certificate = certified(vanished).certificate
     assert certificate.privacy is not None
@@ -63,7 +63,7 @@ def test_a_site_that_vanishes_while_a_neighbour_is_out_still_counts(number: int)
     scores = MORE | {name: np.array([0.01]) for name in "ab"}
     early = played(scores, lambda _n, s: s != "a", widths=BYTES)
     both = played(scores, lambda _n, s: s != "a", lambda n, s: s != "b" or n < number, widths=BYTES)
-    assert both.dropped == {0: "before its answer in round 0", 1: f"after its answer in round {number}"}
+    assert both.dropped == {0: "before its answer in round 1", 1: f"after its answer in round {number + 1}"}
     assert (both.search.number, early.search.number) == (number + 1, 8)
     assert both.search.answer is not None
     assert early.search.answer is not None
@@ -145,7 +145,7 @@ class Lossy(InMemory):
 
 @pytest.mark.parametrize(
     ("letter", "invitations", "dropped"),
-    [(b"R", 2, {}), (b"Q", 2, {}), (b"C", 1, {2: "after its answer in round 0"})],
+    [(b"R", 2, {}), (b"Q", 2, {}), (b"C", 1, {2: "after its answer in round 1"})],
     ids=["before it enters", "before the first answer", "when the first sum is asked for"],
 )
 def test_a_session_starts_again_only_before_the_first_sum(
@@ -223,7 +223,7 @@ def test_with_noise_the_circle_stays_in_one_piece() -> None:
 
 def test_the_same_sum_comes_out_of_shares(first: Round) -> None:
     assert (first.recovered.search.number, first.recovered.search.digits) == (1, first.done.search.digits)
-    assert first.recovered.dropped == {6: "after its answer in round 0"}
+    assert first.recovered.dropped == {6: "after its answer in round 1"}
 
 
 def test_of_a_lost_site_only_this_round_is_opened(first: Round) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite, invite_losses
 from fedconformal.privacy.sums.losses import kept_needed
-from fedconformal.privacy.sums.messages import Answer
+from fedconformal.privacy.sums.messages import Answer, Losses, pack
 from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import LossSummary
@@ -215,3 +216,27 @@ def test_a_part_of_the_grid_in_which_few_rows_change_is_not_split_in_eight() -> 
         assert int(split) == int(parts.sum())  # what is split is what was found
         assert int(split) << after.joined >= 50 * UNIT
         assert search.joined == 0
+
+
+GRID = np.arange(9.0).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"epsilon": 1.0}, "for losses and for noise"),  # a policy would take it for noise
+        ({"widths": [3, 3]}, "widths are (3, 3)"),
+        ({"least": 1}, "cells of 1 rows are to be split"),
+        ({"losses": Losses(math.nan, 1.0, GRID)}, "risk is nan"),
+        ({"losses": Losses(0.1, math.inf, GRID)}, "bound is inf"),
+        ({"losses": Losses(0.1, 1.0, b"")}, "thresholds: have shape (0,)"),
+        ({"losses": Losses(0.1, 1.0, GRID[:-3])}, "the grid is not one of numbers"),
+        ({"losses": Losses(0.1, 1.0, GRID[::-1])}, "thresholds"),
+        ({"guarantee": '{"name": "independent"}'}, "independent is no promise on losses"),
+    ],
+)
+def test_hostile_invitations(fields: dict[str, Any], why: str) -> None:
+    state, _ = invite_losses(fc.Mixture(), 0.1, np.arange(9.0))
+    altered = pack(msgspec.structs.replace(state.invite, **fields), state.signing)
+    with refused(why):
+        at_site.join(at_site.site_from(curves(1, 20, 9)[0]), altered)

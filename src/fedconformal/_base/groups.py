@@ -133,15 +133,18 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
     return found
 
 
-def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[np.uint64], bool]:
+def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[Any], bool]:
     """Return a number for each text, the same for the same text, and whether it is another one for every other text.
 
     A polynomial of its characters, modulo 2^64; up to eight that fit in a byte are its digits.
     """
     letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
-    exact = letters.shape[1] <= 8 and letters.max(initial=0) < 256
+    width = letters.shape[1]
+    if width == 1:
+        return letters[:, 0], True
+    exact = width <= 8 and letters.max(initial=0) < 256
     found = letters[:, 0].astype(np.uint64)
-    for k in range(1, letters.shape[1]):
+    for k in range(1, width):
         found *= np.uint64(256 if exact else 0x9E3779B97F4A7C15)
         found += letters[:, k]
     return found, bool(exact)

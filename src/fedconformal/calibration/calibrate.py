@@ -91,8 +91,9 @@ def _calibrated(
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
     score = summaries[0].origin.score
-    if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.kept is not guarantee):
-        raise InputError(f"{guarantee.name} is for sets of labels, and {score.name} scores numbers; use another one")
+    if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
+        of = "sets of labels" if guarantee.by_group else "classes"
+        raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
     if risk is not None:
         check_curves(summaries, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:

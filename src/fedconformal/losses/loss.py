@@ -72,6 +72,8 @@ class Loss(ABC):
         The thresholds must be fixed before the scores are seen, and be the same at all sites.
         """
         grid = as_grid(thresholds)
+        if not hasattr(scores, "__len__") or not hasattr(truth, "__len__"):
+            raise InputError("scores and truth: expected a row for each case, in an array or in a list")
         out = np.empty((len(scores), len(grid)))
         for rows in chunked(scores, truth, len(grid)):
             out[rows.start : rows.start + len(rows.scores)] = self.of_rows(rows.scores, rows.truth, grid)

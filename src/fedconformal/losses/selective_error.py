@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_labels, as_probabilities
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.losses.loss import Loss, Scores, as_grid, as_threshold
 
@@ -47,7 +48,10 @@ class SelectiveError(Loss):
     limit: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "limit", float(as_alpha(self.limit)))
+        try:
+            object.__setattr__(self, "limit", float(as_alpha(self.limit)))
+        except InputError:
+            raise InputError(f"limit is {shown(self.limit)}, expected a number between 0 and 1") from None
 
     @property
     def only_limit(self) -> float:

@@ -206,7 +206,7 @@ def test_a_site_lost_before_the_first_sum_is_left_out(letter: str, number: int) 
 @pytest.mark.parametrize("number", range(1, len(BYTES)))
 def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(number: int) -> None:
     certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From("A", number, gone)})), MODEL).certificate
-    check_dropped(certificate, {"site-2": f"before its answer in round {number}"})
+    check_dropped(certificate, {"site-2": f"before its answer in round {number + 1}"})
 
 
 @pytest.mark.parametrize("number", range(len(BYTES)))
@@ -215,7 +215,7 @@ def test_a_site_lost_after_its_answer_is_recovered(number: int, letter: str) -> 
     federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
     last = number == len(BYTES) - 1  # it counts in all rounds
-    check_dropped(certificate, {"site-2": f"after its answer in round {number}"}, exact=last)
+    check_dropped(certificate, {"site-2": f"after its answer in round {number + 1}"}, exact=last)
     if last:
         assert certificate.threshold == everybody().threshold
 
@@ -224,7 +224,7 @@ def test_two_sites_lost_at_once() -> None:
     for letter, when in (("A", "before"), ("V", "after")):
         faults = {BAD: From(letter, 3, gone), WORSE: From(letter, 3, gone)}
         certificate = calibrate_by_sums(Federation(grid(SITES, faults)), MODEL).certificate
-        check_dropped(certificate, dict.fromkeys(["site-2", "site-4"], f"{when} its answer in round 3"))
+        check_dropped(certificate, dict.fromkeys(["site-2", "site-4"], f"{when} its answer in round 4"))
 
 
 def check_dropped(certificate: fc.Certificate, expected: dict[str, str], *, exact: bool = False) -> None:
@@ -331,7 +331,7 @@ def test_a_hostile_site_is_refused_and_the_certificate_is_right(name: str) -> No
     (dropped,) = certificate.privacy["dropped"]
     assert dropped["site"] == "site-2"
     assert reason in dropped["reason"]
-    assert "round 1" in dropped["when"]
+    assert "round 2" in dropped["when"]
     (stage,) = federation.to_list()
     assert stage["refused"] == [{"site": "site-2", "reason": dropped["reason"]}]
 

@@ -165,7 +165,7 @@ def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
     session, number = state.session, state.search.number
     found = _each_once(session, answers, f"answered round {number}")
     if len(found) < len(state.present):
-        return _ask(_without(state, found.keys(), f"before its answer in round {number}"))
+        return _ask(_without(state, found.keys(), f"before its answer in round {number + 1}"))
     return changed(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
 
 
@@ -174,7 +174,7 @@ def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
     session = state.session
     found = _each_once(session, signed, f"signed the list of round {state.search.number}")
     if state.search.number and len(found) < session.quorum:
-        return _stop(_without(state, found, f"after its answer in round {state.search.number}"))
+        return _stop(_without(state, found, f"after its answer in round {state.search.number + 1}"))
     signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
     session.check_countersigned(state.about, state.present, signatures)
     request = Unmask(session.id, state.about, signatures)
@@ -217,7 +217,7 @@ def _too_few(state: CoordinatorState, shares: Mapping[int, Collection[int]]) -> 
     if len(there) >= session.needed:
         return None
     if number:
-        return _stop(_without(state, state.reveals, f"after its answer in round {number}"))
+        return _stop(_without(state, state.reveals, f"after its answer in round {number + 1}"))
     raise InputError(
         f"site {session.names[lost]!r} is lost, and only {len(there)} of {session.needed} shares of its secret are "
         "there: the sum stays hidden, and the session is at its end"
@@ -241,7 +241,7 @@ def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
     counted = frozenset(answers)
     search = rounds.advance(search, total, counted)
     state = changed(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
-    return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number}"))
+    return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number + 1}"))
 
 
 def _without(state: CoordinatorState, left: Collection[int], when: str) -> CoordinatorState:

@@ -251,6 +251,8 @@ def guarantee_of(invite: Invite) -> Guarantee:
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.losses is not None:
+        if invite.epsilon is not None:
+            raise InputError("the invitation is for losses and for noise, and sums of losses have none")
         check_losses(found)
         loss_rounds(invite, found, [])
     elif invite.epsilon is not None:
