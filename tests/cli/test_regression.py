@@ -289,3 +289,17 @@ def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) ->
     done = command("report", "run", "--score", "cqr", "-o", "none.html")
     assert "has no lower and upper, which cqr needs; there is prediction" in done.err
     assert not Path("none.html").exists()
+
+
+def test_plan_for_numbers(tables: Path, command: Command) -> None:
+    said = command.ok("plan", "--sizes", "20,4", "--score", "residual").out
+    assert "whole line" in said
+    assert "labels" not in said
+    assert "class" not in said
+    plain = command.ok("plan", "--sizes", "20,20", "--alpha", "0.05", "--json").json
+    signed = command.ok("plan", "--sizes", "20,20", "--alpha", "0.1", "--score", "signed", "--json")
+    assert signed.json["options"] == plain["options"]  # each end has half of alpha
+    assert "each end of signed has its share of alpha; this is the plan of the dearer one, at 0.05" in signed.err
+    calibrated(command, "signed")
+    found = command.ok("plan", "north.fcs", "south.fcs", "--json")
+    assert "the dearer one, at 0.05" in found.err  # the summaries say which score they hold

@@ -181,8 +181,8 @@ class Prevalence(Guarantee):
         words = [f"{shown(name)} {_words(share)}" for name, share in self._pairs]
         if self.failure is not None:
             return (
-                f"whose shares of the classes are bounded by unlabelled rows of it ({', '.join(words)}; these bounds "
-                f"fail with probability {self.failure:g} at most, which is taken off)"
+                f"whose shares of the classes are bounded by cases of it without a known answer ({', '.join(words)}; "
+                f"these bounds fail with probability {self.failure:g} at most, which is taken off)"
             )
         return f"where the shares of the classes are {'estimated as ' if self.estimated else ''}{', '.join(words)}"
 
