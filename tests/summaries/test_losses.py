@@ -314,6 +314,14 @@ def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
         fc.Summary.from_bytes(data)
 
 
+def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
+    data = bytearray(packed([3, 2, 1]).replace(b"bound", b"bo\x0bnd"))
+    checksum = zlib.crc32(memoryview(data)[wire.PREFIX :], zlib.crc32(data[: wire.LETTER + 1]))
+    data[wire.LETTER + 1 : wire.PREFIX] = checksum.to_bytes(4, "little")
+    with refused("cannot be decoded", "bo nd"):
+        fc.Summary.from_bytes(bytes(data))
+
+
 @pytest.mark.parametrize("kind", ["exact", "ranks"])
 def test_scores_with_a_grid_are_refused(kind: str) -> None:
     scores = [fc.summarize([0.1, 0.2], kind, site=site) for site in ("a", "b")]
