@@ -23,7 +23,6 @@ SAME = "the same rank"
 FLOATS = "crepes takes one rank more where alpha (n + 1) is whole: 1 - 0.9 is less than 0.1 in floats"
 
 
-
 class Column:
     """A fitted regressor that answers with one column of its input."""
 
