@@ -313,3 +313,15 @@ def test_a_verdict_without_known_shares(shares: Any, kind: str) -> None:
     if kind == "every class":
         assert [part.name for part in result.verdict.parts] == ["class benign", "class malignant"]
     assert (result.verdict.kind == "no verdict") == (kind == "none")
+
+
+@pytest.mark.parametrize("share", [[[0.1], 0.3], [0.1, [0.3, 0.3]], np.array(["a", "b"])])
+def test_bounds_that_are_no_numbers(share: Any) -> None:
+    """As a hostile file may have them."""
+    with refused("the share of class 0"):
+        fc.Prevalence([("0", share)])
+
+
+def test_estimated_is_true_or_false() -> None:
+    with refused("estimated is 1, expected True or False"):
+        fc.Prevalence({0: 1.0}, estimated=1)

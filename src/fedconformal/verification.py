@@ -18,6 +18,7 @@ from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
+from fedconformal.losses.loss import described_loss
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.summary import Summary
@@ -41,8 +42,9 @@ def verify(
 
     Everything in the certificate is recomputed, its sentences too, but for three things. Signatures are checked with
     the sites' public keys, `trusted`. The sites that were left out follow from nothing that is given, nor does the
-    score if no summary says which one it holds: they are confirmed only if the coordinator signed the predictor and
-    that was checked, `sealed`. The versions of the software are what the file says, in the form of versions.
+    score if no summary says which one it holds, nor a safe action in somebody's own words: they are confirmed only if
+    the coordinator signed the predictor and that was checked, `sealed`. The versions of the software are what the file
+    says, in the form of versions.
 
     A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
@@ -100,6 +102,11 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
         problems += check_signatures(certificate, trusted)
     elif certificate.signatures is not None and not sealed:
         problems.append("signatures: not confirmed without the sites' public keys; give them")
+    risk = certificate.risk
+    if risk is not None and risk.safe is not None and not sealed:
+        loss = described_loss(risk.loss)
+        if loss is None or loss.safe != risk.safe:
+            problems.append("safe: not confirmed, as it is in the words of who calibrated; their signature confirms it")
     if certificate.left_out is not None and not sealed:
         problems.append(
             "left_out: not confirmed, as it does not follow from the summaries; the coordinator's signature confirms it"

@@ -14,6 +14,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import RiskRecord
+from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.summaries import LossSummary
 from tests.contracts.tools import refused
 
@@ -125,7 +126,9 @@ def test_where_no_threshold_is_good_enough() -> None:
         lossy = fc.calibrate(sites(), risk=0.05, safe="ask a doctor")
     assert lossy.certificate.sentence().endswith("so take the safe action: ask a doctor.")
     rule = fc.RiskPredictor.of(lossy)
-    assert fc.verify(rule, sites()) == []
+    assert fc.verify(rule, sites(), sealed=True) == []
+    (said,) = fc.verify(rule, sites())  # anybody could have written it
+    assert said.startswith("safe: not confirmed")
     with pytest.warns(fc.InfeasibleWarning, match="never loses more than that nor than the last one"):
         assert rule.threshold() == math.inf
     with refused("give those of the safe action"):
@@ -232,3 +235,22 @@ def test_new_rows_are_compared_with_the_promise() -> None:
     ):
         with refused(words):
             rule.evaluate(bad)
+
+
+@pytest.mark.parametrize("loss", [fc.SelectiveError(limit=0.3), ("selective-error", (0.3,))])
+def test_a_loss_that_need_not_fall_is_not_one_that_falls_by_luck(loss: Any) -> None:
+    """No calibration row's loss rises, since each right answer is a sure one; a new row's may."""
+    probs, truth = [[0.9, 0.1]] * 50 + [[0.6, 0.4]] * 5, [0] * 50 + [1] * 5
+    losses = fc.SelectiveError(limit=0.3).evaluate(probs, truth, thresholds=[0.5, 0.7])
+    site = fc.summarize_losses(losses, thresholds=[0.5, 0.7], loss=loss)
+    with refused("these losses may rise along the grid, and mixture needs losses that fall"):
+        fc.calibrate([site], risk=0.3)
+    with refused("losses that may rise along the grid"):
+        kept_more(site)
+    assert fc.calibrate([site], risk=0.3, guarantee=fc.LearnThenTest(walks=1)).threshold == 0.5
+
+
+def test_one_threshold_in_place_of_several() -> None:
+    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.3))
+    with refused("the certificate is malformed: it has thresholds by class or group"):
+        altered(rule, threshold=[0.5, 0.5])

@@ -329,7 +329,12 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
     f, scale = rng.integers(1, 999, 400) / 1000, rng.integers(1, 999, 400) / 1000
     predictions = predictions_of(score, f, scale)
     y = rng.integers(1, 4, 400) / 10
-    for calibrated, used in ((np.float32, np.float64), (np.float64, np.float32)):
+    for calibrated, used in (
+        (np.float32, np.float64),
+        (np.float64, np.float32),
+        (np.float64, np.float16),
+        (np.float32, np.float16),
+    ):
         scored = score.evaluate(predictions.astype(calibrated), y)
         site = summarize_predictions(predictions.astype(calibrated), y, "exact", score=score)
         with maybe_infeasible():
@@ -338,6 +343,23 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
         lower, upper = found if isinstance(found, tuple) else (-np.inf, found)
         conforms = (lower <= scored) & (scored <= upper)
         assert predictor.contains(predictions.astype(used), y)[conforms].all()
+
+
+def test_sites_with_predictions_in_different_precision_are_not_mixed() -> None:
+    """All rows are off by 0.2. In float32 that is a little less, and a threshold from there would miss all others."""
+    sites = [
+        summarize_predictions(np.full(100, 0.1, dtype=kind), np.full(100, 0.3), "exact", score=fc.Residual(), site=kind)
+        for kind in ("float32", "float64")
+    ]
+    with refused("site 'float32' and site 'float64' do not go together: precision float32 against None"):
+        fc.calibrate(sites)
+
+
+def test_thresholds_by_class_are_none_of_an_interval() -> None:
+    found = fc.calibrate([summarize_predictions(*site_rows(fc.Residual(), 100, 1), score=fc.Residual())])
+    stated = msgspec.structs.replace(found.certificate, threshold=[0.5, 0.5])
+    with refused("the certificate is malformed: it has thresholds by class or group"):
+        fc.IntervalPredictor(score=fc.Residual(), certificate=stated, curve=found.curve)
 
 
 def test_no_warning_where_nothing_is_wrong() -> None:

@@ -64,6 +64,8 @@ class IntervalPredictor(Document):
     curve: PromiseCurve | EndCurves
 
     def __post_init__(self) -> None:
+        if isinstance(self.certificate.threshold, list):
+            raise InputError("the certificate is malformed: it has thresholds by class or group, as no interval")
         if self.certificate.score != self.score.to_dict():
             raise InputError("the predictor's score is not the one that was certified")
         if (self.score.lower_share is None) != (self.certificate.lower is None):
@@ -189,15 +191,13 @@ class IntervalPredictor(Document):
     def _ends(self, predictions: ArrayLike, upper: float, lower: float | None) -> Floats:
         """Return the ends for predictions as they were scored at calibration: in float32, if the certificate says so.
 
-        If it does not, those in float32 may be rounded from others, at most one step of float32 away. The ends go that
-        much further out, so nothing is lost to the rounding.
+        Those that are given with fewer digits may be rounded from others, at most one step away. The ends go that much
+        further out, so nothing is lost to the rounding.
         """
-        given = as_array(predictions, "predictions")
-        if self.certificate.precision == "float32":
-            with np.errstate(over="ignore"):  # what is too large for float32 is refused as not finite
-                return self.score.interval(given.astype(np.float32), upper, lower)
-        ends = self.score.interval(given, upper, lower)
-        if given.dtype.kind == "f" and given.dtype.itemsize < ends.dtype.itemsize:
+        given, scored = as_array(predictions, "predictions"), np.dtype(self.certificate.precision or np.float64)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused as not finite
+            ends = self.score.interval(given.astype(np.float32) if scored == np.float32 else given, upper, lower)
+        if given.dtype.kind == "f" and given.dtype.itemsize < scored.itemsize:
             steps = np.spacing(np.abs(given)).astype(np.float64).reshape(len(ends), -1).sum(axis=1)
             for end, (threshold, sign) in enumerate([(upper if lower is None else lower, -1.0), (upper, 1.0)]):
                 ends[:, end] += sign * steps * max(1.0, abs(threshold))

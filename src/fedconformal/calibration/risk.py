@@ -56,10 +56,16 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
             raise InputError(f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there")
     if not guarantee.fractional:
         guarantee.grouped_parts([], 1)
-    if summaries[0].origin.rising and not isinstance(guarantee, PAC):
+    if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
         )
+
+
+def may_rise(origin: Origin) -> bool:
+    """Whether a row's loss need not fall along the grid: it is so stated, or known of the loss, whatever rows show."""
+    loss = described_loss(origin.loss)
+    return origin.rising or (loss is not None and not loss.monotone)
 
 
 def by_risk(

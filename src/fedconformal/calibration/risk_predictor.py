@@ -56,6 +56,8 @@ class RiskPredictor(Document):
     curve: RiskCurve
 
     def __post_init__(self) -> None:
+        if isinstance(self.certificate.threshold, list):
+            raise InputError("the certificate is malformed: it has thresholds by class or group, as no loss")
         if self.curve.threshold(self.limit()) != self.certificate.limit:
             raise InputError("the risk curve and the certificate give different thresholds")
 

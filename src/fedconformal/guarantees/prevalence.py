@@ -119,6 +119,8 @@ class Prevalence(Guarantee):
             object.__setattr__(self, "failure", PAC(failure=self.failure).failure)  # which checks it
             if not bounded:
                 raise InputError("failure goes with bounds on the shares, such as {'malignant': (0.05, 0.2)}")
+        if not isinstance(self.estimated, bool):
+            raise InputError(f"estimated is {shown(self.estimated)}, expected True or False")
         if self.estimated and (bounded or self.shares is None):
             raise InputError("estimated goes with a share for each class; bounds hold, but with probability failure")
 
@@ -219,7 +221,7 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
 
 def _checked_bounds(share: Any, name: str) -> Share:
     what = f"the share of class {shown(name)}"
-    if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or not np.ndim(share):
+    if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or getattr(share, "ndim", 1) == 0:
         return checked_share(share, what)
     if len(share) != 2:
         raise InputError(f"{what} is {shown(share)}, expected a number or two bounds (low, high)")

@@ -186,7 +186,8 @@ def summarize_losses(
     """Summarise the losses of one site: a row for each calibration row, a column for each threshold of the grid.
 
     Losses are between 0 and `bound`, and fall along the grid; or not, with `rising`, which few guarantees take. Grid
-    and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters.
+    and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters; one
+    that need not fall counts as `rising`, also where these rows fall.
     `model`, `estimated`, `calibration` and `expires` are as in `summarize`. The summary shows the site's mean loss at
     every threshold to who reads it; of a site with one row, that is the row's.
 
@@ -199,7 +200,7 @@ def summarize_losses(
         loss=getattr(loss, "described", loss),
         bound=as_bound(bound),
         grid=as_grid(thresholds),
-        rising=rising,
+        rising=rising or not getattr(loss, "monotone", True),
         **about,
     )
     sites = () if site is None else (as_name(site, "site"),)

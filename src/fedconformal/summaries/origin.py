@@ -18,7 +18,7 @@ import numpy as np
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
 from fedconformal._base.names import as_name, check_name, listed, name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.scores import AnyScore
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.wire import MAX_CLASSES, About
 
 SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising")
@@ -91,6 +91,8 @@ class Origin:
             compared.append("classes")
         if self.calibration != other.calibration and not (self.silent or other.silent):
             compared.append("calibration")
+        if isinstance(self.score, RegressionScore):  # scores of rounded predictions are others, so thresholds are too
+            compared.append("precision")
         if self.calibration is not None and other.calibration is not None:
             compared += OF_CALIBRATION
         for name in compared:

@@ -198,7 +198,7 @@ def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
         found = origins[i]
         if difference := together.difference(found):
             other = next(k for k in sorted(first.values()) if (difference := origins[k].difference(found)))
-            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes"
+            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes, precision"
             raise InputError(
                 f"{names[other]} and {names[i]} do not go together: {difference}; "
                 f"summarise all sites with the same {same} and calibration"

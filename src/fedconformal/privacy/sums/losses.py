@@ -18,7 +18,7 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal._base.float_bits import Keys
-from fedconformal.calibration.risk import as_limit
+from fedconformal.calibration.risk import as_limit, may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, whole_type
@@ -150,13 +150,13 @@ def check_terms(origin: Origin, terms: Losses | None, label: str) -> None:
     mine = Origin(loss=origin.loss, bound=origin.bound, grid=origin.grid)
     if difference := expected.difference(mine):
         raise InputError(f"the session and {label} do not go together: {difference}")
-    if origin.rising:
+    if may_rise(origin):
         raise InputError(f"{label} has losses that may rise along the grid, and a search needs losses that fall")
 
 
 def kept_more(summary: LossSummary) -> Any:
     """Return what a site's rows keep more at each threshold than at the one before, in units."""
-    if summary.origin.rising:
+    if may_rise(summary.origin):
         raise InputError(f"{summary.label} has losses that may rise along the grid, and a search needs some that fall")
     return np.diff(summary.n * UNIT - summary.units, prepend=0).astype("<u8")
 
