@@ -12,7 +12,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal._base.groups import ALL, NONE
+from fedconformal._base.groups import ALL, NONE, members
 from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.evaluation import why_full
@@ -379,3 +379,24 @@ def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
         invite(alpha=0.1, guarantee=fc.ByGroup())
     with refused("has a threshold for each class or group"):
         PilotDraws(pilot, TEST_PROBS, [50, 50])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, "unknown"],
+        ["1.00", "unknown"],
+        np.array([1.0, 2.5], dtype=np.float32),
+        [np.float32(1), None],
+        np.array([1.0, None], dtype=object),
+        [1, 2],
+    ],
+)
+def test_the_group_of_a_row_does_not_hang_on_the_other_rows(values: Any) -> None:
+    """Else a site with one text in the column has a group of its own, and its rows get the threshold of others."""
+    assert members({"field": values}, rows=2)["field=1"].tolist() == [0]
+
+
+def test_a_number_is_in_the_same_group_in_every_precision() -> None:
+    for kind in (np.float16, np.float32, np.float64):
+        assert "dose=0.1" in members({"dose": np.array([0.1, 7.25], dtype=kind)}, rows=2)

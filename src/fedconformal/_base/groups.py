@@ -7,6 +7,7 @@ it is in several groups if there are several columns. All rows are a group too, 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,8 @@ ALL, NONE = "all rows", "none of the others"
 ABSENT = "not given"
 MISSING = ("nan", "NaN", "NaT", "<NA>")
 """How values that are not there read in numpy and pandas."""
+WHOLE = re.compile(r"-?[0-9]{1,20}\.0+")
+"""How a whole number reads if it was a float when it became a text."""
 MOST_VALUES = 200
 """More groups than this say nothing."""
 
@@ -117,7 +120,8 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
     keys, exact = _hashed(array) if array.dtype.kind == "U" else (array, True)
     left = np.ones(len(array), dtype=np.bool_)
     while len(array) and left[first := int(left.argmax())]:
-        value = array[first].item()
+        # What was typed: 0.1 in float32 is none but the nearest to it.
+        value = float(str(array[first])) if array.dtype.kind == "f" else array[first].item()
         if len(found) == MOST_VALUES:
             count = len(found) + len(set(array[left].tolist()))
             raise InputError(
@@ -153,5 +157,9 @@ def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[Any], bool]:
 def _name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():  # whole numbers are floats where some are missing
         value = int(value)
-    absent = value is None or str(value) in MISSING
-    return ABSENT if absent else harmless(name_key(str(value))) or ABSENT
+    if value is None or str(value) in MISSING:
+        return ABSENT
+    text = name_key(str(value))
+    if WHOLE.fullmatch(text):  # and these are texts where another row has one: a row's group may not hang on others
+        text = str(int(text.partition(".")[0]))
+    return harmless(text) or ABSENT
