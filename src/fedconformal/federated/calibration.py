@@ -33,7 +33,6 @@ from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Origin, Summary
-from fedconformal.summaries.origin import Classes
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 
@@ -194,18 +193,27 @@ class Reader:
 
 def check_origin(expected: Origin, found: Origin) -> None:
     """Refuse scores that are of something else than was asked for, or for something else."""
-    if difference := expected.difference(found):
+    stated = replace(found, classes=None, precision=None)  # which are nobody's to ask for, and compared later
+    if difference := expected.difference(stated):
         raise InputError(f"sent scores of something else: {difference}")
-    if replace(found, classes=None, precision=None) != expected:
+    if stated != expected:
         raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
 
 
-def unusual(found: Sequence[Classes | None]) -> list[str | None]:
-    """Say for every site's classes why they cannot be used, or None: one site cannot stop the others.
+def unusual(origins: Sequence[Origin]) -> list[str | None]:
+    """Say why a site's classes cannot be used, or the precision of its numbers, or None: one cannot stop the others.
 
-    >>> unusual([3, 3, None, 2])
+    >>> unusual([Origin(classes=classes) for classes in (3, 3, None, 2)])
     [None, None, None, 'has 2 classes, most others have 3']
+    >>> from fedconformal import Residual
+    >>> unusual([Origin(score=Residual(), precision=one) for one in ("float32", None, "float32")])
+    [None, 'has predictions in float64, most others have float32', None]
     """
+    if origins and all(isinstance(origin.score, RegressionScore) for origin in origins):
+        rounded = [origin.precision or "float64" for origin in origins]
+        most = Counter(rounded).most_common(1)[0][0]
+        return [None if one == most else f"has predictions in {one}, most others have {most}" for one in rounded]
+    found = [origin.classes for origin in origins]
     stated = Counter(classes for classes in found if classes is not None)
     if len(stated) < 2:
         return [None] * len(found)
@@ -231,7 +239,7 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     themselves = {sender for sender, sites in compared if sender in sites}
     seen: set[str] = set()
     reasons: list[str | None] = []
-    for (sender, sites), odd in zip(compared, unusual([summary.origin.classes for _, summary in found]), strict=True):
+    for (sender, sites), odd in zip(compared, unusual([summary.origin for _, summary in found]), strict=True):
         if odd is not None:
             reasons.append(odd)
             continue

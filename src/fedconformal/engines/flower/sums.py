@@ -99,7 +99,7 @@ class _FlowerChannel:
         if not self._joined:
             content = RecordDict({**self._question, SUMS: ConfigRecord({"data": invitation})})
             joined = self._federation.ask(STAGE, content, TYPE, check)
-            self._joined = self._federation.refuse(joined, unusual([one.value.about.classes for one in joined]))
+            self._joined = self._federation.refuse(joined, unusual([joined_origin(one.value) for one in joined]))
         else:
             self._check_enough(self._answered)
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))
