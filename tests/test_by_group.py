@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from fedconformal.evaluation import why_full
 from fedconformal.evaluation.verdict import standing
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.summaries import GroupSummary
+from fedconformal.summaries.exact import ExactSummary
 from tests.contracts.tools import guarantee_examples, refused, score_examples
 
 pytestmark = pytest.mark.filterwarnings(
@@ -400,3 +403,21 @@ def test_the_group_of_a_row_does_not_hang_on_the_other_rows(values: Any) -> None
 def test_a_number_is_in_the_same_group_in_every_precision() -> None:
     for kind in (np.float16, np.float32, np.float64):
         assert "dose=0.1" in members({"dose": np.array([0.1, 7.25], dtype=kind)}, rows=2)
+
+
+def test_many_groups_of_one_large_pool_do_not_fill_memory() -> None:
+    """A message of a few hundred kilobytes may claim very many sites, and groups of one row each."""
+    sites, groups = 2**14, 300
+    parts = {
+        ALL: ExactSummary(values=np.full(sites, 0.5), sizes=(1,) * sites),
+        NONE: ExactSummary(values=np.full(sites - groups, 0.5), sizes=(1,) * (sites - groups)),
+        **{f"id={i:03}": ExactSummary(values=np.array([0.5]), sizes=(1,)) for i in range(groups)},
+    }
+    site = GroupSummary(parts=dict(sorted(parts.items())), columns=("id",), sizes=(1,) * sites)
+    tracemalloc.start()
+    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised to all rows, id=000"):
+        found = fc.calibrate([site], guarantee=fc.ByGroup())
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.certificate.groups or ()) == groups + 2
+    assert most < 10 * 2**20  # with a list of all sites for each group: 40 MB

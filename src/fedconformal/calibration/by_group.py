@@ -36,11 +36,15 @@ NO_UPPER_END = {"coverage_at_most": 1.0}
 
 
 class Found(NamedTuple):
-    """What was found for one group; `lacking` are the classes that lack scores, or the group itself, in words."""
+    """What was found for one group.
+
+    `lacking` are the classes that lack scores, or the group itself, in words. Their sizes are worked out for those that
+    are said: there may be thousands of groups, each with a million sites that one message claims.
+    """
 
     record: GroupRecord
     make_curve: Callable[[], PromiseCurve | ClassCurves]
-    lacking: list[tuple[str, Guarantee, list[int]]]
+    lacking: Sequence[tuple[str, Guarantee, Callable[[], list[int]]]]
 
 
 def by_group(
@@ -55,7 +59,7 @@ def by_group(
     found = [of_group(group) for group in _groups(sites)]
     if lacking := [one for group in found for one in group.lacking]:
         every = "which are in every set there" if guarantee.by_class else "where every label is in every set"
-        needed = [f"{name}: {group_shortfall(own, alpha, sizes, names)}" for name, own, sizes in lacking[:MOST_SAID]]
+        needed = [f"{name}: {group_shortfall(own, alpha, sizes(), names)}" for name, own, sizes in lacking[:MOST_SAID]]
         words = f"cannot be promised to {listed([name for name, _, _ in lacking])}, {every}; {'; '.join(needed)}"
         warnings.warn(f"alpha={float(alpha):g} {words}", InfeasibleWarning, stacklevel=3)
     records = [one.record for one in found]
@@ -83,7 +87,7 @@ def _of_rows(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -
         search = Search(held, bound, sizes)
         band = band_of(bound, alpha, search.smallest(alpha), sizes, [part.gap for part in held], sure=sure)
         record = GroupRecord(group=group, scores=sum(sizes), **band | NO_UPPER_END)
-        lacking = [(group, bound, sizes)] if record.threshold == "inf" else []
+        lacking = [(group, bound, partial(_sizes, sites, group))] if record.threshold == "inf" else []
         return Found(record, partial(search.curve, alpha), lacking)
 
     return found
@@ -114,7 +118,7 @@ def _of_classes(
             coverage_at_most=1.0,
         )
         lacking = [
-            (f"class {called[one.label]} in {group}", own(one.label), _sizes(held, one.label))
+            (f"class {called[one.label]} in {group}", own(one.label), partial(_sizes, held, one.label))
             for one in classes
             if one.threshold == "inf"
         ]

@@ -55,10 +55,10 @@ class Search:
         strata: Sequence[int] | None = None,
     ) -> None:
         """Take one summary a size; or several, where `strata` says which of the sizes each summary is a part of."""
-        self._summaries, self._sizes = summaries, sizes
+        # The sizes are not kept: a pooled message may claim a million sites, and there is a search for every group.
+        self._summaries = summaries
         self._group, self._promise = guarantee.grouped(sizes)
         if strata is not None:
-            self._sizes = [summary.n for summary in summaries]
             self._group = None if self._group is None else self._group[np.asarray(strata)]
 
     @cached_property
@@ -69,11 +69,11 @@ class Search:
         reached = [summary.reached for summary in self._summaries]
         rises = {key: np.diff(column, prepend=0) for key, column in {id(one): one for one in reached}.items()}
         rise = np.concatenate([rises[id(column)] for column in reached])
-        values = np.concatenate(columns)
+        values, sizes = np.concatenate(columns), [summary.n for summary in self._summaries]
         if self._group is None:
-            return Points(values, rise, None, np.array([float(sum(self._sizes))]), self._promise)
+            return Points(values, rise, None, np.array([float(sum(sizes))]), self._promise)
         group = np.repeat(self._group, list(map(len, columns)))
-        upto = np.bincount(self._group, self._sizes).astype(np.float64, copy=False)
+        upto = np.bincount(self._group, sizes).astype(np.float64, copy=False)
         return Points(values, rise, group, upto, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:

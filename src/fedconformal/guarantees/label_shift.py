@@ -121,7 +121,8 @@ def _intervals(counts: Integers, failure: float) -> tuple[Floats, Floats]:
 
     total = np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
     low = np.where(counts == 0, 0.0, betaincinv(np.maximum(counts, 1), total - counts + 1, failure / 2))
-    high = np.where(counts == total, 1.0, betaincinv(counts + 1, np.maximum(total - counts, 1), 1 - failure / 2))
+    # From the other end: beside one, small chances are lost to the rounding of floats.
+    high = np.where(counts == total, 1.0, 1 - betaincinv(np.maximum(total - counts, 1), counts + 1, failure / 2))
     return np.maximum(0.0, low - MARGIN), np.minimum(1.0, high + MARGIN)
 
 
