@@ -15,6 +15,8 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, step
@@ -150,3 +152,13 @@ def test_a_reach_goes_with_public_cells() -> None:
         calibrate_by_sums({}, reach=1, widths=BYTES)
     with refused("it goes neither with a grid"):
         calibrate_by_sums({}, reach=1, epsilon=1, grid=[0.5, math.inf])
+
+
+def test_noise_gives_no_certificate_for_two_ends() -> None:
+    """One threshold at alpha would be the upper end alone, and intervals without a lower end."""
+    scores = np.linspace(-1, 1, 5000)
+    why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
+    with refused(why):
+        calibrate_privately([fc.summarize(scores, "exact", score=fc.Signed(), site="a")], epsilon=5)
+    with refused(why):
+        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Origin(score=fc.Signed()))])

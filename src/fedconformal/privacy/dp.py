@@ -32,7 +32,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.privacy.noise import least_noise
-from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, ranks_to_try
+from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, check_one_end, ranks_to_try
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.summary import Summary
 
@@ -129,6 +129,7 @@ def calibrate_privately(
     guarantee = Mixture() if guarantee is None else guarantee
     check_alike(guarantee)
     for summary in summaries:
+        check_one_end(summary.origin.score, summary.label)
         if summary.gap or not summary.certified:
             raise InputError(f'{summary.label}: differential privacy needs exact counts; summarise with kind="exact"')
     sizes = [n for summary in summaries for n in summary.sizes]

@@ -27,7 +27,7 @@ from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
-from fedconformal.privacy.release import Claim, Inputs, certify_release
+from fedconformal.privacy.release import Claim, Inputs, certify_release, check_one_end
 from fedconformal.summaries import Origin
 from fedconformal.summaries.origin import UNKNOWN
 from fedconformal.summaries.summary import origin_fields, origin_of
@@ -124,6 +124,7 @@ def calibrate_locally(
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
     for found in histograms:
+        check_one_end(found.origin.score, f"site {found.site!r}")
         if (found.grid, found.epsilon) != (first.grid, first.epsilon):
             raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
         if difference := first.origin.difference(found.origin):

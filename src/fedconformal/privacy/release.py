@@ -26,11 +26,11 @@ from fedconformal.calibration.certificate import (
 )
 from fedconformal.calibration.curve import PromiseCurve, in_units
 from fedconformal.calibration.result import EVERY_LABEL
-from fedconformal.errors import InfeasibleWarning
+from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.scores import RegressionScore
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Origin
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
@@ -114,6 +114,15 @@ class Inputs:
     guarantee: Guarantee
     records: Sequence[SummaryRecord]
     origin: Origin
+
+
+def check_one_end(score: AnyScore | None, label: str) -> None:
+    """Refuse a score whose intervals have two ends of their own."""
+    if score is not None and score.lower_share is not None:
+        raise InputError(
+            f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and sums and "
+            "noisy counts give one; use residual, normalized or cqr"
+        )
 
 
 def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:

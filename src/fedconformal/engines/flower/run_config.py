@@ -15,8 +15,8 @@ from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.tct import TCT
 from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.scale import exponent_of
-from fedconformal.privacy.sums.session import check_one_end
 from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary

@@ -21,6 +21,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
+from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
 from fedconformal.privacy.sums.masks import Circle, circle_of
 from fedconformal.privacy.sums.messages import (
@@ -37,7 +38,6 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
-from fedconformal.scores import AnyScore
 from fedconformal.summaries import Origin
 from fedconformal.summaries.summary import origin_of
 
@@ -208,15 +208,6 @@ def check_scores(origin: Origin, invite: Invite, label: str) -> None:
     origin.check_use(alpha_of(invite) if invite.losses is None else None, label)
     check_terms(origin, invite.losses, label)
     check_one_end(origin.score, label)
-
-
-def check_one_end(score: AnyScore | None, label: str) -> None:
-    """Refuse a score whose intervals have two ends of their own."""
-    if score is not None and score.lower_share is not None:
-        raise InputError(
-            f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and a session of sums "
-            "finds one; use residual, normalized or cqr"
-        )
 
 
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
