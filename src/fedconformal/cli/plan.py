@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, shares_of
-from fedconformal.calibration.plan import DEFAULT_SET, Option
+from fedconformal.calibration.plan import DEFAULT_SET, Option, Plan
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.plan_risk import RiskOption, plan_risk
 from fedconformal.cli.console import note, print_json, say, table
@@ -63,7 +63,8 @@ def plan(
     counts, sites, held = _sites(sizes, summaries or [])
     if risk is not None:
         others = (guarantee, pilot, probs, score, classes, GUARANTEES.typed(given), ALL_SCORES.typed(given))
-        return _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
+        _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
+        return
     asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
@@ -101,20 +102,22 @@ def plan(
         found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
         print_json(found.to_dict())
-        return None
-    crowded = len(counts) > MOST_SITES
+    else:
+        _say(found, sized=predictor is not None, numbers=isinstance(asked, RegressionScore))
+
+
+def _say(found: Plan, *, sized: bool, numbers: bool) -> None:
+    """Show the table, and what the guarantees that cannot be had are missing."""
+    crowded = len(found.sizes) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
     header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-    table(
-        [*header, *["size"] * (predictor is not None)],
-        [_cells(option, numbers=isinstance(asked, RegressionScore)) for option in shown],
-    )
+    table([*header, *["size"] * sized], [_cells(option, numbers=numbers) for option in shown])
     say("")
     for option in shown:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
     if crowded:
-        say(f"one-client: left out for {len(counts)} sites; --json has them")
+        say(f"one-client: left out for {len(found.sizes)} sites; --json has them")
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
 
