@@ -22,6 +22,7 @@ from fedconformal.cli import (
     policy,
     predict,
     report,
+    serve,
     show,
     sign,
     summarize,
@@ -48,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, train, demo):
+for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, serve, train, demo):
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")

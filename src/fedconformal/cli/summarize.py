@@ -78,18 +78,22 @@ def summarize(
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
     function = SCORES.chosen(score, given)
+    onnx = columns.model
+    if onnx is not None and model is not None:
+        raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
     noisy = noise.is_wanted()
     if noisy and (kind != "ranks" or by_class or chunks):
         raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
+    of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
     about: dict[str, Any] = {
         "kind": "exact" if noisy else kind,
         "alpha": alpha,
         "score": function,
-        "model": model,
+        "model": model if onnx is None else onnx.fingerprint,
         "calibration": calibration,
         "expires": expires,
         "parameters": KINDS.values(kind, given),
-        "temperature": 1.0 if temperature is None and columns.content is Source.logits else temperature,
+        "temperature": 1.0 if temperature is None and of_logits else temperature,
         "by_class": by_class,
     }
     ending = ".fcn" if noisy else ".fcs"

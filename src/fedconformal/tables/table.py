@@ -130,11 +130,12 @@ class Table:
 
     @contextmanager
     def in_lines(self, first: int = 0) -> Iterator[None]:
-        """Name the line where a check names a row of "probabilities" or of this table, of which this is the first."""
+        """Name the line where a check names a row of probabilities, of features or of this table, from `first` on."""
         try:
             yield
         except InputError as error:
-            problem = str(error).removeprefix("probabilities: ").removeprefix(f"{self.source}: ")
+            problem = str(error).removeprefix("probabilities: ").removeprefix("features: ")
+            problem = problem.removeprefix(f"{self.source}: ")
             if problem == str(error):
                 raise
             number, space, rest = problem.removeprefix("row ").partition(" ")
