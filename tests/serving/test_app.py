@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import fedconformal as fc
-from fedconformal.serving.bodies import ARROW
+from fedconformal.serving.bodies import ARROW, JSON
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.store import Batch
-from tests.serving.models import CLASSES, arrow, client, features, predictor, write_model
+from fedconformal.summaries.rows import summarize_rows
+from tests.serving.models import CLASSES, arrow, client, features, labels, predictor, write_model
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,21 @@ def test_a_row_alone_gets_the_set_that_it_gets_among_others(model: OnnxModel) ->
     together = asking.post("/predict", json={"features": rows.tolist()}).json()["p_values"]
     alone = [asking.post("/predict", json={"features": [row]}).json()["p_values"][0] for row in rows.tolist()]
     assert alone == together
+
+
+@pytest.mark.parametrize("kind", [JSON, ARROW])
+def test_classes_without_names_are_numbers(kind: str) -> None:
+    given = features(100, seed=2)
+    site = summarize_rows(fc.softmax(2 * given[:, :3]), labels(given), "exact", score=fc.APS())
+    rule, probs = fc.Predictor.of(fc.calibrate([site], alpha=0.2)), probabilities(6)
+    body = arrow(probs, "probabilities")
+    answer = client(rule).post("/predict", content=body, headers={"Content-Type": ARROW, "Accept": kind})
+    assert answer.status_code == 200
+    if kind == JSON:
+        assert answer.json()["classes"] == [0, 1, 2]
+        assert answer.json()["sets"] == [np.flatnonzero(row).tolist() for row in rule.predict_set(probs)]
+    names = client(rule).post("/predict", json={"probabilities": probs.tolist(), "columns": CLASSES})
+    assert names.json() == {"error": "columns: the classes have no names; leave them out"}
 
 
 def test_ids_are_made_where_none_are_sent() -> None:

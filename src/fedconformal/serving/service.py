@@ -59,7 +59,7 @@ class Service:
         named = self.certificate.labels
         return Answer(
             ids=new_ids(len(sets)) if rows.ids is None else rows.ids,
-            classes=named if isinstance(named, list) else range(sets.shape[1]),
+            classes=named if isinstance(named, list) else list(range(sets.shape[1])),
             sets=sets,
             p_values=p_values,
             probs=probs,
