@@ -80,14 +80,16 @@ def run_server(kind: str, folder: Path, port: int) -> None:
     name = "resnet" if kind == "resnet" else "linear"
     predictor, model = fc.load(folder / f"{name}.json"), OnnxModel(folder / f"{name}.onnx")
     if kind == "constant":
-        width = FEATURES
         from fedconformal.serving.bodies import Rows
         from fedconformal.serving.service import Service
 
-        rows = Rows(features=np.zeros((1, width)))
-        known = Service(predictor, model).answer(rows)
-        answer = (rows, known, known.encoded(JSON))
-        serving.Server._answer = lambda *_: answer
+        known = Service(predictor, model).answer(Rows(form="features", matrix=np.zeros((1, FEATURES))))
+        answer = (known, known.encoded(JSON))
+
+        async def at_once(*_: Any) -> Any:
+            return answer
+
+        serving.Server._at_once = at_once
     settings = serving.Settings(max_body=64 * 2**20)
     made = serving.make_app(predictor, model=model, settings=settings)
     uvicorn.run(made, port=port, access_log=False, log_level="error", lifespan="off")

@@ -51,6 +51,16 @@ class Client:
             sent.setdefault("content-length", str(len(data)))
         return asyncio.run(self._ask(verb, path, sent, parts))
 
+    def post_all(self, path: str, bodies: Iterable[Any]) -> list[Reply]:
+        """Ask with many bodies of JSON at the same moment."""
+        about = {"host": "localhost", "content-type": "application/json"}
+
+        async def ask() -> list[Reply]:
+            sent = (self._ask("POST", path, about, [json.dumps(body).encode()]) for body in bodies)
+            return await asyncio.gather(*sent)
+
+        return asyncio.run(ask())
+
     async def _ask(self, verb: str, path: str, headers: dict[str, Any], parts: list[bytes]) -> Reply:
         coming = [
             {"type": "http.request", "body": part, "more_body": i + 1 < len(parts)} for i, part in enumerate(parts)

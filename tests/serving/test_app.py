@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 import fedconformal as fc
-from fedconformal.serving.bodies import ARROW, JSON
+from fedconformal._base.registry import members
+from fedconformal.serving.bodies import ARROW, JSON, Rows
 from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.service import Service
 from fedconformal.serving.store import Batch
 from fedconformal.summaries.rows import summarize_rows
 from tests.serving.models import CLASSES, arrow, client, features, labels, predictor, write_model
@@ -44,6 +46,20 @@ def test_json_answers_are_the_librarys() -> None:
     assert found["sentence"] == rule.certificate.sentence()
     assert found["predictor"] == json.loads(rule.to_bytes())["sha256"]
     assert found["warnings"] == []
+
+
+@pytest.mark.parametrize("score", [one for cls in members(fc.Score).values() for one in cls.examples()], ids=str)
+@pytest.mark.parametrize("by_class", [False, True])
+def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class: bool) -> None:
+    given = features(300, seed=2)
+    about = {"score": score, "by_class": by_class, "classes": CLASSES}
+    site = summarize_rows(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], "exact", **about)
+    guarantee = fc.ByClass(fc.Mixture()) if by_class else fc.Mixture()
+    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=guarantee))
+    probs = np.concatenate([fc.softmax(2 * given[:, :3]), np.eye(3), np.full((1, 3), 1 / 3)])  # rows of the site tie
+    answer = Service(rule).answer(Rows(form="probabilities", matrix=probs))
+    assert np.array_equal(answer.sets, rule.predict_set(probs))
+    assert np.array_equal(answer.p_values, rule.predict_p(probs))
 
 
 def test_arrow_answers_are_the_librarys() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import Booleans, Floats, Probabilities
+from fedconformal._base.arrays import Booleans, Floats
 from fedconformal.serving.bodies import ARROW, JSON
 
 _JSON = msgspec.json.Encoder()
@@ -21,14 +21,14 @@ _JSON = msgspec.json.Encoder()
 class Answer:
     """Sets and p-values of rows, (n, J); `classes` are the names of the columns, or their numbers.
 
-    `probs` are the probabilities that were scored; they are not sent back.
+    `scores` are for a store, and are not sent back.
     """
 
     ids: Sequence[str]
     classes: Sequence[str] | Sequence[int]
     sets: Booleans
     p_values: Floats
-    probs: Probabilities
+    scores: Floats
     about: dict[str, Any]
 
     def encoded(self, content: str) -> bytes:

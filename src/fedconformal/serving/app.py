@@ -1,7 +1,7 @@
 """The server: POST /predict answers with sets, POST /outcomes takes true labels, GET / is a page for people.
 
-Small bodies are answered at once, in the event loop; larger ones in a thread, so that others are answered meanwhile.
-A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
+Small bodies are answered in the event loop, together with others; larger ones in a thread, so that others are answered
+meanwhile. A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.serving.answers import Answer, wanted
 from fedconformal.serving.bodies import ARROW, JSON, Rows, read_outcomes, read_rows
+from fedconformal.serving.gather import Gatherer
 from fedconformal.serving.guard import RefusedError, check_caller, read_body
 from fedconformal.serving.metrics import CONTENT, Metrics
 from fedconformal.serving.onnx import OnnxModel
@@ -62,6 +63,7 @@ class Server:
         self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
         self._storing = anyio.Lock()
+        self._gatherer = Gatherer(service)
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
@@ -69,7 +71,7 @@ class Server:
         body = await read_body(request, self.settings.max_body, self.settings.seconds)
         kind = wanted(request.headers.get("accept", ""), content)
         if self.store is None and len(body) <= AT_ONCE:
-            rows, answer, data = self._answer(body, content, kind)
+            answer, data = await self._at_once(body, content, kind)
         else:
             rows, answer, data = await to_thread.run_sync(self._answer, body, content, kind, limiter=self._threads)
         if self.store is not None:  # before the answer: an outcome may come as soon as the client has the id
@@ -79,6 +81,10 @@ class Server:
         labels = int(np.count_nonzero(answer.sets))
         self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
         return Response(data, media_type=kind)
+
+    async def _at_once(self, body: bytes, content: str, kind: str) -> tuple[Answer, bytes]:
+        answer = await self._gatherer.answer(read_rows(body, content))
+        return answer, answer.encoded(kind)
 
     def _answer(self, body: bytes, content: str, kind: str) -> tuple[Rows, Answer, bytes]:
         rows = read_rows(body, content)

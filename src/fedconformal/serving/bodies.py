@@ -28,32 +28,34 @@ Matrix = list[list[float]]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rows to answer: probabilities, logits or features, one list of numbers a row.
+class JsonRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body of JSON: probabilities, logits or features, one list of numbers a row, and what is said of the rows."""
 
-    `columns` are the names of the classes, in the order of the numbers; `ids` are the client's, one a row; `site` and
-    `groups` are kept with the ids for the monitor.
-    """
-
-    probabilities: Any = None
-    logits: Any = None
-    features: Any = None
+    probabilities: Matrix | None = None
+    logits: Matrix | None = None
+    features: Matrix | None = None
     columns: list[Name] | None = None
     ids: list[Name] | None = None
     site: Name | None = None
     groups: dict[Name, list[Name]] | None = None
 
-    @property
-    def form(self) -> str:
-        """Which of the three was sent."""
-        given = [name for name in FORMS if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise InputError(f"the body has {' and '.join(given) or 'no rows'}; give one of {', '.join(FORMS)}")
-        return given[0]
 
-    def checked(self) -> Rows:
-        """Check that there is one id, and one value of every group, for each row."""
-        count = len(getattr(self, self.form))
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows to answer: probabilities, logits or features.
+
+    `columns` are the names of the classes, in the order of the numbers; `ids` are the client's, one a row; `site` and
+    `groups` are kept with the ids for the monitor.
+    """
+
+    form: str
+    matrix: Any
+    columns: list[Name] | None = None
+    ids: list[Name] | None = None
+    site: Name | None = None
+    groups: dict[Name, list[Name]] | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.matrix)
         if not count:
             raise InputError(f"{self.form}: has no rows")
         for name, column in [("ids", self.ids), *(self.groups or {}).items()]:
@@ -61,17 +63,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise InputError(f"{shown(name)}: has {len(column)} values, and there are {count} rows")
         if self.ids is not None and len(set(self.ids)) < count:
             raise InputError("ids: two rows have the same id; give each its own")
-        if any(not name.isprintable() for name in (*(self.ids or ()), *filter(None, [self.site]))):
+        if not "".join([*(self.ids or ()), self.site or ""]).isprintable():
             raise InputError("ids: an id holds characters that cannot be printed")
-        return self
-
-
-class JsonRows(Rows, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same as it comes in JSON."""
-
-    probabilities: Matrix | None = None
-    logits: Matrix | None = None
-    features: Matrix | None = None
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,15 +81,19 @@ _OUTCOMES = msgspec.json.Decoder(Outcomes)
 def read_rows(body: bytes, content: str) -> Rows:
     """Read a body of either kind.
 
-    >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}', JSON).probabilities
+    >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}', JSON).matrix
     array([[0.75, 0.25]])
     """
     if content == ARROW:
-        return _of_arrow(body).checked()
-    found = _decoded(_ROWS, body)
-    return Rows(
-        **{**msgspec.structs.asdict(found), found.form: _matrix(getattr(found, found.form), found.form)}
-    ).checked()
+        return _of_arrow(body)
+    found: JsonRows = _decoded(_ROWS, body)
+    given = [(name, held) for name in FORMS if (held := getattr(found, name)) is not None]
+    if len(given) != 1:
+        names = " and ".join(name for name, _ in given)
+        raise InputError(f"the body has {names or 'no rows'}; give one of {', '.join(FORMS)}")
+    ((form, rows),) = given
+    about: dict[str, Any] = {"columns": found.columns, "site": found.site, "groups": found.groups}
+    return Rows(form=form, matrix=_matrix(rows, form), ids=found.ids, **about)
 
 
 def read_outcomes(body: bytes) -> Outcomes:
@@ -137,7 +134,7 @@ def _of_arrow(body: bytes) -> Rows:
             form = _arrow_form(stream.schema, pa)
             table = stream.read_all()
         table.validate(full=True)
-        found = {form: _flat(table.column(form), table.schema.field(form).type.list_size)}
+        matrix = _flat(table.column(form), table.schema.field(form).type.list_size)
         ids = table.column("id").to_pylist() if "id" in table.column_names else None
         about = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
     except (pa.ArrowException, OSError, ValueError, StopIteration) as error:
@@ -146,7 +143,7 @@ def _of_arrow(body: bytes) -> Rows:
         raise InputError(f"the body is no Arrow stream that can be read: {shown(str(error), 160)}") from None
     said = {key: _said(about[key]) for key in ("columns", "site") if key in about}
     try:
-        return msgspec.convert({**found, "ids": ids, **said}, Rows)
+        return msgspec.convert({"form": form, "matrix": matrix, "ids": ids, **said}, Rows)
     except msgspec.ValidationError as error:
         raise InputError(f"the body cannot be read: {error}") from None
 

@@ -103,9 +103,9 @@ class OnnxModel:
             raise InputError(f"features: have {width} numbers a row, the model takes {wanted}")
         with np.errstate(over="ignore"):
             rounded = matrix.reshape(rows, *(self._shape or (width,))).astype(self._type, copy=False)
-        finite = np.isfinite(rounded).reshape(rows, -1).all(axis=1)
+        finite = np.isfinite(rounded)
         if not finite.all():
-            row = int(np.argmin(finite))
+            row = int(np.argmin(finite.reshape(rows, -1).all(axis=1)))
             raise InputError(f"features: row {row} holds a value that is not finite as {rounded.dtype} (NaN or inf)")
         return rounded
 
@@ -119,8 +119,9 @@ class OnnxModel:
             for start in range(some.start, some.stop, step):
                 block = rows[start : min(start + step, some.stop)]
                 lacking = max(0, (self._block or LEAST) - len(block))
-                full = np.concatenate([block, np.repeat(block[-1:], lacking, axis=0)]) if lacking else block
-                parts[start] = self._run(full)[: len(block)]
+                if lacking:
+                    block = np.concatenate([block, *[block[-1:]] * lacking])
+                parts[start] = self._run(block)[: len(block) - lacking]
 
         for_each_chunk(flat, work, size=max(SIZE, (self._block or LEAST) * flat.shape[1]))
         return parts[0] if len(parts) == 1 else np.concatenate([parts[start] for start in sorted(parts)])

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Probabilities, softmax
-from fedconformal._base.classes import as_class_indices, match_columns
+from fedconformal._base.arrays import Booleans, Floats, Probabilities, softmax
+from fedconformal._base.classes import as_class_indices, in_order, match_columns
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.evaluation import full_sets, why_full
+from fedconformal.evaluation import why_full
 from fedconformal.serving.answers import Answer, new_ids
 from fedconformal.serving.bodies import Outcomes, Rows
 from fedconformal.serving.onnx import PREFIX, OnnxModel
@@ -48,23 +48,56 @@ class Service:
         if model is not None and model.gives == "probs" and about.temperature not in (None, 1.0):
             raise InputError(f"{model.path}: gives probabilities, the predictor was calibrated on logits")
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
+        self._limit = about.limit if about.precision == "float32" and isinstance(about.limit, float) else None
         self._why = why_full(about)
         self._about = {"predictor": self.digest, "status": about.status, "alpha": about.alpha}
         self._about["sentence"] = about.sentence()
 
     def answer(self, rows: Rows) -> Answer:
-        """Make the sets and p-values of rows, by the same calls as in Python."""
-        probs = self.probabilities(rows)
-        sets, p_values = self.predictor.predict_set(probs), self.predictor.predict_p(probs)
-        named = self.certificate.labels
-        return Answer(
-            ids=new_ids(len(sets)) if rows.ids is None else rows.ids,
-            classes=named if isinstance(named, list) else list(range(sets.shape[1])),
-            sets=sets,
-            p_values=p_values,
-            probs=probs,
-            about={**self._about, "warnings": self.warnings(), "full_sets": full_sets(sets)},
-        )
+        """Make the sets and p-values of rows; the same as in Python."""
+        return self.answers([rows])[0]
+
+    def answers(self, requests: Sequence[Rows]) -> list[Answer]:
+        """Answer several requests at a time, which is faster, and changes no answer."""
+        scores, sets, p_values = self._sets(self._together(requests))
+        width, sizes = sets.shape[1], sets.sum(axis=1)
+        named, warnings = self.certificate.labels, self.warnings()
+        classes = named if isinstance(named, list) else list(range(width))
+        found, start = [], 0
+        for rows in requests:
+            count = len(rows.matrix)
+            some = slice(start, start + count)
+            full = int(np.count_nonzero(sizes[some] == width)) if width > 1 else 0
+            ids, about = rows.ids or new_ids(count), {**self._about, "warnings": warnings, "full_sets": full}
+            held: dict[str, Any] = {"sets": sets[some], "p_values": p_values[some], "scores": scores[some]}
+            found.append(Answer(ids=ids, classes=classes, about=about, **held))
+            start += count
+        return found
+
+    def _together(self, requests: Sequence[Rows]) -> Probabilities:
+        """Return the probabilities of all rows; a model runs once if it can."""
+        first, *others = requests
+        alike = all(one.form == "features" and one.matrix.shape[1:] == first.matrix.shape[1:] for one in requests)
+        if others and alike and self.model is not None and all(one.columns is None for one in requests):
+            matrix = np.concatenate([one.matrix for one in requests])
+            probs = self.model.probabilities(matrix, temperature=self.certificate.temperature)
+            return in_order(probs, self.certificate.labels)
+        found = [in_order(self.probabilities(one), self.certificate.labels) for one in requests]
+        return np.concatenate(found) if others else found[0]
+
+    def _sets(self, probs: Probabilities) -> tuple[Floats, Booleans, Floats]:
+        """Return scores, sets and p-values, those of `predict_set` and `predict_p`; scored once, where that is enough.
+
+        A request is often one row, and then most of its time goes into checks and calls, not into arithmetic.
+        """
+        with np.errstate(over="ignore"):
+            rounded = probs.astype(np.float32)
+        scores = self.predictor.score.evaluate_all(rounded)
+        if self._limit is None:
+            return scores, self.predictor.predict_set(probs), self.predictor.predict_p(probs)
+        sets = scores <= self._limit
+        sets[np.arange(len(sets)), rounded.argmax(axis=1)] = True
+        return scores, sets, self.predictor.curve.p_values(scores)
 
     def warnings(self) -> list[str]:
         """Say what is to be known of every answer: sets that hold every label, a certificate that has expired."""
@@ -78,7 +111,7 @@ class Service:
         form = rows.form
         if (form == "features") != (self.model is not None):
             raise InputError(_other_form(form))
-        given: NDArray[Any] = getattr(rows, form)
+        given: NDArray[Any] = rows.matrix
         if rows.columns is not None:
             given = given[:, self._order(rows.columns, given.shape[1], form)]
         at = self.certificate.temperature
@@ -101,7 +134,7 @@ class Service:
             ids=answer.ids,
             time=time.time(),
             sets=answer.sets,
-            scores=self.predictor.score.evaluate_all(answer.probs.astype(np.float32)),
+            scores=answer.scores,
             site=rows.site,
             groups=rows.groups or {},
         )
