@@ -26,6 +26,7 @@ OPTIONAL = {
     "onnx",
     "onnxruntime",
     "opendp",
+    "pandas",
     "pyarrow",
     "ray",
     "skl2onnx",

@@ -50,9 +50,10 @@ def test_json_answers_are_the_librarys() -> None:
 
 @pytest.mark.parametrize("score", [one for cls in members(fc.Score).values() for one in cls.examples()], ids=str)
 @pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class: bool) -> None:
     given = features(300, seed=2)
-    about = {"score": score, "by_class": by_class, "classes": CLASSES}
+    about: dict[str, Any] = {"score": score, "by_class": by_class, "classes": CLASSES}
     site = summarize_rows(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], "exact", **about)
     guarantee = fc.ByClass(fc.Mixture()) if by_class else fc.Mixture()
     rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=guarantee))

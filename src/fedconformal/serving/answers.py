@@ -35,10 +35,13 @@ class Answer:
         """Write as JSON, or as an Arrow stream."""
         return self._arrow() if content == ARROW else self._json()
 
+    def labels(self) -> list[list[str | int]]:
+        """Return the sets by the names of their labels."""
+        classes: Sequence[Any] = self.classes
+        return [[classes[label] for label in np.flatnonzero(row).tolist()] for row in self.sets]
+
     def _json(self) -> bytes:
-        classes = self.classes
-        sets = [[classes[label] for label in np.flatnonzero(row).tolist()] for row in self.sets]
-        rows = {"classes": classes, "ids": self.ids, "sets": sets, "p_values": self.p_values.tolist()}
+        rows = {"classes": self.classes, "ids": self.ids, "sets": self.labels(), "p_values": self.p_values.tolist()}
         return _JSON.encode({**self.about, **rows})
 
     def _arrow(self) -> bytes:
