@@ -143,7 +143,7 @@ def _session(data: bytes) -> Any:
     try:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        outside = "external" in str(error).lower()
+        outside = "external" in str(error).lower() or "filesystem" in str(error)
         advice = "; save it with its weights in one file" if outside else ""
         raise InputError(f"is no ONNX model that can be run ({shown(str(error), 160)}){advice}") from error
 
