@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -168,6 +169,25 @@ def test_a_server_answers_and_stops(site: Path) -> None:
         out, err = process.communicate(timeout=20)
     assert process.returncode in (0, -signal.SIGTERM)
     assert (out, err) == ("", "")
+
+
+@pytest.mark.engine
+def test_what_is_under_way_is_answered_before_the_end(site: Path) -> None:
+    body = json.dumps({"features": features(3, seed=8).tolist()}).encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with running("--onnx", "model.onnx") as (process, said):
+        host, port = said["url"].removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(head.encode() + b"\r\n\r\n" + body[:20])
+            assert ask(said["url"], "/health")[0] == 200  # and so the head is read
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=0.5)
+            connection.sendall(body[20:])
+            answer = connection.makefile("rb").read()
+        process.wait(timeout=20)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["sets"]) == 3
 
 
 @pytest.mark.engine

@@ -1,7 +1,7 @@
 """The wrapper for MLflow, with MLflow itself, whose pins need an environment of its own.
 
 python -m venv .venv-mlflow && .venv-mlflow/bin/pip install mlflow -e ".[serve]" pytest hypothesis skl2onnx
-.venv-mlflow/bin/python -m pytest tests/serving/test_mlflow.py
+.venv-mlflow/bin/python -m pytest -W ignore tests/serving/test_mlflow.py   # MLflow warns while it is imported
 """
 
 from pathlib import Path
