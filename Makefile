@@ -84,11 +84,16 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
 	$(PEERS)/bin/python benchmarks/stream.py
+	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
+	$(PEERS)/bin/python benchmarks/losses.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
 	$(PEERS)/bin/python benchmarks/noise_shares.py
+	$(PEERS)/bin/python benchmarks/peers_agree.py
+	$(PEERS)/bin/python benchmarks/many_predictors.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/by_class.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/torchcp_scores.py
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py

@@ -5,7 +5,8 @@
 The directory holds logits/cifar100_*.npz: a network that others trained in a federation, and its 10,000 test rows. A
 temperature is fitted to the validation rows. Half of the test rows calibrate, about 45 of a class, at 20 random sites.
 `ByClass(Mixture())` pays one stand-in a site in every class, so no class has enough and every set holds every label.
-`ByClass(Independent())` assumes independent rows and pays nothing for the number of sites. The table goes into
+`ByClass(Independent())` assumes independent rows and pays nothing for the number of sites. With `holders` a class is at
+some of the sites only, drawn at random before any row is seen, and pays for these. The table goes into
 docs/guarantees.md.
 """
 
@@ -29,11 +30,20 @@ from fedconformal.calibration.temperature import fit_temperature
 SITES, SPLITS, ALPHA = 20, 10, 0.1
 PAGE = HERE.parent / "docs" / "guarantees.md"
 START, END = "<!-- by class -->", "<!-- /by class -->"
-GUARANTEES = {"ByClass(Mixture())": fc.Mixture(), "ByClass(Independent())": fc.Independent()}
+NAMES = [f"site-{k}" for k in range(SITES)]
+HOLDERS = "ByClass(Mixture(), holders=...)"
+GUARANTEES: list[tuple[str, fc.Guarantee, int]] = [
+    ("ByClass(Mixture())", fc.Mixture(), SITES),
+    *((HOLDERS, fc.Mixture(), holding) for holding in (10, 5, 3)),
+    ("ByClass(Independent())", fc.Independent(), SITES),
+]
 
 
-def measured(path: Path, guarantee: fc.Guarantee) -> tuple[float, float, float]:
-    """Return the labels of a set, the coverage of all rows and the mean over splits of the worst class."""
+def measured(path: Path, guarantee: fc.Guarantee, holding: int) -> tuple[float, float, float]:
+    """Return the labels of a set, the coverage of all rows and the mean over splits of the worst class.
+
+    The rows of a class are at `holding` of the sites.
+    """
     found = read_npz(path)
     heat = fit_temperature([found["val_logits"]], [found["val_labels"]]).value
     probs = fc.softmax(found["test_logits"], temperature=heat).astype(np.float32)
@@ -41,14 +51,20 @@ def measured(path: Path, guarantee: fc.Guarantee) -> tuple[float, float, float]:
     rng, kept = np.random.default_rng(0), []
     for _ in range(SPLITS):
         first, second = np.array_split(rng.permutation(len(labels)), 2)
-        parts: list[Any] = [(probs[rows], labels[rows]) for rows in np.array_split(first, SITES)]
+        places = np.argsort(rng.random((100, SITES)))[:, :holding]
+        of_site = places[labels[first], rng.integers(0, holding, len(first))]
+        parts: dict[str, Any] = {
+            name: (probs[first[of_site == k]], labels[first[of_site == k]]) for k, name in enumerate(NAMES)
+        }
+        held = {label: [NAMES[k] for k in places[label]] for label in range(100)} if holding < SITES else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that classes lack scores is what this measures
-            model = fc.FederatedConformalClassifier(guarantee=fc.ByClass(guarantee), alpha=ALPHA).calibrate(parts)
+            by_class = fc.ByClass(guarantee, holders=held)
+            model = fc.FederatedConformalClassifier(guarantee=by_class, alpha=ALPHA).calibrate(parts)
             sets = model.predict_set(probs[second])
         hit = sets[np.arange(len(second)), labels[second]]
-        by_class = np.bincount(labels[second], hit, 100) / np.bincount(labels[second], minlength=100)
-        kept.append((sets.sum(axis=1).mean(), hit.mean(), by_class))
+        each = np.bincount(labels[second], hit, 100) / np.bincount(labels[second], minlength=100)
+        kept.append((sets.sum(axis=1).mean(), hit.mean(), each))
     sizes, hits, classes = (np.array(part) for part in zip(*kept, strict=True))
     return float(sizes.mean()), float(hits.mean()), float(classes.mean(axis=0).min())
 
@@ -56,11 +72,14 @@ def measured(path: Path, guarantee: fc.Guarantee) -> tuple[float, float, float]:
 def main() -> None:
     """Measure, print, and put the table into the page."""
     folder = Path(os.environ["FEDCONFORMAL_DATA"]) / "logits"
-    rows = ["| logits | guarantee | labels a set | coverage | worst class |", "|---|---|---|---|---|"]
-    for name in ("cifar100_tct", "cifar100_tct_iid"):
-        for words, guarantee in GUARANTEES.items():
-            size, hit, worst = measured(folder / f"{name}.npz", guarantee)
-            rows.append(f"| {name.replace('_', ' ')} | `{words}` | {size:.1f} | {hit:.3f} | {worst:.3f} |")
+    rows = [
+        "| logits | guarantee | sites of a class | labels a set | coverage | worst class |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in ("cifar100_tct", "cifar100_tct_iid", "cifar100_central"):
+        for words, guarantee, holding in GUARANTEES:
+            size, hit, worst = measured(folder / f"{name}.npz", guarantee, holding)
+            rows.append(f"| {name.replace('_', ' ')} | `{words}` | {holding} | {size:.1f} | {hit:.3f} | {worst:.3f} |")
     table = "\n".join(rows)
     print(table)
     text = PAGE.read_text("utf-8")

@@ -21,7 +21,14 @@ import fedconformal as fc
 ALPHA = 0.1
 PENALTY, FREE_RANKS = 0.001, 1
 SORTED_AT_ONCE = 2**17
-SCORES = {"lac": fc.LAC(), "aps": fc.APS(), "raps": fc.RAPS(penalty=PENALTY, free_ranks=FREE_RANKS)}
+SCORES = {
+    "lac": fc.LAC(),
+    "aps": fc.APS(),
+    "raps": fc.RAPS(penalty=PENALTY, free_ranks=FREE_RANKS),
+    "saps": fc.SAPS(),
+    "margin": fc.Margin(),
+    "topk": fc.TopK(),
+}
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -99,19 +106,24 @@ def torchcp(name: str) -> Job:
 
     load_torchcp()
     from torchcp.classification.predictor import SplitPredictor
-    from torchcp.classification.score import APS, LAC, RAPS
+    from torchcp.classification.score import APS, LAC, RAPS, SAPS, TOPK, Margin
 
     makers: dict[str, Callable[[], Any]] = {
         "lac": lambda: LAC(score_type="identity"),
         "aps": lambda: APS(score_type="identity", randomized=False),
         "raps": lambda: RAPS(score_type="identity", randomized=False, penalty=PENALTY, kreg=FREE_RANKS),
+        "saps": lambda: SAPS(score_type="identity", randomized=False),
+        "margin": lambda: Margin(score_type="identity"),
+        "topk": lambda: TOPK(score_type="identity", randomized=False),
     }
 
     def run(probs: Matrix, labels: Labels, test: Matrix) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             predictor = SplitPredictor(makers[name](), alpha=ALPHA)
-        predictor.calculate_threshold(torch.from_numpy(probs), torch.from_numpy(labels))
+        inputs = torch.from_numpy(probs)
+        own = inputs.clone() if name == "margin" else inputs  # which it writes into
+        predictor.calculate_threshold(own, torch.from_numpy(labels))
         return predictor.predict_with_logits(torch.from_numpy(test)).numpy()
 
     return run

@@ -52,6 +52,13 @@ def scores(found: Any) -> Lines:
         )
 
 
+def many_predictors(found: Any) -> Lines:
+    """From summaries to a predictor, in seconds of one processor."""
+    for row in found:
+        what = f"{row['sites']:,} sites of {row['scores a site']} scores, {row['guarantee']}: `Predictor.of`"
+        yield what, f"{row['Predictor.of s']:.1f} s", "at most 10 s"
+
+
 def sites(found: Any) -> Lines:
     """From the messages of K sites to a threshold."""
     for row in found["rows"]:
@@ -68,6 +75,16 @@ def stream(found: Any) -> Lines:
     for way, most in (("stream", 2.5), ("extend", 1.5)):
         yield f"{count:,} scores in chunks, `{way}`, against np.sort of each", times(found["ratio"][way]), at_most(most)
         yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
+
+
+def losses(found: Any) -> Lines:
+    """Loss curves."""
+    one = found["summarising"]
+    what = f"{one['rows']:,} rows at {one['points']:,} thresholds: check and summarise, against one sum over them"
+    yield what, times(one["ratio"]["summarize_losses"]), at_most(6)
+    for name, seconds in found["seconds"].items():
+        what = f"{found['sites']:,} sites of 12 rows at 100 thresholds: from summaries to the predictor, {name}"
+        yield what, f"{seconds:.1f} s", "under 10 s"
 
 
 def training(found: Any) -> Lines:
@@ -148,6 +165,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
     "stream": ("Streams", stream),
+    "losses": ("Loss curves", losses),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
     "training": ("Training", training),

@@ -28,6 +28,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base import registry
+from fedconformal.summaries.losses import UNIT, LossSummary
 from fedconformal.summaries.summary import Summary
 from fedconformal.summaries.wire import PREFIX
 
@@ -71,7 +72,7 @@ def starting_points() -> dict[str, bytes]:
         made = {"few": few, "many": many, "bare": fc.summarize([0.5], kind=kind), "extended": few.extend([0.1, 9.0])}
         made["pooled"] = fc.pool([few, many])
         found |= {f"{kind} {word}": summary.to_bytes() for word, summary in made.items()}
-    return found
+    return found | {f"losses {i}": summary.to_bytes() for i, summary in enumerate(LossSummary.examples())}
 
 
 def seal(start: bytes, body: bytes) -> bytes:
@@ -167,9 +168,14 @@ def check(data: bytes) -> str:
     except fc.InputError as error:
         demand(len(str(error).splitlines()) == 1, "the refusal is not one line")
         return "refused"
-    points = summary.points
     demand(summary.to_bytes() == data, "encodes to other bytes")
     demand(summary.n == sum(summary.sizes) > 0, "sizes")
+    if isinstance(summary, LossSummary):
+        sums, falls = summary.units, summary.origin.rising or bool((np.diff(summary.units) <= 0).all())
+        demand(falls and 0 <= sums.min() <= sums.max() <= summary.n * UNIT, "sums that rise or are out of bounds")
+        demand(len(sums) == len(summary.grid) and bool((np.diff(summary.grid) > 0).all()), "grid")
+        return summary.name
+    points = summary.points
     demand(bool(np.isfinite(points).all() and (points[1:] >= points[:-1]).all()), "points")
     some = points[:: max(1, len(points) // PROBES)]
     with np.errstate(over="ignore"):
@@ -188,6 +194,8 @@ def check_together(batch: list[bytes], outcomes: list[str]) -> None:
     for data, summary in zip(taken, fc.Summary.from_many(taken), strict=True):
         alone = fc.Summary.from_bytes(data)
         demand(type(summary) is type(alone) and summary.to_bytes() == data, "another summary in a batch")
+        if isinstance(summary, LossSummary):  # which has no points
+            continue
         same = summary.points.tobytes() == alone.points.tobytes() and (summary.reached == alone.reached).all()
         demand(bool(same), "other counts in a batch")
     if len(taken) == len(batch):

@@ -22,7 +22,7 @@ from tests.contracts.tools import guarantee_examples
 README = Path(__file__).parents[1] / "README.md"
 
 
-@pytest.mark.parametrize(("page", "most"), [("README.md", 14), ("docs/from-mapie.md", 20)])
+@pytest.mark.parametrize(("page", "most"), [("README.md", 14), ("docs/from-mapie.md", 20), ("docs/groups.md", 20)])
 def test_example_prints_what_the_page_says(page: str, most: int) -> None:
     text = (README.parent / page).read_text()
     found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import FORMAT_2, HeavySite, LeftOut
+from fedconformal.calibration.certificate import FORMAT_2, HeavySite, LeftOut, LowerEnd, RiskRecord
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")
@@ -127,6 +127,11 @@ CHANGES: dict[str, Any] = {
     "version_1_sites": ["a"],
     "heavy_sites": [HeavySite(site="a", share=0.9)],
     "class_scores": [5, 7],
+    "groups": [],
+    "lower": LowerEnd(
+        alpha=0.1, threshold=0.0, rank=1, rank_out_of=2, slack=0.0, coverage_at_least=0.5, coverage_at_most=1.0
+    ),
+    "risk": RiskRecord(limit=0.2, bound=1.0, points=1, first=0.0, last=0.0, grid_sha256="0" * 64),
     "left_out": [LeftOut(site="d", reason="none")],
     "signatures": [],
 }

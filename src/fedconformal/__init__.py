@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
     from fedconformal.calibration.document import load
+    from fedconformal.calibration.interval_predictor import IntervalPredictor
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.regressor import FederatedConformalRegressor
+    from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
         ClassCountsWarning,
         HeavySiteWarning,
@@ -23,14 +26,22 @@ if TYPE_CHECKING:
         InputError,
         VersionWarning,
     )
-    from fedconformal.evaluation import Evaluation, evaluate_sets, selective_classification
+    from fedconformal.evaluation import (
+        Evaluation,
+        IntervalEvaluation,
+        evaluate_intervals,
+        evaluate_sets,
+        selective_classification,
+    )
     from fedconformal.guarantees import (
         PAC,
         ByClass,
+        ByGroup,
         EveryClient,
         Exchangeable,
         Guarantee,
         Independent,
+        LearnThenTest,
         Mixture,
         NewClient,
         OneClient,
@@ -39,8 +50,25 @@ if TYPE_CHECKING:
         Robust,
         WorstCase,
     )
-    from fedconformal.scores import APS, LAC, RAPS, SAPS, Margin, Score, TopK
-    from fedconformal.summaries import Summary, pool, summarize
+    from fedconformal.guarantees.label_shift import confusion
+    from fedconformal.losses import FalseDiscoveryRate, FalseNegativeRate, Loss, SelectiveError
+    from fedconformal.monitoring.change import ChangeDetector
+    from fedconformal.monitoring.monitor import Monitor
+    from fedconformal.scores import (
+        APS,
+        CQR,
+        LAC,
+        RAPS,
+        SAPS,
+        Margin,
+        Normalized,
+        RegressionScore,
+        Residual,
+        Score,
+        Signed,
+        TopK,
+    )
+    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -48,51 +76,82 @@ _WHERE = {
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
+    "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
+    "calibration.risk_predictor": ("RiskPredictor",),
     "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
-    "evaluation": ("Evaluation", "evaluate_sets", "selective_classification"),
-    "summaries": ("Summary", "pool", "summarize"),
+    "evaluation": (
+        "Evaluation",
+        "IntervalEvaluation",
+        "evaluate_intervals",
+        "evaluate_sets",
+        "selective_classification",
+    ),
+    "guarantees.label_shift": ("confusion",),
+    "monitoring.change": ("ChangeDetector",),
+    "monitoring.monitor": ("Monitor",),
+    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
     "PAC",
     "RAPS",
     "SAPS",
     "ByClass",
+    "ByGroup",
     "Calibration",
     "Certificate",
+    "ChangeDetector",
     "ClassCountsWarning",
     "Evaluation",
     "EveryClient",
     "Exchangeable",
+    "FalseDiscoveryRate",
+    "FalseNegativeRate",
     "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
     "Guarantee",
     "HeavySiteWarning",
     "Independent",
     "InfeasibleWarning",
     "InputError",
+    "IntervalEvaluation",
+    "IntervalPredictor",
+    "LearnThenTest",
+    "Loss",
     "Margin",
     "Mixture",
+    "Monitor",
     "NewClient",
+    "Normalized",
     "OneClient",
     "Predictor",
     "Prevalence",
     "QuantileOfQuantiles",
+    "RegressionScore",
+    "Residual",
+    "RiskPredictor",
     "Robust",
     "Score",
+    "SelectiveError",
+    "Signed",
     "Summary",
     "TopK",
     "VersionWarning",
     "WorstCase",
     "__version__",
     "calibrate",
+    "confusion",
+    "evaluate_intervals",
     "evaluate_sets",
     "leave_one_site_out",
     "load",
@@ -101,6 +160,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_losses",
     "verify",
 ]
 
@@ -108,9 +168,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package stays cheap.
 
-    A class that is in no table is a score or a guarantee: a new one is public as soon as its file is there.
+    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
     """
-    modules = [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees"] if name[:1].isupper() else []
+    modules = (
+        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
+    )
     for module in modules:
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
         if found is not None:

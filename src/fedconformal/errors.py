@@ -5,6 +5,10 @@ class InputError(ValueError):
     """Something given to us cannot be used; the message says what, where and what to do."""
 
 
+class InputTypeError(InputError, TypeError):
+    """What was given is of a type that cannot be used."""
+
+
 class AlteredError(InputError):
     """A file is well formed, but it is not what was written: its digest does not match."""
 

@@ -1,5 +1,12 @@
 """Calibration and evaluation on NVFlare: the documented path of `engines/nvflare.py`."""
 
-from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply, fingerprint
+from fedconformal.engines.nvflare import (
+    calibrate,
+    calibrate_reply,
+    calibrate_risk,
+    evaluate,
+    evaluate_reply,
+    fingerprint,
+)
 
-__all__ = ["calibrate", "calibrate_reply", "evaluate", "evaluate_reply", "fingerprint"]
+__all__ = ["calibrate", "calibrate_reply", "calibrate_risk", "evaluate", "evaluate_reply", "fingerprint"]

@@ -11,7 +11,10 @@ from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
 from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.choose import AnyPredictor
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
@@ -22,11 +25,13 @@ from fedconformal.summaries.summary import Summary
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
 
+Verifiable = AnyPredictor | RiskPredictor
+
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 
 def verify(
-    predictor: Predictor,
+    predictor: Verifiable,
     summaries: Sequence[Summary] | Sequence[NoisyHistogram],
     *,
     trusted: Mapping[str, str] | None = None,
@@ -79,8 +84,8 @@ def verify(
         guarantee, _, _ = certificate.terms()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            again = _again([given[digest] for digest in wanted], certificate.alpha, guarantee)
-        expected = Predictor.of(again, score=predictor.score)
+            again = _again([given[digest] for digest in wanted], certificate, guarantee)
+        expected = _as_predictor(again, predictor)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
@@ -89,7 +94,7 @@ def verify(
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:
     """Name what the summaries cannot confirm and nothing else does."""
     problems = []
-    if certificate.score is None and not sealed:
+    if certificate.score is None and certificate.risk is None and not sealed:
         problems.append("score: not confirmed, as the summaries do not say which score they hold")
     if trusted is not None:
         problems += check_signatures(certificate, trusted)
@@ -102,11 +107,22 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _again(given: list[Summary | NoisyHistogram], alpha: float, guarantee: Guarantee) -> Calibration:
-    noisy = [one for one in given if isinstance(one, NoisyHistogram)]
+def _as_predictor(again: Calibration, stated: Verifiable) -> Verifiable:
+    """Make a predictor of the same kind."""
+    if isinstance(stated, RiskPredictor):
+        return RiskPredictor.of(again)
+    if isinstance(stated, IntervalPredictor):
+        return IntervalPredictor.of(again, score=stated.score)
+    return Predictor.of(again, score=stated.score)
+
+
+def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Calibration:
+    alpha, noisy = stated.alpha, [one for one in given if isinstance(one, NoisyHistogram)]
     if noisy:
         return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)
     plain = [one for one in given if isinstance(one, Summary)]
+    if stated.risk is not None:
+        return calibrate_again(plain, risk=stated.risk.limit, safe=stated.risk.safe, guarantee=guarantee)
     return calibrate_again(plain, alpha=alpha, guarantee=guarantee)
 
 
@@ -114,7 +130,7 @@ def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(found: Predictor, expected: Predictor, guarantee: Guarantee) -> list[str]:
+def _differences(found: Verifiable, expected: Verifiable, guarantee: Guarantee) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
     try:
         right |= _as_worded_then(right, found.certificate, guarantee)

@@ -20,7 +20,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.cli.app import run
 from fedconformal.federated.calibration import Question
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT, AnyScore, Score
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fedconformal"
@@ -58,19 +58,19 @@ def test_two_classes_with_more_errors_than_alpha() -> None:
 SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
 
 
-def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     return fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
 
 
-def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
     return fc.leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
 
 
-def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     return Question(model="m").score
 
 
-def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("flwr", reason="the question is in Flower's records")
     from flwr.app import Array, ArrayRecord
 
@@ -81,7 +81,7 @@ def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
     return Question.from_dict(asked.config_records[ASK]).score
 
 
-def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("flwr", reason="the stages are Flower's")
     pytest.importorskip("torch", reason="the stages train with torch")
     from fedconformal.engines.flower.run_config import RunConfig
@@ -89,12 +89,12 @@ def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
     return registry.find(RunConfig.of({}).score, Score)()
 
 
-def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> Score:
+def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     text = (SOURCE / "engines" / "flower" / "template" / "pyproject.template").read_text("utf-8")
     return registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)()
 
 
-def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
+def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
     from fedconformal.engines import nvflare
 
@@ -110,7 +110,7 @@ def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> Score:
     return Question.from_dict(asked[0]).score
 
 
-def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
+def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
     np.save(folder / "probs.npy", SITES["a"][0])
     np.save(folder / "labels.npy", SITES["a"][1])
     made = folder / "a.fcs"
@@ -118,7 +118,7 @@ def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> Score | None:
     return fc.Summary.from_bytes(made.read_bytes()).origin.score
 
 
-def by_report(folder: Path, patch: pytest.MonkeyPatch) -> Score:
+def by_report(folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
     rows = {"logits": 4 * np.eye(2)[[0, 1] * 9], "labels": np.array([0, 1] * 9), "clients": np.array([0, 0, 1] * 6)}
     found: dict[str, Any] = {f"{part}_{name}": rows[name] for part in ("val", "test") for name in rows}
     np.savez(folder / "logits.npz", **found)
@@ -133,7 +133,7 @@ def by_report(folder: Path, patch: pytest.MonkeyPatch) -> Score:
     return shown[0].score
 
 
-Door = Callable[[Path, pytest.MonkeyPatch], Score | None]
+Door = Callable[[Path, pytest.MonkeyPatch], AnyScore | None]
 DOORS: Sequence[Door] = (
     by_classifier,
     by_leaving_sites_out,

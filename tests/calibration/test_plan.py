@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal.guarantees.planning import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
 
 GUARANTEES: dict[str, fc.Guarantee] = {
@@ -178,3 +179,25 @@ def test_bad_names(sites: Any) -> None:
 def test_bad_alphas(alpha: Any) -> None:
     with refused("alpha is "):
         fc.plan(alpha=alpha, sizes=[5])
+
+
+@pytest.mark.parametrize(
+    ("alpha", "sites", "words"),
+    [
+        (
+            0.1,
+            1,
+            "takes 9 scores with mixture",
+        ),
+        (0.1, 20, "takes 180 scores with mixture"),
+        (0.1, 20, "and 14 with independent, so take independent if all rows are independent; prevalence takes 9"),
+        (0.05, 1, "so take mixture, which assumes less"),
+    ],
+)
+def test_what_every_class_takes(alpha: float, sites: int, words: str) -> None:
+    """As `ByClass` finds it: with as many scores of a class there is a threshold, with one less there is none."""
+    assert words in fc.plan(alpha=alpha, sizes=[50] * sites).by_class
+    for guarantee, enough in ((fc.Mixture(), 9 * sites), (fc.Independent(), 14)):
+        bound = guarantee.in_class([50] * sites)
+        held = [[some, *[0] * (sites - 1)] for some in (enough, enough - 1)]
+        assert [feasible(bound, Fraction(1, 10), sizes) for sizes in held] == [True, False]

@@ -29,7 +29,7 @@ Way = tuple[str | int, ...]
 @pytest.fixture(scope="module")
 def predictor() -> fc.Predictor:
     """Return the predictor of the golden file; the tests do not change it."""
-    return fc.load(make.HERE / "predictor.json")
+    return fc.Predictor.from_bytes((make.HERE / "predictor.json").read_bytes())
 
 
 def document() -> JSON:

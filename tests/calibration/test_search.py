@@ -137,3 +137,22 @@ def test_sites_of_one_size_share_their_counts() -> None:
     for kind in ("exact", "ranks"):
         sent = [fc.summarize(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
         assert len({id(summary.reached) for summary in fc.Summary.from_many(sent)}) == 1
+
+
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.Exchangeable(), fc.Independent(), fc.PAC()], ids=repr)
+def test_points_sorted_step_by_step_give_the_same_curve(
+    guarantee: fc.Guarantee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    scores = [rng.beta(3, 1, size=n).round(4) for n in rng.integers(100, 1000, size=40)]
+    made = [fc.summarize(part, alpha=0.1) for part in scores]
+    sizes, found = [len(part) for part in scores], []
+    for largest in (0, 100):
+        monkeypatch.setattr(searching, "FEW", 50)
+        monkeypatch.setattr(searching, "MAX_STEP", largest)
+        search = searching.Search(made, guarantee, sizes)
+        assert isinstance(search.points.in_order(), searching.SortedSteps) == (largest > 0)
+        wanted = [Fraction(k, 40) for k in range(1, 40)]
+        firsts = search.points.in_order().firsts([1 - alpha for alpha in wanted[::-1]])
+        found.append((search.curve(Fraction(1, 10)).to_dict(), [search.smallest(alpha) for alpha in wanted], firsts))
+    assert found[0] == found[1]

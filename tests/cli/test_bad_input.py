@@ -66,7 +66,7 @@ SUMMARIZE = [
         "score",
         lambda: None,
         ["probs-0.npy", "labels-0.npy", "--score", "best"],
-        ["'best'", "aps, lac, margin, raps, saps, topk"],
+        ["'best'", "aps, cqr, lac, margin, normalized, raps, residual, saps, signed, topk"],
     ),
     ("kind", lambda: None, ["probs-0.npy", "labels-0.npy", "--kind", "best"], ["'best'", "exact", "ranks"]),
     (

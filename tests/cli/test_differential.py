@@ -96,7 +96,7 @@ def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Comman
     assert predictor.score == fc.LAC()
     assert predictor.certificate.status == "certified"
     assert predictor.certificate.coverage_at_least >= 0.9
-    assert "what each site sends" in predictor.certificate.privacy["definition"]  # type: ignore[index]
+    assert "what each site sends" in predictor.certificate.privacy["definition"]
     command.ok("predict", "p.json", "probs-0.npy", "-o", "sets.npz")
     assert "confirmed from 2 summaries" in command.ok("verify", "p.json", *noisy[::-1]).out
     assert "of site 'clinic-1' was not given" in command("verify", "p.json", noisy[0]).out
@@ -120,7 +120,7 @@ def test_another_grid(noisy: list[str], command: Command) -> None:
     options = ["--score", "lac", "--privacy", "local", "--epsilon", "2", "--grid", "grid.csv"]
     command.ok("summarize", "probs-0.npy", "labels-0.npy", *options, "-o", "a.fcn")
     command.ok("calibrate", "a.fcn", "--privacy", "local", "-o", "p.json")
-    assert fc.load("p.json").certificate.privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]  # type: ignore[index]
+    assert fc.load("p.json").certificate.privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]
     done = command("calibrate", "a.fcn", noisy[1], "--privacy", "local", "-o", "q.json")
     assert done.code == 2
     assert "another grid or epsilon" in done.err
@@ -133,8 +133,8 @@ def test_another_grid(noisy: list[str], command: Command) -> None:
         (["--epsilon", "1"], "--epsilon goes with --privacy local"),
         (["--ledger", "site.json"], "--ledger goes with --privacy local"),
         (["--grid", "grid.csv"], "--grid goes with --privacy local"),
-        ([*LOCAL, "--kind", "exact"], "leave out --kind, --by-class and --chunks"),
-        ([*LOCAL, "--by-class"], "leave out --kind, --by-class and --chunks"),
+        ([*LOCAL, "--kind", "exact"], "leave out --kind, --by-class, --groups and --chunks"),
+        ([*LOCAL, "--by-class"], "leave out --kind, --by-class, --groups and --chunks"),
         (["--privacy", "local", "--epsilon", "none"], "epsilon is none"),
         (["--privacy", "local", "--epsilon", "1", "--grid", "labels-0.npy"], "labels-0.npy: grid: expected 2 to 4096"),
         (["--privacy", "local", "--epsilon", "1", "--ledger", "none.json"], "none.json: cannot be read"),

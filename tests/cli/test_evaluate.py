@@ -17,7 +17,8 @@ TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--clients", "tes
 
 def evaluation(**more: Any) -> fc.Evaluation:
     probs, labels = np.load("test-probs.npy"), np.load("test-labels.npy")
-    return fc.load("predictor.json").evaluate(probs, labels, **more)
+    found: fc.Evaluation = fc.load("predictor.json").evaluate(probs, labels, **more)
+    return found
 
 
 def sites() -> list[str]:

@@ -198,7 +198,7 @@ def test_there_are_thirty() -> None:
 @pytest.mark.parametrize(
     ("probs", "labels", "said"),
     [
-        ([[3.2], [4.5]], [0, 1], "it looks like regression"),
+        ([[3.2], [4.5]], [0, 1], "if a regressor predicts them, say --task regression (docs/tables.md)"),
         ([[0.9, 0.8, 0.1], [0.2, 0.9, 0.9]], [[1, 1, 0], [0, 1, 1]], "it looks like several labels a row"),
         (np.full((2, 4, 4), 0.5).tolist(), [0, 1], "it looks like images or masks"),
     ],

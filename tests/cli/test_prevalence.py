@@ -32,6 +32,11 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
     assert bounds["guarantee"]["shares"] == [["malignant", [0.05, 0.2]]]
     text = command.ok(*START, "--shares", '{"malignant": [0.05, 0.2]}').out
     assert "provided that a class looks the same at all sites" in " ".join(text.split())
+    sure = command.ok(*START, "--shares", "malignant=0.05:0.2", "--failure", "0.02", "--json").json["certificate"]
+    assert (sure["status"], sure["guarantee"]["failure"]) == ("certified", 0.02)
+    assert sure["threshold"] > bounds["threshold"]  # what the bounds may fail by is taken off
+    guess = command.ok(*START, "--shares", "benign=0.8,malignant=0.2", "--estimated").out
+    assert "nothing is promised" in " ".join(guess.split())
     for shares, problem in {
         "benign=0.3": "shares: they sum to 0.3, not 1",
         "benign": "--shares is 'benign', expected numbers by name such as a=0.7,b=0.1:0.3",

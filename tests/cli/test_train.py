@@ -130,3 +130,15 @@ def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Com
         summary = fc.Summary.from_bytes((tmp_path / "sites" / "zurich.fcs").read_bytes())
         assert summary.sites == ("zurich",)
         assert summary.origin.temperature == temperature
+
+
+def test_a_regressor_from_training_to_intervals(tmp_path: Path, command: Command) -> None:
+    given = ("--dataset", "diabetes", "--partition", "iid", "--clients", "2", "--rounds", "2", "--workers", "1")
+    said = command.ok("train", *given, "--loss", "pinball", "--quantiles", "0.1,0.9", "-o", tmp_path / "run").out
+    assert "progression: mean absolute error" in said
+    assert "predictions.npz" in said
+    command.ok("summarize", tmp_path / "run" / "predictions.npz", "-o", tmp_path / "sites")
+    command.ok("calibrate", *sorted((tmp_path / "sites").glob("*.fcs")), "-o", tmp_path / "p.json")
+    found = command.ok("evaluate", tmp_path / "p.json", tmp_path / "run" / "predictions.npz", "--json").json
+    assert [one["name"] for one in found["by_client"]] == ["site-0", "site-1"]
+    assert found["overall"]["coverage"] > 0.75

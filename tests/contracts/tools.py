@@ -84,9 +84,9 @@ def score_examples() -> list[fc.Score]:
 
 
 def guarantee_examples(*, by_class: bool = False) -> list[fc.Guarantee]:
-    """Return the examples of every guarantee that counts sites, or of those that count the scores of each class."""
+    """Return the examples of every guarantee that counts sites, or of those that count each class or group."""
     found = [one for cls in GUARANTEES.values() for one in cls.examples()]
-    return [one for one in found if one.by_class == by_class]
+    return [one for one in found if (one.by_class or one.by_group) == by_class]
 
 
 def certified_kinds() -> list[str]:

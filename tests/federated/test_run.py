@@ -20,7 +20,7 @@ from fedconformal.data import load
 from fedconformal.errors import InputError
 from fedconformal.federated.config import Config
 from fedconformal.federated.metrics import Metrics
-from fedconformal.federated.run import read_checkpoint, train
+from fedconformal.federated.run import Result, read_checkpoint, train
 
 SAME = ("checkpoint.npz", "logits.npz")
 
@@ -40,6 +40,7 @@ def same(a: Path, b: Path) -> bool:
 def test_what_a_run_leaves(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     result = train(config(method="central"), tmp_path, progress=lambda *now: told.append(now))
+    assert isinstance(result, Result)
     about = json.loads((tmp_path / "config.json").read_text())
     assert about["config"]["seed"] == 0
     assert about["config"]["rate"] == 0.01
@@ -61,6 +62,7 @@ def test_what_a_run_leaves(tmp_path: Path) -> None:
 
 def test_without_a_temperature_all_rows_calibrate(tmp_path: Path) -> None:
     result = train(config(rounds=1, temperature="none"), tmp_path)
+    assert isinstance(result, Result)
     arrays = read_npz(tmp_path / "logits.npz")
     assert result.temperature == 1.0
     assert len(arrays["temp_labels"]) == 0

@@ -38,6 +38,15 @@ def by_class(scores: list[float], **about: Any) -> fc.Summary:
         return fc.summarize(scores, labels=labels, by_class=True, **about)
 
 
+def by_group(scores: list[float], **about: Any) -> fc.Summary:
+    """Give two rows of three a sex and every other one an age."""
+    sex = [["F", "M", None][i % 3] for i in range(len(scores))]
+    age = [["", "60-69"][i % 2] for i in range(len(scores))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        return fc.summarize(scores, groups={"sex": sex, "age": age}, **about)
+
+
 def summaries() -> dict[str, fc.Summary]:
     """Make what the .fcs files hold."""
     raps = fc.RAPS(randomized=True, random_state=7, penalty=0.01, free_ranks=2)
@@ -68,9 +77,13 @@ def summaries() -> dict[str, fc.Summary]:
         "tdigest-pooled": fc.pool(digests),
         "class": by_class(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "class-pooled": fc.pool([by_class(spread(n), kind="exact", site=f"s{n}") for n in (30, 1, 7)]),
+        "group": by_group(spread(60), kind="ranks", alpha=0.1, site="clinic-a", **about),
+        "group-class": by_group(spread(20), kind="exact", labels=[i % 2 for i in range(20)], by_class=True),
+        "group-pooled": fc.pool([by_group(spread(n), kind="exact", site=f"s{n}") for n in (30, 1, 7)]),
         "ranks": fc.summarize(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "ranks-plain": fc.summarize(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),
+        "ranks-signed": fc.summarize(spread(300), alpha=0.2, site="clinic-a", score=fc.Signed(scaled=True, lower=0.25)),
         "ranks-extended": c.extend([0.125, 99.0, -9.0, 0.125]),
     }
 

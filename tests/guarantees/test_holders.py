@@ -11,6 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base import registry
+from fedconformal.evaluation import why_full
 from tests.contracts.tools import refused
 
 pytestmark = pytest.mark.filterwarnings(
@@ -54,6 +55,19 @@ def test_the_rank_is_among_those_that_can_hold_the_class(holders: str, label: An
     assert fc.verify(again, made()[::-1]) == []
     assert "only the stated sites can hold the classes" in again.certificate.assumption
     assert again.certificate.guarantee["holders"] == [[str(label), list(holders)]]
+
+
+@pytest.mark.filterwarnings("always::fedconformal.errors.InfeasibleWarning")
+def test_what_is_missing_is_missing_at_the_holders() -> None:
+    """27 of the class for three sites; scores at a site that cannot hold it would be refused."""
+    words = r"class malignant: .*needed: 3 more in all, at sites that can hold it: 'a', 'b', 'c' \(27 of it in all\)"
+    with pytest.warns(fc.InfeasibleWarning, match=words):
+        result = fc.calibrate(made(), alpha=0.1, guarantee=fc.ByClass(holders={1: list("abc")}))
+    assert "at sites that can hold it: 'a', 'b', 'c'" in (why_full(result.certificate) or "")
+    guarantee = fc.ByClass(fc.Mixture(weights="uniform"), holders={1: list("abc")})
+    words = r"class malignant: .*needed: 7 more at site 'a', 7 more at site 'b', 19 more at site 'c'$"
+    with pytest.warns(fc.InfeasibleWarning, match=words):  # 19/20 of the weight, with one stand-in a site
+        fc.calibrate(made(), alpha=0.05, guarantee=guarantee)
 
 
 def test_other_weights_and_pooled_holders() -> None:

@@ -33,6 +33,7 @@ from fedconformal.privacy.sums.quorum import colluders, quorum
 from fedconformal.privacy.sums.radix import Counted, Search
 from fedconformal.privacy.sums.shares import SECRET, combine
 from fedconformal.privacy.sums.state import CoordinatorState
+from tests.contracts.tools import refused
 from tests.privacy.sums_play import Sites, each, opened
 
 WIDTHS = (3, 3)
@@ -156,15 +157,24 @@ def normal(count: int) -> tuple[Session, list[Sequence[int]]]:
 
 
 def lost_after_its_answer(count: int) -> tuple[Session, list[Sequence[int]]]:
-    """The last site is lost after its answer: all others open its share, and go on without it if they are enough."""
+    """The last site is lost after its answer: all others open its share, and answer nothing any more."""
     played, everybody, rest = begun(count), range(count), range(count - 1)
     about = played.ask(0, 0, everybody)
     played.reveal(about, everybody, silent=[count - 1])
     played.call_lost(0, about, {k: [count - 1] for k in rest})
-    if count - 1 < quorum(count):
-        return played, [everybody]
-    played.reveal(played.ask(1, 5, rest), rest)
-    return played, [everybody, rest]
+    for present in (rest, everybody):
+        with refused("the session is at its end"):
+            played.ask(1, 5, present)
+    return played, [everybody]
+
+
+def left_out_later(count: int) -> tuple[Session, list[Sequence[int]]]:
+    """The last site is in the first sum, and is to be left out of the second: nobody answers."""
+    played, everybody, rest = begun(count), range(count), range(count - 1)
+    played.reveal(played.ask(0, 0, everybody), everybody)
+    with refused("a site was lost after the first sum"):
+        played.ask(1, 5, rest)
+    return played, [everybody]
 
 
 def falsely_lost(count: int) -> tuple[Session, list[Sequence[int]]]:
@@ -181,7 +191,12 @@ def falsely_lost(count: int) -> tuple[Session, list[Sequence[int]]]:
     return played, [rest]
 
 
-PLAYS = {"normal": normal, "lost after its answer": lost_after_its_answer, "falsely lost": falsely_lost}
+PLAYS = {
+    "normal": normal,
+    "lost after its answer": lost_after_its_answer,
+    "left out later": left_out_later,
+    "falsely lost": falsely_lost,
+}
 
 
 # Of three or four sites nobody answers without one of them, so none is called lost before its answer.

@@ -290,8 +290,8 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     assert privacy is not None
     assert privacy["answered_sites"] == 9
     assert [(one["site"], one["when"]) for one in privacy["dropped"]] == [
-        ("site-4", "after its answer in round 0"),
-        ("site-9", "before its answer in round 0"),
+        ("site-4", "after its answer in round 1"),
+        ("site-9", "before its answer in round 1"),
     ]
 
 

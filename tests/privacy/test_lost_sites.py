@@ -11,6 +11,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.evaluation import why_full
 from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.lost import enough_left, share
 from fedconformal.privacy.sums.messages import Question, unpack
@@ -56,7 +57,7 @@ def test_a_site_lost_before_the_first_sum(count: int, full: bool, caplog: pytest
 
 
 def test_a_site_lost_after_the_first_sum(caplog: pytest.LogCaptureFixture) -> None:
-    """Its rows are counted in the first round, so the threshold stays finite, and nobody may start again."""
+    """Its rows are counted in the first round, so the threshold is finite: the edge of the cell that was reached."""
     state, question, sites = opened(scores_of(5), **STEPS)
     outgoing = dict.fromkeys(sites, question)
     while outgoing:
@@ -65,10 +66,18 @@ def test_a_site_lost_after_the_first_sum(caplog: pytest.LogCaptureFixture) -> No
         sites, sent = each(sites, outgoing)
         state, outgoing = took(state, sent)
     assert "site 's01' is lost and held 20.0% of the rows" in caplog.text
-    assert "count as above the cell that is searched from now on" in caplog.text
+    assert "the search stops at the cell that it has reached" in caplog.text
     assert ALL not in caplog.text
     assert RESTART not in caplog.text
-    assert certified(state).certificate.limit < math.inf
+    certificate = certified(state).certificate
+    plain = np.sort(np.concatenate(list(scores_of(5).values())))[math.ceil(0.9 * 305) - 1]
+    assert certificate.limit in scale.edges()[511::512]  # the first round has eight cells
+    assert certificate.privacy is not None
+    precision = certificate.privacy["precision"]
+    assert precision["above"] < plain <= certificate.limit < math.inf
+    assert (precision["exact"], precision["stopped"]) == (False, "a site was lost after the first sum")
+    assert (certificate.privacy["rounds"], certificate.coverage_at_most) == (1, 1.0)
+    assert "after it the search stops at the cell that it has reached" in certificate.caveat
 
 
 def test_what_is_left_is_enough_or_not() -> None:

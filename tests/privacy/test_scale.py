@@ -6,11 +6,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy.sums.scale import BITS, codes_of, edges
+from fedconformal.privacy.sums.scale import BITS, MOST, codes_of, edges, exponent_of
 from tests.contracts.tools import checks
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -36,12 +37,25 @@ def test_edges_are_exact_and_rise() -> None:
     assert {Fraction(x).denominator for x in found[:512]} == {1, 2, 4, 8}
 
 
-@given(st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats(allow_nan=False, allow_infinity=False)), min_size=1))
+@given(
+    st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats(allow_nan=False, allow_infinity=False)), min_size=1),
+    st.sampled_from([0, 7, -3, MOST, -MOST]),
+)
 @checks(300)
-def test_a_score_is_in_its_cell(scores: list[float]) -> None:
-    for score, code in zip(scores, codes_of(keys_of(np.array(scores))).tolist(), strict=True):
-        assert Fraction(score) <= Fraction(edges()[code])
-        assert code == 0 or Fraction(score) > Fraction(edges()[code - 1])
+def test_a_score_is_in_its_cell(scores: list[float], exponent: int) -> None:
+    found = edges(exponent)
+    for score, code in zip(scores, codes_of(keys_of(np.array(scores)), exponent).tolist(), strict=True):
+        assert Fraction(score) <= Fraction(found[code])
+        assert code == 0 or Fraction(score) > Fraction(found[code - 1])
+
+
+@pytest.mark.parametrize("exponent", [7, -3, MOST, -MOST])
+def test_a_reach_multiplies_every_edge(exponent: int) -> None:
+    assert [Fraction(edge) for edge in edges(exponent)[:-1]] == [
+        Fraction(edge) * Fraction(2) ** exponent for edge in edges()[:-1]
+    ]
+    assert edges(exponent)[-1] == LARGEST
+    assert exponent_of(2.0**exponent) == exponent == exponent_of(max(0.9 * 2.0**exponent, 2.0**-MOST))
 
 
 def test_the_largest_and_the_smallest_scores_have_a_cell() -> None:

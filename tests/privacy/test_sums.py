@@ -85,7 +85,7 @@ def test_a_session_goes_on_from_its_written_states() -> None:
         state, outgoing = took(again(state, sites)[0], sent)
         sites |= moved
     assert state.search == expected.search
-    assert state.dropped == expected.dropped == {6: "after its answer in round 0"}
+    assert state.dropped == expected.dropped == {6: "after its answer in round 1"}
     for kind, other in ((SiteState, state), (CoordinatorState, sites["a"])):
         with refused("this is not a state of a sums session"):
             decode_state(encode_state(other), kind)

@@ -1,14 +1,15 @@
-"""Sites that are lost on the way: the session goes on, the threshold may only rise, and no small sum is shown."""
+"""Sites that are lost on the way: the threshold may only rise, no small sum is shown, and no two that differ."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
@@ -16,9 +17,9 @@ from fedconformal.privacy.sums.drive import InMemory, Reader, play
 from fedconformal.privacy.sums.messages import Message, Question, Shares, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.privacy.sums.shares import combine
-from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import MORE, SCORES, Round, always, each, one_of, opened, played, took
+from tests.privacy.attack import watching
+from tests.privacy.sums_play import MORE, SCORES, Round, Stage, always, each, one_of, opened, played, took
 
 
 @pytest.mark.parametrize("number", range(16))
@@ -30,6 +31,7 @@ def test_a_site_that_drops_out_only_raises_the_threshold(number: int) -> None:
     assert everybody.search.answer is not None
     assert without.search.answer >= everybody.search.answer
     assert len(without.present) == 6
+    assert without.search.number == max(number, 1)  # no sum without it after one with it
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -44,50 +46,64 @@ def test_a_site_that_vanishes_after_its_answer_still_counts_in_that_round(number
     assert vanished.search.answer is not None
     assert everybody.search.answer is not None
     assert vanished.search.answer >= everybody.search.answer
-    assert vanished.dropped == {2: f"after its answer in round {number}"}
-    if number == 7:
-        assert vanished.search.answer == everybody.search.answer
+    assert vanished.dropped == {2: f"after its answer in round {number + 1}"}
+    assert vanished.search.number == number + 1
+    certificate = certified(vanished).certificate
+    assert certificate.privacy is not None
+    whole = number == 7  # it is in all sums
+    assert certificate.privacy["precision"]["exact"] == whole
+    assert (certificate.coverage_at_most < 1) == whole
+    if whole:
+        assert vanished.search == everybody.search
 
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_site_that_vanishes_while_a_neighbour_is_out_still_counts(number: int) -> None:
-    """One is out before its answer, the other after it, in the same round."""
-    early = played(MORE, lambda n, s: s != "c" or n < number, widths=BYTES)
-    both = played(MORE, lambda n, s: s != "c" or n < number, lambda n, s: s != "d" or n < number, widths=BYTES)
-    assert early.search.answer is not None
+    """One is out before the first sum; the search goes on without it until another one is lost."""
+    scores = MORE | {name: np.array([0.01]) for name in "ab"}
+    early = played(scores, lambda _n, s: s != "a", widths=BYTES)
+    both = played(scores, lambda _n, s: s != "a", lambda n, s: s != "b" or n < number, widths=BYTES)
+    assert both.dropped == {0: "before its answer in round 1", 1: f"after its answer in round {number + 1}"}
+    assert (both.search.number, early.search.number) == (number + 1, 8)
     assert both.search.answer is not None
+    assert early.search.answer is not None
     assert both.search.answer >= early.search.answer
-    assert both.dropped == {2: f"before its answer in round {number}", 3: f"after its answer in round {number}"}
     if number == 7:
-        assert both.search.answer == early.search.answer
-
-
-def test_sites_out_in_earlier_rounds_do_not_matter_any_more() -> None:
-    """Three of twelve are lost one by one, in both ways; a fourth ends the session."""
-    last = {"a": (-1, -1), "b": (3, 2), "c": (4, 3)}
-    scores = MORE | {name: np.array([0.01]) for name in last}
-
-    def play_with(last: dict[str, tuple[int, int]]) -> CoordinatorState:
-        answers, reveals = (lambda n, s, k=k: n <= last.get(s, (99, 99))[k] for k in (0, 1))
-        return played(scores, answers, reveals, widths=BYTES)
-
-    found = play_with(last)
-    assert found.search.number == 8
-    assert found.search.answer is not None
-    assert found.present == set(range(3, 12))
-    assert found.exchanges == 2 + 3 * 8 + 3
-    assert found.dropped == {
-        0: "before its answer in round 0",
-        1: "after its answer in round 3",
-        2: "after its answer in round 4",
-    }
-    certificate = certified(found).certificate
+        assert both.search == early.search
+    assert both.exchanges == 2 + 1 + 3 * (number + 1) + 1
+    certificate = certified(both).certificate
     assert certificate.privacy is not None
-    assert [one["site"] for one in certificate.privacy["dropped"]] == ["a", "b", "c"]
+    assert [one["site"] for one in certificate.privacy["dropped"]] == ["a", "b"]
     assert "the promise still includes that site" in certificate.caveat
     assert (certificate.clients, certificate.coverage_at_most) == (12, 1.0)
+
+
+def test_too_few_for_the_first_sum_end_the_session() -> None:
     with refused("only 8 of 12 sites are left; a sum of fewer than 9 stays hidden, so the session is at its end"):
-        play_with(last | {"d": (5, 5)})
+        played(MORE, lambda _n, s: s not in "abcd", widths=BYTES)
+
+
+STAGES: dict[str, Callable[[Stage], dict[str, Stage]]] = {
+    "answers": lambda there: {"answers": there},
+    "signs": lambda there: {"signs": there},
+    "reveals": lambda there: {"reveals": there},
+    "opens shares": lambda there: {"reveals": lambda n, s: s != "a" or n < 1, "helps": there},
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("gone", ["abcdef", "abcdefg"])
+def test_after_the_first_sum_no_loss_is_too_large(stage: str, gone: str) -> None:
+    """However many are lost, and wherever: the threshold is the edge of the cell that the sums of all have reached."""
+    with watching() as seen:
+        found = played(SCORES, **STAGES[stage](lambda n, s: s not in gone or n < 1), widths=BYTES)
+    assert len(seen) == 1
+    assert found.search.stopped == "a site was lost after the first sum"
+    assert found.search.number == 1
+    expected = np.sort(np.concatenate(list(SCORES.values())))[math.ceil(0.9 * 147) - 1]
+    assert found.search.answer is not None
+    assert found.search.answer >= expected
+    assert keys_of(np.array([found.search.answer]))[0] >> 56 == keys_of(np.array([expected]))[0] >> 56
 
 
 def test_who_joins_and_does_not_enter_is_out() -> None:
@@ -129,7 +145,7 @@ class Lossy(InMemory):
 
 @pytest.mark.parametrize(
     ("letter", "invitations", "dropped"),
-    [(b"R", 2, {}), (b"Q", 2, {}), (b"C", 1, {2: "after its answer in round 0"})],
+    [(b"R", 2, {}), (b"Q", 2, {}), (b"C", 1, {2: "after its answer in round 1"})],
     ids=["before it enters", "before the first answer", "when the first sum is asked for"],
 )
 def test_a_session_starts_again_only_before_the_first_sum(
@@ -168,7 +184,8 @@ def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
 def test_where_no_site_can_be_spared_one_that_does_not_answer_ends_the_session(count: int) -> None:
     scores = {name: SCORES[name] for name in "abcd"[:count]}
     with refused(f"only {count - 1} of {count} sites are left; a sum of fewer than {count} stays hidden"):
-        played(scores, lambda n, s: s != "a" or n < 1, widths=BYTES)
+        played(scores, lambda _n, s: s != "a", widths=BYTES)
+    assert played(scores, lambda n, s: s != "a" or n < 1, widths=BYTES).search.number == 1
     found = played(scores, reveals=lambda n, s: s != "a" or n < 7, widths=BYTES)  # nothing is asked after the last one
     assert found.search.answer == played(scores, widths=BYTES).search.answer
 
@@ -205,8 +222,8 @@ def test_with_noise_the_circle_stays_in_one_piece() -> None:
 
 
 def test_the_same_sum_comes_out_of_shares(first: Round) -> None:
-    assert first.recovered.search == first.done.search
-    assert first.recovered.dropped == {6: "after its answer in round 0"}
+    assert (first.recovered.search.number, first.recovered.search.digits) == (1, first.done.search.digits)
+    assert first.recovered.dropped == {6: "after its answer in round 1"}
 
 
 def test_of_a_lost_site_only_this_round_is_opened(first: Round) -> None:

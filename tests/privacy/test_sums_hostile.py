@@ -159,7 +159,7 @@ def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
     with refused("asks for other scores than those of the round before"):
         at_site.answer(first.sites["a"], pack(changed(asked, prefix=1), key))
     again = pack(Question(session.id, 1, first.done.search.prefix, session.as_bits(range(7))), key)
-    with refused("who was out is not"):
+    with refused("the session is at its end: a site was lost after its answer"):
         at_site.answer(first.helped["a"], again)
     request = unpack(first.requests["a"], Lost, session.coordinator)
     ((sender, sealed),) = request.shares

@@ -166,7 +166,7 @@ def test_expired_summaries_are_refused_and_still_verified(monkeypatch: pytest.Mo
     sites = [site("a", expires="2020-01-01")]
     with refused("the summary of site 'a' expired on 2020-01-01"):
         fc.calibrate(sites)
-    monkeypatch.setattr("fedconformal.calibration.calibrate.has_expired", lambda *_: False)
+    monkeypatch.setattr("fedconformal.summaries.origin.has_expired", lambda *_: False)
     assert fc.verify(fc.Predictor.of(fc.calibrate(sites)), sites) == []
 
 

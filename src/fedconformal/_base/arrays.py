@@ -264,6 +264,15 @@ def as_alpha(alpha: Any) -> Fraction:
     return exact
 
 
+def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
+    """Part alpha between the lower and the upper end of an interval, each rounded down to 15 places.
+
+    >>> shares_of(Fraction(1, 10), Fraction(1, 4))
+    (Fraction(1, 40), Fraction(3, 40))
+    """
+    return as_alpha(alpha * lower), as_alpha(alpha - alpha * lower)
+
+
 def as_temperature(temperature: Any) -> float:
     """Check for a positive, finite temperature."""
     try:

@@ -27,11 +27,20 @@ def keys_of(scores: Floats) -> Keys:
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
 
+def scores_of(keys: Keys) -> Floats:
+    """Return the scores of keys.
+
+    >>> scores_of(keys_of(np.array([-3.5, 0.25]))).tolist()
+    [-3.5, 0.25]
+    """
+    found: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
+    return found
+
+
 def score_of(key: int) -> float:
     """Return the score of a key.
 
     >>> score_of(int(keys_of(np.array([0.25]))[0]))
     0.25
     """
-    bits = np.uint64(key ^ (1 << 63)) if key >> 63 else ~np.uint64(key)
-    return float(np.array([bits]).view(np.float64)[0]) + 0.0
+    return float(scores_of(np.array([key], dtype=np.uint64))[0])

@@ -76,7 +76,7 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
     return known[name]
 
 
-def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
+def build(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
     """Rebuild a score, a guarantee or a partition from its name and parameters, as found in a file.
 
     What its own `to_dict` leaves out may be absent, and nothing else. A parameter may be described in turn, such as the
@@ -90,9 +90,9 @@ def build(described: Mapping[str, Any], base: Callable[..., T]) -> T:
     if needed <= set(parameters) <= known:
         for key, value in parameters.items():
             if isinstance(value, Mapping):
-                if value.get("name") == name:  # so that no file makes this go very deep
+                if value.get("name") in (name, *within):  # so that no file makes this go very deep
                     raise InputError(f"{name}: keeps one of its own kind")
-                parameters[key] = build(value, base)
+                parameters[key] = build(value, base, (str(name), *within))
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:

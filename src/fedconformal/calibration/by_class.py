@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -37,30 +37,11 @@ def by_class(
     names: Sequence[str],
 ) -> Calibration:
     """Search class by class."""
-    sites = _class_summaries(summaries)
-    called = _class_names(sites)
+    sites = class_summaries(summaries)
+    called = class_names(sites)
     places = guarantee.places(called, names)
-    _check_holders(sites, places, called, names)
-    sure = are_sure(sites)
-    searches: list[Search | None] = []
-    records: list[ClassRecord] = []
-    seen = {label for site in sites for label in site.parts}
-    none = ExactSummary(values=np.empty(0), sizes=(0,))
-    absent: ClassRecord | None = None
-    for label in range(len(called)):
-        if label not in seen and absent is not None and label not in places:  # there may be very many, all alike
-            searches.append(None)
-            records.append(msgspec.structs.replace(absent, label=label))
-            continue
-        held = [site.parts.get(label, none) for site in sites]
-        of_class = _of_class(sites, label)
-        own = held_at(bound, places.get(label))
-        search = Search(held, own, of_class) if label in seen else None
-        threshold = search.smallest(alpha) if search else math.inf
-        searches.append(search)
-        band = band_of(own, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
-        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
-        absent = absent if search or label in places else records[-1]
+    check_holders(sites, places, called, names)
+    searches, records = searched(sites, alpha, lambda label: held_at(bound, places.get(label)), called, places)
     if lacking := [record.label for record in records if record.threshold == "inf"]:
         stated = all_joined(site.origin for site in sites).classes
         warnings.warn(
@@ -94,10 +75,41 @@ def by_class(
     )
 
 
+def searched(
+    sites: Sequence[ClassSummary],
+    alpha: Fraction,
+    bound_of: Callable[[int], Guarantee],
+    classes: Sequence[str],
+    apart: Container[int],
+) -> tuple[list[Search | None], list[ClassRecord]]:
+    """Search class by class; None for one of which no score was seen. `apart` are those that are promised otherwise."""
+    sure = are_sure(sites)
+    searches: list[Search | None] = []
+    records: list[ClassRecord] = []
+    seen = {label for site in sites for label in site.parts}
+    none = ExactSummary(values=np.empty(0), sizes=(0,))
+    absent: ClassRecord | None = None
+    for label in range(len(classes)):
+        if label not in seen and absent is not None and label not in apart:  # there may be very many, all alike
+            searches.append(None)
+            records.append(msgspec.structs.replace(absent, label=label))
+            continue
+        held = [site.parts.get(label, none) for site in sites]
+        of_class = _of_class(sites, label)
+        own = bound_of(label)
+        search = Search(held, own, of_class) if label in seen else None
+        threshold = search.smallest(alpha) if search else math.inf
+        searches.append(search)
+        band = band_of(own, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
+        records.append(ClassRecord(label=label, scores=sum(of_class), **band))
+        absent = absent if search or label in apart else records[-1]
+    return searches, records
+
+
 def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee) -> Calibration:
     """Search for one threshold, where the classes play the sites: the scores of a class at all sites count together."""
-    sites = _class_summaries(summaries)
-    names = _class_names(sites)
+    sites = class_summaries(summaries)
+    names = class_names(sites)
     classes = range(len(names))
     parts = [(label, part) for site in sites for label, part in site.parts.items()]
     seen = {label for label, _ in parts}
@@ -112,12 +124,13 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     threshold = search.smallest(alpha)
     if threshold == math.inf:
         warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=5)
-    band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites))
+    band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites) and guarantee.certified)
     certificate = certificate_of(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
     return Calibration(certificate, partial(search.curve, alpha))
 
 
-def _class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
+def class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
+    """Check that all summaries are by class."""
     sites: list[ClassSummary] = []
     for summary in summaries:
         if not isinstance(summary, ClassSummary):
@@ -126,7 +139,7 @@ def _class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
     return sites
 
 
-def _check_holders(
+def check_holders(
     sites: Sequence[ClassSummary], places: Mapping[int, Sequence[int]], classes: Sequence[str], names: Sequence[str]
 ) -> None:
     """Refuse rows of a class from a site that cannot hold it, or from one that is pooled with such a site."""
@@ -142,7 +155,7 @@ def _check_holders(
                 )
 
 
-def _class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:
+def class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:
     """Name all classes, by their numbers if the summaries do not name them."""
     count, stated = _number_of_classes(sites), all_joined(site.origin for site in sites).classes
     return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]

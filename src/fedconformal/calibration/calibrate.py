@@ -10,20 +10,44 @@ from typing import Any
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
+from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import site_names, warn_of_sites
-from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
+from fedconformal.calibration.result import (
+    EVERY_LABEL,
+    Calibration,
+    are_sure,
+    band_of,
+    certificate_of,
+    warn_of_too_few,
+)
+from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
+from fedconformal.calibration.two_ends import two_ends
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Guarantee, Mixture
+from fedconformal.evaluation.full import lacks_ends
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
-from fedconformal.summaries.origin import has_expired
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries.summary import Summary, check_together
+
+ALPHA = 0.1
 
 __all__ = ["Calibration", "calibrate", "calibrate_again", "usable"]
 
 
-def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None) -> Calibration:
+def calibrate(
+    summaries: Sequence[Summary],
+    *,
+    alpha: Any = ALPHA,
+    guarantee: Guarantee | None = None,
+    risk: Any = None,
+    safe: str | None = None,
+) -> Calibration:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
+
+    Of loss curves (`summarize_losses`), the smallest of the grid whose expected loss is at most `risk`. If there is
+    none, the threshold is +inf: the answer is a safe action, which never loses more than `risk`, nor than the last
+    threshold; `safe` says which.
 
     >>> from fedconformal import summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
@@ -31,25 +55,47 @@ def calibrate(summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guar
     >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
     (0.85, 20, 0.84)
     """
-    result = _calibrated(summaries, as_alpha(alpha), guarantee)
+    if risk is not None and alpha != ALPHA:
+        raise InputError("alpha is for coverage and risk for losses; give one of them")
+    if risk is None and safe is not None:
+        raise InputError("safe is what to do where losses are too large; give risk as well")
+    result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
     warn_of_sites(result.certificate)
     return result
 
 
 def calibrate_again(
-    summaries: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
+    summaries: Sequence[Summary],
+    *,
+    alpha: Any = ALPHA,
+    guarantee: Guarantee | None = None,
+    risk: Any = None,
+    safe: str | None = None,
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    return _calibrated(summaries, as_alpha(alpha), guarantee, expired=True)
+    return _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True)
 
 
 def _calibrated(
-    summaries: Sequence[Summary], wanted: Fraction, guarantee: Guarantee | None, *, expired: bool = False
+    summaries: Sequence[Summary],
+    alpha: Any,
+    guarantee: Guarantee | None,
+    *,
+    risk: Any,
+    safe: str | None,
+    expired: bool = False,
 ) -> Calibration:
-    summaries = usable(summaries, wanted, expired=expired)
+    wanted = as_alpha(alpha)
+    summaries = usable(summaries, None if risk is not None else wanted, expired=expired)
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    score = summaries[0].origin.score
+    if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
+        of = "sets of labels" if guarantee.by_group else "classes"
+        raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
+    if risk is not None:
+        check_curves(summaries, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:
         return over_classes(summaries, wanted, guarantee)
     names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
@@ -61,32 +107,30 @@ def _calibrated(
             "use one that weighs all scores alike (mixture proportional, independent, exchangeable, pac), "
             "or send the sites apart"
         )
+    if risk is not None:
+        return by_risk(summaries, risk, guarantee, bound, safe)
+    if isinstance(guarantee, ByGroup):
+        return by_group(summaries, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
         return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
+    if score is not None and score.lower_share is not None:
+        return two_ends(summaries, wanted, guarantee, bound, names, score.lower_share)
     search = Search(summaries, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
-        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names))
+        so = lacks_ends([threshold]) if isinstance(score, RegressionScore) else EVERY_LABEL
+        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
     band = band_of(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=are_sure(summaries))
     certificate = certificate_of(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
 
 
-def usable(summaries: Sequence[Summary], alpha: Fraction, *, expired: bool = False) -> list[Summary]:
+def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> list[Summary]:
     """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if not summaries:
         raise InputError("there are no summaries to calibrate from")
     check_together(summaries)
     for summary in {id(summary.origin): summary for summary in summaries}.values():
-        agreed = summary.origin.alpha
-        if agreed is not None and as_alpha(agreed) != alpha:
-            raise InputError(
-                f"{summary.label} was summarised for a calibration at alpha {agreed}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
-            )
-        if not expired and has_expired(summary.origin.expires):
-            raise InputError(
-                f"the summary of {summary.label} expired on {summary.origin.expires}; ask the site for a new one"
-            )
+        summary.origin.check_use(alpha, summary.label, expired=expired)
     return summaries

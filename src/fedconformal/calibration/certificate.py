@@ -14,11 +14,20 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
+from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
-from fedconformal.calibration.wording import CONDITIONS, edition_needed
+from fedconformal.calibration.wording import (
+    CONDITIONS,
+    DISTRIBUTION_CONDITIONS,
+    INTERVAL_CONDITIONS,
+    edition_needed,
+    of_intervals,
+)
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
+from fedconformal.losses.loss import described_loss
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
 
@@ -55,11 +64,57 @@ class ClassRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     coverage_at_most: float
 
 
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is promised to one group, where each has a threshold of its own; or one for each class in it."""
+
+    group: str
+    scores: int
+    threshold: Threshold | list[Threshold]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
+class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the lower end of the intervals promises by itself, where it has a threshold and a share of alpha of its own.
+
+    The threshold, rank and slack of the certificate are then those of the upper end, which may miss the rest of alpha.
+    """
+
+    alpha: float
+    threshold: float | Literal["-inf"]
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+
 class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that weighs far more than the others, because of the number of scores that it claims."""
 
     site: str
     share: float
+
+
+class RiskRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a promise on losses is about: how large the mean may be, of which losses, on which grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether it need not fall along the grid."""
+    safe: str | None = None
+    """What to do where no threshold is good enough, in the words of who calibrated: what never loses more than the
+    limit, nor than the last threshold."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +135,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     conditions: str = CONDITIONS
     alpha: float
     guarantee: dict[str, Any]
-    threshold: Threshold | list[Threshold]
+    threshold: Threshold | list[Threshold | list[Threshold]]
+    """One, or one for each class, or for each group one or one for each class."""
     target: str
     rank: int | None
     rank_out_of: int | None
@@ -121,6 +177,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Sites that weigh far more than the others."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     """The number of calibration scores of every class, where classes play the sites."""
+    groups: list[GroupRecord] | None = None
+    """For a promise to every group."""
+
+    lower: LowerEnd | None = None
+    """The lower end of the intervals, where it has a threshold of its own."""
+    risk: RiskRecord | None = None
+    """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -129,15 +192,39 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def limit(self) -> float | Floats:
-        """The threshold as a number, or as an array with one for each class."""
-        if isinstance(self.threshold, list):
-            return np.array([float(threshold) for threshold in self.threshold])
-        return float(self.threshold)
+        """The threshold as a number, or as an array with one for each class or group, or a row for each group."""
+        try:
+            return (
+                np.array(self.threshold, dtype=np.float64)
+                if isinstance(self.threshold, list)
+                else float(self.threshold)
+            )
+        except ValueError:
+            raise InputError("the certificate is malformed: it has more thresholds for some groups") from None
+
+    @property
+    def limit_text(self) -> str:
+        """The threshold for people, or both where there are two."""
+        lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
+        return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that say which groups a row is in; none if the promise is not by group."""
+        return sorted({column for record in self.groups or () if (column := column_of(record.group))})
+
+    @property
+    def intervals(self) -> bool:
+        """Whether it is for intervals that hold a number, not for sets of labels."""
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
         names = [site for used in self.summaries for site in used.sites]
-        return registry.build(self.guarantee, Guarantee), names, [n for used in self.summaries for n in used.sizes]
+        guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
+        if guarantee.by_group == (self.groups is None):
+            raise InputError("the certificate is malformed: its groups do not fit its guarantee")
+        return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
@@ -165,8 +252,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def sentence(self) -> str:
         """Say the promise in one sentence."""
+        if self.risk is not None:
+            return _risk_sentence(self.risk, self)
         verb = "hold" if self.status == "certified" else "are estimated to hold"
-        return f"The sets {verb} the true label with probability at least {1 - self.alpha:.10g} {self.promise}."
+        answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
+        return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
 
 
 FORMAT_2 = (
@@ -178,9 +268,21 @@ FORMAT_2 = (
     "version_1_sites",
     "heavy_sites",
     "class_scores",
+    "groups",
+    "lower",
+    "risk",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
+
+
+def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        loss = described_loss(risk.loss)
+        return f"{loss.means if loss else 'The expected loss'} {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10
@@ -212,6 +314,9 @@ def made_certificate(
         "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
+    if isinstance(score, RegressionScore):
+        fields["caveat"] = of_intervals(guarantee.caveat)
+        fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
     fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)
@@ -252,7 +357,8 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
 
     found: list[UserWarning] = [*map(heavy_warning, certificate.heavy_sites or [])]
     claim = certificate.privacy or {}
-    if claim.get("mode") == "sums" and "epsilon" not in claim and (why := why_full(certificate)):
+    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if plain and (why := why_full(certificate)):
         found.append(InfeasibleWarning(why))
     if quiet := certificate.version_1_sites:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
@@ -275,20 +381,20 @@ def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
 
 
 def threshold_json(threshold: float | Floats) -> Any:
-    """Write a threshold, or one for each class, for JSON, which has no infinity."""
+    """Write a threshold, or one for each class or group, for JSON, which has no infinity."""
     if isinstance(threshold, np.ndarray):
-        return [threshold_json(float(limit)) for limit in threshold]
+        return [threshold_json(limit if isinstance(limit, np.ndarray) else float(limit)) for limit in threshold]
     return "inf" if threshold == math.inf else threshold
 
 
-def threshold_text(threshold: float | Floats) -> str:
-    """Write a threshold for people; where there is one for each class, from the least to the largest.
+def threshold_text(threshold: float | Floats, by: str = "class") -> str:
+    """Write a threshold for people; where there is one for each class or group, from the least to the largest.
 
     >>> threshold_text(0.25), threshold_text(np.array([0.5, np.inf, 0.25]))
     ('0.25', '0.25 to inf by class')
     """
     if isinstance(threshold, np.ndarray):
-        return f"{threshold.min():.6g} to {threshold.max():.6g} by class"
+        return f"{threshold.min():.6g} to {threshold.max():.6g} by {by}"
     return f"{threshold:.6g}"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.classes import in_order, rows_at
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.estimator import LateEstimator, not_calibrated
+from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Site, Source, held_out, index_of, naming_site, scored_by
+from fedconformal.calibration.source import Source, naming_site, scored_by, sites_at
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
@@ -25,7 +24,7 @@ from fedconformal.scores import DEFAULT, Score
 from fedconformal.summaries.rows import summarize_rows
 
 
-class FederatedConformalClassifier(LateEstimator):
+class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     """Calibrate on the sites' rows, then answer with prediction sets.
 
     Args:
@@ -53,6 +52,8 @@ class FederatedConformalClassifier(LateEstimator):
     [['no'], ['no'], ['yes']]
     """
 
+    estimator_type = "classifier"
+
     def __init__(  # noqa: PLR0913
         self,
         estimator: Any = None,
@@ -78,36 +79,33 @@ class FederatedConformalClassifier(LateEstimator):
         self.random_state = random_state
         self.model = model
 
-    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
         """Train a clone of the estimator on some rows of each site, and calibrate on the others.
 
-        `sites` says which site each row is from; without, all are from one. Rows are held out at random, the same
+        `sites` says which site each row is from; without, all are from one. `groups` are the columns that say which
+        groups each row is in, for a guarantee by group. Rows are held out at random, the same
         share of each site. An estimator that is frozen, a function, or none at all has nothing to learn; then all rows
         are for calibration. Steps that learn from rows belong inside the estimator: a step before it, in an outer
         pipeline, has seen the calibration rows.
         """
         given = self._estimator()
         if not hasattr(given, "fit"):
-            return self.calibrate(X, y, sites=sites)
+            return self.calibrate(X, y, sites=sites, groups=groups)
         from sklearn.base import clone
-        from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+        from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         copied = clone(given)
         if copied is given:  # that is what frozen means
-            return self.calibrate(X, y, sites=sites)
+            return self.calibrate(X, y, sites=sites, groups=groups)
         check_consistent_length(X, y)
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        index = index_of(len(labels), sites)
-        held = held_out(index, self.test_size, check_random_state(self.random_state))
-        rest = np.setdiff1d(np.arange(len(labels)), np.concatenate(list(held.values())))
-        if not len(rest):
-            raise InputError(f"fit: has {len(labels)} sample{'s' * (len(labels) > 1)}, and none is left to train on")
+        held, rest = self._parted(len(labels), sites)
         copied.fit(rows_at(X, rest), labels[rest])
         source = Source.of(copied, self.classes, np.unique(labels))
-        self._calibrate(source, ((name, source.probabilities(rows_at(X, i)), labels[i]) for name, i in held.items()))
+        self._calibrate(source, scored_by(source, sites_at(held, X, labels, groups)))
         self._trained = given, source
         return self
 
@@ -116,47 +114,39 @@ class FederatedConformalClassifier(LateEstimator):
         X: Any = None,
         y: ArrayLike | None = None,
         *,
-        sites: Sequence[Site] | Mapping[str, Site] | ArrayLike | None = None,
+        sites: Sites = None,
+        groups: Groups | None = None,
     ) -> Self:
         """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
 
         Give the sites as a list or dict of (X, y), or all rows as `calibrate(X, y, sites=ids)` with the site of each.
+        For a guarantee by group, (X, y, groups), or `groups` for all rows, such as {"sex": [...], "age": [...]}.
         After `fit` the estimator is the one that it trained.
         """
-        if y is None:
-            given: Any = sites if X is None else X
-            named = given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
-        else:
-            index = index_of(len(np.asarray(y)), sites)
-            named = {name: (rows_at(X, mine), rows_at(y, mine)) for name, mine in index.items()}
+        named = sites_of(X, y, sites, groups)
         estimator = self._estimator()
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
             source = Source.of(estimator, self.classes)
         return self._calibrate(source, scored_by(source, named))
 
-    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any]]) -> Self:
+    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any, Groups | None]]) -> Self:
         score = DEFAULT if vars(self)["score"] is None else vars(self)["score"]
         if not isinstance(score, Score):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
-        for name, probs, labels in sites:
+        for name, probs, labels, groups in sites:
             with naming_site(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
                 about["by_class"] = isinstance(self.guarantee, Guarantee) and self.guarantee.by_class
-                summaries.append(summarize_rows(probs, labels, self.kind, **about))
+                summaries.append(summarize_rows(probs, labels, self.kind, groups=groups, **about))
         predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         self._found = predictor, source
         self.estimator_ = source.estimator
         self.classes_ = source.classes_of(predictor.certificate.labels)
         return self
-
-    @property
-    def predictor(self) -> Predictor:
-        """What makes sets from probabilities, and can be saved."""
-        return self._ready[0]
 
     @property
     def predictor_(self) -> Predictor:
@@ -169,23 +159,6 @@ class FederatedConformalClassifier(LateEstimator):
         """The threshold that was found, or one for each class."""
         return self.predictor.threshold()
 
-    @property
-    def certificate_(self) -> Certificate:
-        """What is promised."""
-        return self.predictor.certificate
-
-    @property
-    def n_features_in_(self) -> int:
-        """How many features the estimator takes."""
-        count: int = self._ready[1].estimator.n_features_in_
-        return count
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """What the features are called."""
-        names: NDArray[Any] = self._ready[1].estimator.feature_names_in_
-        return names
-
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the top label of each row, by its name."""
         top = self.predict_proba(X).argmax(axis=1)
@@ -196,49 +169,31 @@ class FederatedConformalClassifier(LateEstimator):
         """Return (n, J) probabilities, the columns in the order of `classes_`."""
         return in_order(self._probabilities(X), self.certificate_.labels)
 
-    def predict_set(self, X: Any, *, alpha: Any = None) -> Booleans:
+    def predict_set(self, X: Any, *, groups: Groups | None = None, alpha: Any = None) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name."""
-        return self.predictor.predict_set(self._probabilities(X), alpha=alpha, allow_empty=self.allow_empty)
+        probs = self._probabilities(X)
+        return self.predictor.predict_set(probs, groups=groups, alpha=alpha, allow_empty=self.allow_empty)
 
-    def predict_p(self, X: Any) -> Floats:
+    def predict_p(self, X: Any, *, groups: Groups | None = None) -> Floats:
         """Return (n, J) p-values."""
-        return self.predictor.predict_p(self._probabilities(X))
+        return self.predictor.predict_p(self._probabilities(X), groups=groups)
 
     def evaluate(
-        self, X: Any, y: ArrayLike, *, clients: ArrayLike | None = None, clusters: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        clients: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: Groups | None = None,
     ) -> Evaluation:
         """Compare the sets with known labels."""
-        probs = self._probabilities(X)
-        return self.predictor.evaluate(probs, y, clients=clients, clusters=clusters, allow_empty=self.allow_empty)
+        about: dict[str, Any] = {"clients": clients, "clusters": clusters, "groups": groups}
+        return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)
 
-    @property
-    def score(self) -> Callable[..., float]:
-        """How often the top label is right: call it with X, y and, if wanted, sample_weight."""
-        return self._accuracy
-
-    @score.setter
-    def score(self, score: Score | None) -> None:  # the parameter has the method's name, so it is kept beside it
-        vars(self)["score"] = score
-
-    def _accuracy(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         right = self.predict(X) == np.asarray(y)
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-    def save(self, path: str | Path) -> None:
-        """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
-        self.predictor.save(path)
-
-    def __repr__(self) -> str:
-        return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in vars(self)
-
-    @property
-    def _ready(self) -> tuple[Predictor, Source]:
-        if not self.__sklearn_is_fitted__():
-            raise not_calibrated("not calibrated yet; call calibrate first")
-        return self._found
 
     def _probabilities(self, X: Any) -> Any:
         return self._ready[1].probabilities(X)

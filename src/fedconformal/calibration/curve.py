@@ -7,20 +7,33 @@ every later question (sets at any alpha, p-values, a report's slider) without an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising, shares_of
+from fedconformal._base.groups import ALL
 from fedconformal.errors import InputError
 
 MAX_POINTS = 1024
 USUAL_ALPHAS = [Fraction(i, 100) for i in range(1, 51)] + [Fraction(i, 1000) for i in (1, 2, 5, 25)]
 """The promise curve is exact at these."""
+
+
+class CurveFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A promise curve as it is in a file."""
+
+    thresholds: list[float]
+    promised: list[Annotated[int, msgspec.Meta(ge=0, lt=ALPHA_UNIT)]]
+
+    def built(self) -> PromiseCurve:
+        """Check it."""
+        return PromiseCurve(np.array(self.thresholds), np.array(self.promised, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +125,88 @@ class ClassCurves:
             if curve is not None:
                 found[:, label] = curve.p_values(scores[:, label])
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurves:
+    """A promise curve for every group, or curves by class for each; a row is promised the most of its groups.
+
+    >>> curves = [PromiseCurve(np.array([q]), np.array([9 * 10**14])) for q in (0.2, 0.7)]
+    >>> curves = GroupCurves(dict(zip(["all rows", "sex=F"], curves, strict=True)))
+    >>> curves.threshold(Fraction(1, 10))
+    array([0.2, 0.7])
+    >>> curves.p_values(np.array([[0.5], [0.5]]), {"all rows": np.array([0, 1]), "sex=F": np.array([1])})
+    array([[0.1],
+           [1. ]])
+    """
+
+    of_group: Mapping[str, PromiseCurve | ClassCurves]
+
+    def to_dict(self) -> list[Any]:
+        """Write for JSON, in the order of the groups in the certificate."""
+        return [curve.to_dict() for curve in self.of_group.values()]
+
+    def threshold(self, alpha: Fraction) -> Floats:
+        """Return every group's smallest threshold that promises 1 - alpha, or +inf; or a row of these for each."""
+        return np.array([curve.threshold(alpha) for curve in self.of_group.values()])
+
+    def p_values(self, scores: Floats, members: Mapping[str, Integers]) -> Floats:
+        """Return the p-values of (n, J) scores: the largest over the groups of a row, as its threshold is the largest.
+
+        `members` says which rows are in each group; every row is in one at least.
+        """
+        found = np.zeros_like(scores)
+        for group, mine in members.items():
+            found[mine] = np.maximum(found[mine], self.of_group[group].p_values(scores[mine]))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class EndCurves:
+    """A promise curve for each end of an interval; the lower one is of the scores times -1.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> EndCurves(lower=curve, upper=curve, share=Fraction(1, 2)).threshold(Fraction(1, 5))
+    (-0.7, 0.7)
+    """
+
+    lower: PromiseCurve
+    upper: PromiseCurve
+    share: Fraction
+    """Of alpha, for the lower end."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write for JSON."""
+        return {"curve": self.upper.to_dict(), "lower": self.lower.to_dict()}
+
+    def threshold(self, alpha: Fraction) -> tuple[float, float]:
+        """Return both thresholds, whose ends together promise 1 - alpha."""
+        missed = shares_of(alpha, self.share)
+        return 0.0 - self.lower.threshold(missed[0]), self.upper.threshold(missed[1])
+
+
+SetCurve = PromiseCurve | ClassCurves | GroupCurves
+"""What a predictor of sets can have."""
+
+AnyCurve = SetCurve | EndCurves
+"""What a calibration can give."""
+
+
+def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None = None) -> SetCurve:
+    """Rebuild what `to_dict` wrote; with the names of the groups, if it is by group."""
+    if groups is not None:
+        curves = [None if one is None else read_curve(one) for one in found] if isinstance(found, Sequence) else []
+        by_name = dict(zip(groups, curves, strict=False))
+        if len(by_name) == len(curves) == len(groups) and ALL in by_name:
+            of_group = {name: one for name, one in by_name.items() if isinstance(one, PromiseCurve | ClassCurves)}
+            if len(of_group) == len(groups):
+                return GroupCurves(of_group)
+        raise InputError("the promise curves are not one for each group, all rows among them")
+    if isinstance(found, CurveFields):
+        return found.built()
+    if not all(one is None or isinstance(one, CurveFields) for one in found):
+        raise InputError("the promise curves are by group, and the certificate is not")
+    return ClassCurves([None if one is None else one.built() for one in found])
 
 
 def in_units(coverage: Fraction) -> int:

@@ -19,7 +19,11 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.errors import AlteredError, InputError
 
-CLASSES = {"fedconformal predictor": ("fedconformal.calibration.predictor", "Predictor")}
+CLASSES = {
+    "fedconformal predictor": ("fedconformal.calibration.predictor", "Predictor"),
+    "fedconformal interval predictor": ("fedconformal.calibration.interval_predictor", "IntervalPredictor"),
+    "fedconformal risk predictor": ("fedconformal.calibration.risk_predictor", "RiskPredictor"),
+}
 """By kind, the module and the class that reads it; imported when a file asks for it."""
 
 

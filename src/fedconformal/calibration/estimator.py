@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from fedconformal.errors import InputError, NotCalibratedError
 
 
 class LateEstimator:
     """Parameters by name, tags, metadata and pictures, as scikit-learn's `BaseEstimator` has them."""
+
+    estimator_type: ClassVar[str]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
         """Return the parameters, with those of an estimator inside as `estimator__name`."""
@@ -38,16 +40,17 @@ class LateEstimator:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Be a classifier that takes what the estimator inside takes."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags, get_tags
+        """Be a classifier or a regressor that takes what the estimator inside takes."""
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags, get_tags
 
         inside = vars(self).get("estimator")
-        taken = get_tags(inside).input_tags if hasattr(inside, "__sklearn_tags__") else InputTags()
+        inside = inside[0] if isinstance(inside, tuple | list) and inside else inside
         return Tags(
-            estimator_type="classifier",
+            estimator_type=self.estimator_type,
             target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=taken,
+            classifier_tags=ClassifierTags() if self.estimator_type == "classifier" else None,
+            regressor_tags=RegressorTags() if self.estimator_type == "regressor" else None,
+            input_tags=get_tags(inside).input_tags if hasattr(inside, "__sklearn_tags__") else InputTags(),
         )
 
     def get_metadata_routing(self) -> Any:

@@ -48,7 +48,9 @@ class PilotDraws:
     def __init__(self, pilot: Predictor, probs: ArrayLike, sizes: Sequence[int]) -> None:
         """Draw counts at the curve's thresholds, or at fewer of them if there are very many sites."""
         if not isinstance(pilot.curve, PromiseCurve):
-            raise InputError("the pilot predictor has a threshold for each class; make one without by-class")
+            raise InputError(
+                "the pilot predictor has a threshold for each class or group; make one without by-class, by-group"
+            )
         if not len(np.asarray(probs)):
             raise InputError("the pilot's probabilities have no rows; give at least one")
         # Scaled so that all scores are at or below the last threshold, as the pilot's did.

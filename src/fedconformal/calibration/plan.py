@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -26,8 +27,10 @@ from fedconformal.guarantees import (
     OneClient,
     WorstCase,
 )
+from fedconformal.guarantees.by_class import name_of
+from fedconformal.guarantees.by_group import of_groups
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.guarantees.planning import feasible, least_enough, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from fedconformal.scores import Score
 from fedconformal.scores.advice import smaller_sets
@@ -62,6 +65,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[int]
     recommended: str
     """Which promise for all sites together costs least, by the sizes alone."""
+    by_class: str
+    """How many scores every class takes, if each is promised coverage by itself."""
     condition: str
     notes: list[str]
     options: list[Option]
@@ -143,6 +148,7 @@ def plan(
         alpha=float(wanted),
         sizes=counts,
         recommended=_recommended(wanted, counts),
+        by_class=_each_class(wanted, len(counts)),
         condition=_condition(wanted, counts),
         notes=notes,
         options=options,
@@ -165,6 +171,18 @@ def _recommended(alpha: Fraction, sizes: list[int]) -> str:
     return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
 
+def _each_class(alpha: Fraction, count: int) -> str:
+    """How the classes are spread is not known here, but the number of sites is."""
+    one, mixture = (math.ceil(k * (1 - alpha) / alpha) for k in (1, count))
+    independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
+    best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
+    return (
+        f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if given) "
+        f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike "
+        f"everywhere; by group, every group takes as many as a class does: {mixture}, or {independent}"
+    )
+
+
 def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
     """Say which promises leave most sets with every label, though scores are enough, and what would help."""
     if not guarantees:
@@ -174,8 +192,9 @@ def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]
 
 
 def _label(guarantee: Guarantee) -> str:
-    name, *parameters = guarantee.to_dict().items()
-    return " ".join([name[1], *(f"{key}={value}" for key, value in parameters)])
+    about = guarantee.to_dict()
+    own = [key for key, value in about.items() if key != "name" and value is not None and not isinstance(value, dict)]
+    return " ".join([name_of(about), *(f"{key}={about[key]}" for key in own)])
 
 
 def _set_name(worst_case: WorstCase) -> str:
@@ -187,6 +206,7 @@ def _set_name(worst_case: WorstCase) -> str:
 
 
 def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
+    words = of_groups if guarantee.by_group else str
     guarantee = guarantee.bind(names, sizes)
     can_be = feasible(guarantee, alpha, sizes)
     rank, out_of = guarantee.rank(alpha, sizes) or (None, None)
@@ -201,7 +221,7 @@ def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int],
         rank=rank,
         rank_out_of=out_of,
         smallest_alpha=float(1 - guarantee.promised(sizes, sizes)),
-        missing="" if can_be else shortfall(guarantee, alpha, sizes, names),
+        missing="" if can_be else words(shortfall(guarantee, alpha, sizes, names)),
     )
 
 

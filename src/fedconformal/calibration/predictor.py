@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha
+from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_alpha
 from fedconformal._base.classes import in_order
-from fedconformal._base.names import shown
+from fedconformal._base.groups import ALL, Groups
+from fedconformal._base.names import listed, shown
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import Certificate, threshold_text
-from fedconformal.calibration.curve import ClassCurves, PromiseCurve
+from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.curve import CurveFields, EndCurves, GroupCurves, PromiseCurve, SetCurve, read_curve
 from fedconformal.calibration.document import Document
+from fedconformal.calibration.membership import members_for, needed_of
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
-
-
-class _Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    thresholds: list[float]
-    promised: list[Annotated[int, msgspec.Meta(ge=0, lt=ALPHA_UNIT)]]
 
 
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +34,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     score: dict[str, Any]
     certificate: Certificate
-    curve: _Curve | list[_Curve | None]
+    curve: CurveFields | list[CurveFields | list[CurveFields | None] | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,7 +58,7 @@ class Predictor(Document):
 
     score: Score
     certificate: Certificate
-    curve: PromiseCurve | ClassCurves
+    curve: SetCurve
 
     def __post_init__(self) -> None:
         if self.certificate.score not in (None, self.score.to_dict()):
@@ -73,51 +69,86 @@ class Predictor(Document):
     @classmethod
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
         """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
-        described = result.certificate.score
+        described, curve = result.certificate.score, result.curve
+        if result.certificate.intervals or isinstance(curve, EndCurves):
+            raise InputError("the summaries hold scores of numbers; make an IntervalPredictor")
         found = score if described is None else registry.build(described, Score)
         if found is None:
             raise InputError("the summaries do not say which score they hold; pass score=")
         if score is not None and found != score:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=result.curve)
+        return cls(score=found, certificate=result.certificate, curve=curve)
 
     def threshold(self, alpha: Any = None) -> float | Floats:
         """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
 
-        For a promise given the class it is an array with one for each class.
+        For a promise given the class it is an array with one for each class; for one by group, with one for each group
+        of the certificate, or a row of these.
         """
-        threshold = self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
-        if (threshold.max() if isinstance(threshold, np.ndarray) else threshold) == math.inf:
-            wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
-            warnings.warn(self._infeasible(wanted, threshold), InfeasibleWarning, stacklevel=2)
+        threshold = self._threshold(alpha)
+        self._warn(alpha, threshold)
         return threshold.copy() if isinstance(threshold, np.ndarray) else threshold
+
+    def _threshold(self, alpha: Any) -> float | Floats:
+        return self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
 
     @cached_property
     def _certified(self) -> float | Floats:
         return self.certificate.limit
 
-    def _infeasible(self, alpha: Fraction, threshold: float | Floats) -> str:
-        start = f"alpha={float(alpha):g} cannot be promised"
+    def _warn(self, alpha: Any, threshold: float | Floats, groups: Sequence[str] | None = None) -> None:
+        """Warn of what cannot be promised; `groups` are those of the thresholds, if not all of the certificate."""
+        if (threshold.max() if isinstance(threshold, np.ndarray) else threshold) < math.inf:
+            return
+        start = f"alpha={float(as_alpha(self.certificate.alpha if alpha is None else alpha)):g} cannot be promised"
         if isinstance(self.curve, PromiseCurve):
-            return (
-                f"{start}, so every label is in every set; "
+            words = (
+                "so every label is in every set; "
                 f"the scores that this predictor was made from promise {float(self.curve.most):.6g} at most"
             )
-        lacking = np.flatnonzero(np.isinf(threshold)).tolist()
-        return f"{start} {to_classes(lacking, self.certificate.labels)} in every set; too few scores of them were seen"
+            start += ","
+        elif isinstance(self.curve, GroupCurves):
+            names = list(self.curve.of_group) if groups is None else groups
+            full = [name for name, limit in zip(names, np.asarray(threshold), strict=True) if np.isinf(limit).any()]
+            words = f"to {listed(full)}, where labels are in every set; too few scores were seen there"
+        else:
+            lacking = np.flatnonzero(np.isinf(threshold)).tolist()
+            words = f"{to_classes(lacking, self.certificate.labels)} in every set; too few scores of them were seen"
+        warnings.warn(f"{start} {words}", InfeasibleWarning, stacklevel=3)
 
-    def predict_set(self, probs: ArrayLike, *, alpha: Any = None, allow_empty: bool = False) -> Booleans:
+    def predict_set(
+        self,
+        probs: ArrayLike,
+        *,
+        groups: Groups | None = None,
+        alpha: Any = None,
+        allow_empty: bool = False,
+    ) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
 
-        Each alpha must have been fixed beforehand; picking one after looking at sets voids the promise.
+        A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. Each alpha must have
+        been fixed beforehand; picking one after looking at sets voids the promise.
         """
         if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
             if np.ndim(alpha) != 1 or not len(alpha):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
-            return np.stack([self.predict_set(probs, alpha=a, allow_empty=allow_empty) for a in alpha], axis=-1)
-        threshold = self.threshold(alpha)
-        first, *others = self._as_scored(probs)
-        limit = np.asarray(threshold)
+            each = [self.predict_set(probs, groups=groups, alpha=a, allow_empty=allow_empty) for a in alpha]
+            return np.stack(each, axis=-1)
+        threshold, forms = self._threshold(alpha), self._as_scored(probs)
+        members = self._members(groups, len(forms[0]))
+        if members is None or not isinstance(self.curve, GroupCurves):
+            self._warn(alpha, threshold)
+            return self._sets(forms, np.asarray(threshold), allow_empty=allow_empty)
+        limits = dict(zip(self.curve.of_group, np.asarray(threshold), strict=True))
+        self._warn(alpha, np.array([limits[group] for group in members]), list(members))
+        sets = self._sets(forms, limits[ALL], allow_empty=allow_empty)
+        for group, mine in members.items():
+            if (limits[group] > limits[ALL]).any():  # else it adds nothing
+                sets[mine] |= self._sets([form[mine] for form in forms], limits[group], allow_empty=True)
+        return sets
+
+    def _sets(self, forms: Sequence[Probabilities], limit: Floats, *, allow_empty: bool) -> Booleans:
+        first, *others = forms
         if limit.ndim:  # a class that no site has seen is in every set
             limit = np.append(limit, np.full(max(0, first.shape[1] - len(limit)), math.inf))
         answer = self.score.predict_set if limit.ndim else self.score.sets_of  # which takes one number as it is
@@ -126,12 +157,23 @@ class Predictor(Document):
             sets |= answer(other, limit, allow_empty=True)
         return sets
 
-    def predict_p(self, probs: ArrayLike) -> Floats:
+    def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None) -> Floats:
         """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in)."""
-        first, *others = [self.curve.p_values(self.score.evaluate_all(form)) for form in self._as_scored(probs)]
-        for other in others:
-            np.maximum(first, other, out=first)
-        return first
+        forms = self._as_scored(probs)
+        members, found = self._members(groups, len(forms[0])), list[Floats]()
+        for scores in map(self.score.evaluate_all, forms):
+            if isinstance(self.curve, GroupCurves):
+                found.append(self.curve.p_values(scores, members or {}))
+            else:
+                found.append(self.curve.p_values(scores))
+        return found[0] if len(found) == 1 else np.maximum(*found)
+
+    def _members(self, groups: Groups | None, rows: int) -> dict[str, Integers] | None:
+        if isinstance(self.curve, GroupCurves):
+            return members_for(self.certificate, groups, rows)
+        if groups is not None:
+            raise InputError("groups: the predictor was not calibrated by group; leave them out")
+        return None
 
     def _as_scored(self, probs: ArrayLike) -> list[Probabilities]:
         """Return the probabilities as they were scored at calibration, once their classes are checked.
@@ -153,17 +195,19 @@ class Predictor(Document):
         *,
         clients: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
-        groups: Mapping[str, ArrayLike] | None = None,
+        groups: Groups | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> Evaluation:
         """Compare the sets with known labels: coverage and size, by client, class and set size, and a verdict.
 
         With clients it also gives the coverage of the certified mixture, and tests the promise on that. `groups` are
-        other columns to give the coverage by, such as {"sex": [...], "age": [...]}. Rows of one cluster, such as the
+        other columns to give the coverage by, such as {"sex": [...], "age": [...]}; a predictor by group needs its own
+        to be among them. Rows of one cluster, such as the
         images of one patient, may depend on each other; without clusters all rows are taken to be independent.
         """
-        sets = self.predict_set(probs, alpha=alpha, allow_empty=allow_empty)
+        own = needed_of(self.certificate, groups)
+        sets = self.predict_set(probs, groups=own, alpha=alpha, allow_empty=allow_empty)
         return evaluate_sets(
             sets,
             labels,
@@ -184,22 +228,14 @@ class Predictor(Document):
     @classmethod
     def of_content(cls, content: dict[str, Any]) -> Predictor:
         held = msgspec.convert(content, _Content, strict=True)
-        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=_curve(held.curve))
+        groups = held.certificate.groups
+        curve = read_curve(held.curve, None if groups is None else [record.group for record in groups])
+        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=curve)
 
     def __repr__(self) -> str:
         about = self.certificate
         sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
         return (
-            f"Predictor({self.score}, alpha={about.alpha:g}, threshold={threshold_text(about.limit)}, "
+            f"Predictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
-
-
-def _curve(found: _Curve | list[_Curve | None]) -> PromiseCurve | ClassCurves:
-    if isinstance(found, list):
-        return ClassCurves([None if curve is None else _plain_curve(curve) for curve in found])
-    return _plain_curve(found)
-
-
-def _plain_curve(found: _Curve) -> PromiseCurve:
-    return PromiseCurve(np.array(found.thresholds), np.array(found.promised, dtype=np.int64))

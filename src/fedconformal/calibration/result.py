@@ -17,9 +17,7 @@ from fedconformal.calibration.certificate import (
     made_certificate,
     site_names,
     threshold_json,
-    threshold_text,
 )
-from fedconformal.calibration.curve import ClassCurves, PromiseCurve
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.origin import all_joined
@@ -31,26 +29,29 @@ class Calibration:
     """The threshold, the certificate that says what it promises, and the promise at other thresholds."""
 
     certificate: Certificate
-    make_curve: Callable[[], PromiseCurve | ClassCurves]
+    make_curve: Callable[[], Any]
 
     @cached_property
-    def curve(self) -> PromiseCurve | ClassCurves:
+    def curve(self) -> Any:
         """What every threshold promises; worked out when it is first asked for."""
         return self.make_curve()
 
     @property
     def threshold(self) -> float | Floats:
-        """The threshold at the certified alpha, or one for each class; +inf if alpha cannot be promised."""
+        """The threshold at the certified alpha, or one for each class or group; +inf if alpha cannot be promised."""
         return self.certificate.limit
 
     def __repr__(self) -> str:
-        return f"Calibration(threshold={threshold_text(self.threshold)}, {self.certificate.sentence()!r})"
+        return f"Calibration(threshold={self.certificate.limit_text}, {self.certificate.sentence()!r})"
 
 
-def warn_of_too_few(alpha: Fraction, lacking: str, *, stacklevel: int = 4) -> None:
+EVERY_LABEL = "every label is in every set"
+
+
+def warn_of_too_few(alpha: Fraction, lacking: str, *, so: str | None = EVERY_LABEL, stacklevel: int = 4) -> None:
     """Warn that no finite threshold promises enough, and say what is lacking."""
-    every = "cannot be promised from these scores, so every label is in every set"
-    warnings.warn(f"alpha={float(alpha):g} {every}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)
+    cannot = f"alpha={float(alpha):g} cannot be promised from these scores"
+    warnings.warn(f"{cannot}, so {so}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)
 
 
 def band_of(
@@ -63,12 +64,7 @@ def band_of(
     sure: bool,
 ) -> dict[str, Any]:
     """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
-    if not sure:  # an estimate promises nothing
-        lowest, highest = Fraction(0), Fraction(1)
-    elif threshold == math.inf:
-        lowest = highest = Fraction(1)
-    else:
-        lowest, highest = bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+    lowest, highest = coverage_of(bound, alpha, threshold, sizes, gaps, sure=sure)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     return {
         "threshold": threshold_json(threshold),
@@ -80,12 +76,23 @@ def band_of(
     }
 
 
+def coverage_of(
+    bound: Guarantee, alpha: Fraction, threshold: float, sizes: Sequence[int], gaps: Sequence[int], *, sure: bool
+) -> tuple[Fraction, Fraction]:
+    """Return the least coverage that is promised, and the most."""
+    if not sure:  # an estimate promises nothing
+        return Fraction(0), Fraction(1)
+    if threshold == math.inf:
+        return Fraction(1), Fraction(1)
+    return bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+
+
 def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:
     """State what was found from these summaries."""
     return made_certificate(
         guarantee=guarantee,
         origin=all_joined([summary.origin for summary in summaries]),
-        status="certified" if are_sure(summaries) else "estimated",
+        status="certified" if are_sure(summaries) and guarantee.certified else "estimated",
         alpha=float(alpha),
         summaries=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256=s.digest()) for s in summaries],
         version_1_sites=_silent_sites(summaries) or None,

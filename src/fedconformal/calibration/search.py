@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +33,9 @@ FEW = 2**14
 
 BLOCK = 2**22
 """Counts worked on at a time."""
+
+MAX_STEP = 100
+"""Points that rise by no more than this are sorted step by step."""
 
 
 class Search:
@@ -87,9 +90,9 @@ class Search:
         found = self.points.narrowed(wanted).in_order()
         return float(found.thresholds[found.firsts([wanted])[0]])
 
-    def curve(self, alpha: Fraction) -> PromiseCurve:
+    def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
         """Sort all points, and choose those of the promise curve; it is exact at this alpha and the usual ones."""
-        return self.points.in_order().curve(alpha)
+        return self.points.in_order().curve(alpha, usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +159,22 @@ class Points:
         return first, second
 
     def in_order(self) -> SortedPoints:
-        """Sort them."""
-        if self.group is not None or (self.rise != self.rise[0]).any():
-            points = self.at(np.argsort(self.values), self.upto)
-        else:  # it does not matter whose point is whose
+        """Sort them; with their rises only where there is no other way, since that is slow."""
+        alike = self.group is None and bool((self.rise == self.rise[0]).all())
+        steps = self.group is None and not alike and len(self.values) > FEW and self.rise.max() <= MAX_STEP
+        if alike or steps:  # it does not matter whose point is whose
             points = replace(self, values=np.sort(self.values))
+        else:
+            points = self.at(np.argsort(self.values), self.upto)
         values = points.values
         # Where a run of equal values ends: at that point all of them count.
         ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
-        return SortedPoints(points, values[ends - 1], np.append(0, ends))
+        found = SortedPoints(points, values[ends - 1], np.append(0, ends))
+        if not steps:
+            return found
+        rise = self.rise.astype(np.uint8)
+        runs = {int(step): np.sort(self.values[rise == step]) for step in np.flatnonzero(np.bincount(rise))}
+        return SortedSteps(found.points, found.thresholds, found.ends, runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,13 +186,13 @@ class SortedPoints:
     ends: Integers
     """How many of the points are before each threshold, and how many there are."""
 
-    def curve(self, alpha: Fraction) -> PromiseCurve:
+    def curve(self, alpha: Fraction, usual: Sequence[Fraction]) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
         count = len(self.thresholds)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self.firsts(sorted(1 - usual for usual in {alpha, *USUAL_ALPHAS}))
-            rest = MAX_POINTS - 1 - len(USUAL_ALPHAS)
+            exact = self.firsts(sorted(1 - one for one in {alpha, *usual}))
+            rest = MAX_POINTS - 1 - len(usual)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))
@@ -228,3 +238,27 @@ class SortedPoints:
 
     def _rises(self, start: int, stop: int) -> Floats:
         return self.points.rises(slice(self.ends[start], self.ends[stop]))
+
+
+@dataclass(frozen=True, eq=False)
+class SortedSteps(SortedPoints):
+    """Points that rise by few different steps, those of each step in order by themselves.
+
+    To sort numbers takes a third of the time that it takes to sort them with their rises.
+    """
+
+    runs: Mapping[int, Floats]
+
+    def _reached(self, places: Sequence[int] | Integers) -> Integers:
+        """Add up the rises at the thresholds of these places and before; before the first there is none."""
+        at = np.asarray(places)
+        q = self.thresholds[np.maximum(at, 0)]
+        counts = sum(step * np.searchsorted(run, q, side="right") for step, run in self.runs.items())
+        return np.where(at < 0, 0, counts)
+
+    def _promised(self, places: Integers) -> list[Fraction]:
+        return self.points.promise(self._reached(places)[None])
+
+    def _rises(self, start: int, stop: int) -> Floats:
+        before, upto = self._reached([start - 1, stop - 1]).tolist()
+        return np.array([upto - before], dtype=np.float64)

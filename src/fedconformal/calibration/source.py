@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers, as_clients
-from fedconformal._base.classes import class_names, table_of
+from fedconformal._base.classes import class_names, rows_at, table_of
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, InputTypeError
 from fedconformal.summaries.origin import Classes, Origin, as_classes
 
-Site = tuple[Any, ArrayLike]
+Site = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, Groups]
+"""A site's rows, their labels, and their groups where the promise is by group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +86,27 @@ def naming_site(site: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise InputError(f"site {site!r}: {error}") from error
+        kind = InputTypeError if isinstance(error, TypeError) else InputError  # scikit-learn tells the two apart
+        raise kind(f"site {site!r}: {error}") from error
 
 
-def scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any]]:
-    """Give each site's probabilities and labels, one site at a time."""
+def scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any, Groups | None]]:
+    """Give each site's probabilities, labels and groups, one site at a time."""
     for name, site in sites.items():
         with naming_site(name):
-            rows, labels = site
+            rows, labels, *groups = site
             probs = source.probabilities(rows)
-        yield name, probs, labels
+        yield name, probs, labels, groups[0] if groups else None
+
+
+def sites_at(index: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
+    """Part all rows, labels and groups into those of each site."""
+    found: dict[str, Site] = {}
+    for name, mine in index.items():
+        rows, labels = rows_at(X, mine), rows_at(y, mine)
+        held = {column: rows_at(values, mine) for column, values in (groups or {}).items()}
+        found[name] = (rows, labels) if groups is None else (rows, labels, held)
+    return found
 
 
 def index_of(rows: int, sites: Any) -> dict[str, Integers]:

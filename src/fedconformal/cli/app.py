@@ -26,6 +26,7 @@ from fedconformal.cli import (
     show,
     sign,
     summarize,
+    summarize_losses,
     sums,
     train,
     verify,
@@ -49,7 +50,21 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (summarize, sign, calibrate, predict, evaluate, verify, show, plan, report, serve, train, demo):
+for command in (
+    summarize,
+    summarize_losses,
+    sign,
+    calibrate,
+    predict,
+    evaluate,
+    verify,
+    show,
+    plan,
+    report,
+    serve,
+    train,
+    demo,
+):
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")

@@ -11,9 +11,11 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name
+from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.certificate import threshold_text
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.document import Document
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -28,11 +30,12 @@ from fedconformal.cli.differential import (
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
 from fedconformal.cli.options import GUARANTEES, Given, taking
 from fedconformal.cli.outputs import Force, check_output
+from fedconformal.cli.risk import Risk, Safe, check_risk, risk_words
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
-from fedconformal.guarantees import ByClass, Guarantee, Mixture, QuantileOfQuantiles, Robust
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
 from fedconformal.summaries.summary import Summary
@@ -45,7 +48,7 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
-NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, can be off either way"
+NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, or an estimate can be off either way"
 
 
 @taking(GUARANTEES)
@@ -56,6 +59,9 @@ def calibrate(
     guarantee: Annotated[str, typer.Option(help="What is promised:")] = Mixture.name,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
+    ] = False,
+    by_group: Annotated[
+        bool, typer.Option("--by-group", help="Promise it to each group by itself; needs summaries with --groups.")
     ] = False,
     sites_alike: Annotated[
         bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
@@ -71,13 +77,16 @@ def calibrate(
             "--new-id", callback=_show_new_id, is_eager=True, help="Print the id of a new calibration, for all sites."
         ),
     ] = False,
+    risk: Risk = None,
+    safe: Safe = None,
     force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Find the threshold that promises coverage 1 - alpha, and write the predictor."""
+    """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
     check_output(output, *summaries, ledger, signed, ending=".json", force=force)
     _guarantee(guarantee, {**given, **_placed(given)}, sites_alike=sites_alike)  # refused before files are read
+    check_risk(risk, safe, plain=alpha == "0.1" and not by_class and privacy is None)
     check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
     received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
     noisy = read_noisy(summaries) if privacy is PrivacyMode.local else []
@@ -88,24 +97,22 @@ def calibrate(
     received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
     given |= _placed(given, [name for k in order for name in names[k]], order)
     promise = _guarantee(guarantee, given, sites_alike=sites_alike)
-    wanted = ByClass(promise) if by_class else promise
+    wanted = _stratified(promise, by_class=by_class, by_group=by_group)
     for line in unnamed_classes(received, summaries):
         logger.warning("%s", line)
     if calibration is not None:
         check_calibration(received, summaries, as_name(calibration, "calibration id"))
+    if privacy is None and (epsilon is not None or ledger is not None):
+        raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
     if privacy is PrivacyMode.local:
         result = release_locally(noisy, alpha, wanted, epsilon, ledger)
     elif privacy is PrivacyMode.dp:
         result = release(received, alpha, wanted, epsilon, ledger)
-    elif epsilon is not None or ledger is not None:
-        raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with more reasons
-            result = calibrate_summaries(received, alpha=alpha, guarantee=wanted)
+        result = _plainly(received, wanted, alpha=alpha, risk=risk, safe=safe)
     if signed is not None:
         result = with_signatures(result, summaries, signed)
-    predictor = Predictor.of(result)
+    predictor = predictor_of(result) if risk is None else RiskPredictor.of(result)
     predictor.save(output)
     certificate = predictor.certificate
     if why := why_full(certificate):  # also where the threshold is finite
@@ -115,20 +122,39 @@ def calibrate(
         return
     say(certificate.sentence())
     say(f"Assumption: {certificate.assumption}.")
-    band = (
-        f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
-        f"(summaries cost at most {certificate.slack:.4f})"
-    )
-    say(
-        f"threshold {threshold_text(certificate.limit)}, {certificate.status} from {certificate.scores} scores of "
-        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
-    )
+    say(_found(predictor))
     if certificate.privacy is not None:
         say(describe_privacy(certificate.privacy))
     if signed is not None:
         say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
-    say(*_robustness(promise, received, alpha))
+    say(*_robustness(promise, received, alpha if risk is None else None))
     say(f"wrote {output}")
+
+
+def _plainly(
+    received: Sequence[Summary], guarantee: Guarantee, *, alpha: str, risk: str | None, safe: str | None
+) -> Calibration:
+    """Calibrate without noise."""
+    if risk is not None:
+        return calibrate_summaries(received, risk=risk, safe=safe, guarantee=guarantee)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)  # said later, with more reasons
+        return calibrate_summaries(received, alpha=alpha, guarantee=guarantee)
+
+
+def _found(predictor: Document) -> str:
+    """Say which threshold was found, from what, and what it promises."""
+    if isinstance(predictor, RiskPredictor):
+        return risk_words(predictor)
+    certificate = predictor.certificate
+    band = (
+        f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
+        f"(summaries cost at most {certificate.slack:.4f})"
+    )
+    return (
+        f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
+        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
+    )
 
 
 def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[int] = ()) -> dict[str, Any]:
@@ -144,6 +170,14 @@ def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[in
     if named is not None and not sites:
         raise InputError(f"{option}: the summaries have no names of sites; give the weights in the order of the files")
     return {key: placed(text, order) if named is None else for_sites(named, sites, option)}
+
+
+def _stratified(promise: Guarantee, *, by_class: bool, by_group: bool) -> Guarantee:
+    """Promise it to each class or group; the groups are outside."""
+    if isinstance(promise, ByGroup):
+        by_group, promise = True, promise.guarantee
+    promise = ByClass(promise) if by_class else promise
+    return ByGroup(promise) if by_group else promise
 
 
 def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
@@ -168,7 +202,7 @@ def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
 
 def _robustness(guarantee: Guarantee, summaries: Sequence[Summary], alpha: Any) -> Iterator[str]:
     """Say how many liars are allowed for, and which sites are far from the rest; nothing if none are expected."""
-    if not isinstance(guarantee, Robust | QuantileOfQuantiles):
+    if alpha is None or not isinstance(guarantee, Robust | QuantileOfQuantiles):
         return
     sizes = [n for summary in summaries for n in summary.sizes]
     most = guarantee.withstands(as_alpha(alpha), sizes)

@@ -1,7 +1,8 @@
-"""fedconformal evaluate: coverage and size of the sets on rows with known labels."""
+"""fedconformal evaluate: coverage and size of sets or intervals on rows with known labels or numbers."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,13 +10,22 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.choose import AnyPredictor
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.membership import needed_of
 from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
+from fedconformal.cli.groups import columns_in, read_groups
+from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, split, values_of
+from fedconformal.cli.regression import make_intervals, read_rows, threshold_of
+from fedconformal.cli.regression import rows_of_run as numbers_of_run
+from fedconformal.cli.risk import Risk, evaluate_losses_of
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, values_of
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
-from fedconformal.evaluation import evaluate_sets, full_words
+from fedconformal.evaluation import Evaluation, IntervalEvaluation, evaluate_intervals, evaluate_sets, full_words
+from fedconformal.evaluation.regression import infinite_words
+from fedconformal.tables import Predictions
 
 
 @taking()
@@ -23,13 +33,19 @@ def evaluate(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[
         Path,
-        typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz), or the logits.npz of a training run."),
+        typer.Argument(
+            help="Probabilities, or predictions (.csv .tsv .txt .parquet .npy .npz); or the logits.npz or "
+            "predictions.npz of a training run."
+        ),
     ],
-    labels: Annotated[Path | None, typer.Argument(help="Labels; not with --labels or a training run.")] = None,
+    labels: Annotated[
+        Path | None, typer.Argument(help="Labels, or true numbers; not with --labels or a training run.")
+    ] = None,
     clients: Clients = None,
     cluster: Cluster = None,
     groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Columns,
     allow_empty: AllowEmpty = False,
@@ -38,41 +54,35 @@ def evaluate(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare the sets with known labels: does the promise hold, coverage and size, by site, class and set size."""
-    rule = load_predictor(predictor)
+    """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
+    plain = alpha is None and not (cluster or groups or allow_empty)
+    evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
+    rule = load_any(predictor)
     about = rule.certificate
-    by = [] if groups is None else split(groups)
+    of_run = labels is None and columns.label_column is None  # which has no columns
+    by = columns_in(groups, None if of_run else rule)
     columns = columns.keeping(*by, column_in(clients), column_in(cluster))
-    sites: Any = None
-    if labels is None and columns.label_column is None:
-        if clients is not None or columns != NONE:
-            raise InputError(f"{'--clients goes' if clients else 'columns go'} with LABELS; a training run has its own")
-        rows, sites = rows_of_run(probs, about.temperature, about.labels)
-    else:
-        rows = columns.read_for(rule, probs, labels)
-        if clients is not None:
-            sites = values_of(rows, clients, "clients", columns)
-    clusters = None if cluster is None else values_of(rows, cluster, "clusters", columns)
+    rows, sites = _rows(rule, probs, labels, columns, clients)
     wanted = as_alpha(about.alpha if alpha is None else alpha)
-    made = make_sets(rule, rows, wanted, allow_empty=allow_empty)
-    result = evaluate_sets(
-        made.sets,
-        rows.truth,
+    result, stated, words = _evaluated(
+        rule,
+        rows,
+        wanted,
+        allow_empty=allow_empty,
         clients=sites,
-        clusters=clusters,
-        groups={name: values_of(rows, name, "groups") for name in by},
-        certificate=about,
-        alpha=wanted,
+        clusters=None if cluster is None else values_of(rows, cluster, "clusters", columns),
+        groups=read_groups(rows, by),
     )
     below = result.verdict is not None and result.verdict.below
     if json:
-        stated = {"alpha": float(wanted), "threshold": threshold_json(made.threshold)}
-        print_json({**stated, **result.to_dict(), "why_full": made.why})
+        print_json({"alpha": float(wanted), **stated})
         raise typer.Exit(int(check and below))
     if result.verdict is not None:
         say(result.verdict.words, f"This holds if {result.verdict.assumes}.", "")
     table(("", *result.columns), [result.overall.cells])
-    parts = {"client": result.by_client, "class": result.by_class, "set size": result.by_size}
+    parts: dict[str, Any] = {"client": result.by_client}
+    if isinstance(result, Evaluation):
+        parts |= {"class": result.by_class, "set size": result.by_size}
     for title, found in (*parts.items(), *result.by_group.items()):
         if found:
             say("")
@@ -81,8 +91,41 @@ def evaluate(
     say(result.interval_words)
     if result.reweighted is not None:
         say(result.reweighted.sentence)
-    if made.full:
-        say(f"{full_words(made.full, len(made.sets))}.")
+    say(*words)
     say(f"alpha {float(wanted):g}: {1 - float(wanted):.10g} is promised {about.promise}.")
     say(about.caveat)
     raise typer.Exit(int(check and below))
+
+
+def _rows(
+    rule: AnyPredictor, path: Path, labels: Path | None, columns: Columns, clients: str | None
+) -> tuple[Predictions, Any]:
+    """Read the rows, and the site of each: from tables, or from a training run."""
+    numbers = rule if isinstance(rule, IntervalPredictor) else None
+    if labels is None and columns.label_column is None:
+        if clients is not None or columns != NONE:
+            raise InputError(f"{'--clients goes' if clients else 'columns go'} with LABELS; a training run has its own")
+        if numbers is not None:
+            return numbers_of_run(path, numbers.score)
+        return rows_of_run(path, rule.certificate.temperature, rule.certificate.labels)
+    rows = read_rows(rule, columns, path, labels)
+    return rows, None if clients is None else values_of(rows, clients, "clients", columns)
+
+
+def _evaluated(
+    rule: AnyPredictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool, **about: Any
+) -> tuple[Evaluation | IntervalEvaluation, dict[str, Any], list[str]]:
+    """Return the evaluation, all of it for JSON, and what is to be said of sets and intervals that say nothing."""
+    about |= {"certificate": rule.certificate, "alpha": alpha}
+    if isinstance(rule, IntervalPredictor):
+        if allow_empty:
+            raise InputError("--allow-empty is for sets, and this predictor gives intervals; leave it out")
+        ends = make_intervals(rule, rows, alpha)
+        found = evaluate_intervals(ends.intervals, rows.truth, **about)
+        stated = {**threshold_of(rule, alpha), **found.to_dict(), "why_infinite": ends.why}
+        return found, stated, [f"{infinite_words(ends.infinite, len(ends.intervals))}."] * bool(ends.infinite)
+    groups = needed_of(rule.certificate, about["groups"])
+    made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups)
+    result = evaluate_sets(made.sets, rows.truth, **about)
+    stated = {"threshold": threshold_json(made.threshold), **result.to_dict(), "why_full": made.why}
+    return result, stated, [f"{full_words(made.full, len(made.sets))}."] * bool(made.full)

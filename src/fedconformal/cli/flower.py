@@ -14,6 +14,7 @@ from fedconformal._base.extras import needing
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
 from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.regression import Task
 from fedconformal.cli.session import precise
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
@@ -38,13 +39,14 @@ class Engine(StrEnum):
 @flower.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, empty or not there yet.")],
+    task: Annotated[Task, typer.Option(help="What is predicted: a class, or a number.")] = Task.classification,
     json: Json = False,
 ) -> None:
-    """Make a Flower app that trains and calibrates on handwritten digits; its task.py is yours to change."""
+    """Make a Flower app that trains and calibrates on digits, or on diabetes; its task.py is yours to change."""
     with needing("flower"):
         from fedconformal.engines.flower.app import make_app
 
-    made = [str(path) for path in make_app(folder)]
+    made = [str(path) for path in make_app(folder, task.value)]
     print_result({"files": made}, *made, "Next:", f"$ cd {folder}", "$ fedconformal flower run", json=json)
 
 
@@ -136,7 +138,9 @@ def _result(output: Path) -> dict[str, Any]:
 
 def _show(found: dict[str, Any]) -> None:
     certificate, overall = found["certificate"], found["evaluation"]["overall"]
-    say(f"Sets hold the truth with probability at least {1 - found['alpha']:.10g} {certificate['promise']}.")
+    intervals = "mean_width" in overall or "infinite" in overall
+    answers = "Intervals" if intervals else "Sets"
+    say(f"{answers} hold the truth with probability at least {1 - found['alpha']:.10g} {certificate['promise']}.")
     say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
     claim = certificate.get("privacy")
     if claim is not None:
@@ -150,12 +154,14 @@ def _show(found: dict[str, Any]) -> None:
     for one in certificate.get("left_out", []):
         say(f"The promise does not cover {one['site']}: {one['reason']}")
     if overall:
-        say(f"coverage {overall['coverage']:.3f}, {overall['mean_size']:.2f} labels a set, on the sites' test rows")
+        width = f"{overall['mean_width']:.4g} wide" if "mean_width" in overall else "some without an end"
+        size = width if intervals else f"{overall['mean_size']:.2f} labels a set"
+        say(f"coverage {overall['coverage']:.3f}, {size}, on the sites' test rows")
     if overall.get("full_sets"):
         rows = sum(one["rows"] for one in found["evaluation"]["by_site"].values())
         say(full_words(int(overall["full_sets"]), rows))
     if why := found["evaluation"].get("why_full"):
-        say(f"Sets say little: {why}")
+        say(f"{answers} say little: {why}")
     say("")
     table(
         ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"),

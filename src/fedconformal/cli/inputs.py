@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_clients, softmax
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.npy import MAGIC as NPY
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
@@ -94,7 +96,15 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
 
 
 def load_predictor(path: Path) -> Predictor:
-    """Read a predictor; say what a file of another kind is."""
+    """Read a predictor of sets; say what a file of another kind is."""
+    found = load_any(path)
+    if not isinstance(found, Predictor):
+        raise InputError(f"{path}: is a predictor of intervals; give one of sets")
+    return found
+
+
+def load_any(path: Path) -> AnyPredictor:
+    """Read a predictor of sets or intervals; say what a file of another kind is."""
     data = read_bytes(path)
     for begins, what in OTHERS.items():
         if data.startswith(begins):
@@ -102,4 +112,4 @@ def load_predictor(path: Path) -> Predictor:
     if path.suffix.lower() in TEXT:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
     with naming(path):
-        return Predictor.from_bytes(data)
+        return as_predictor(read_document(data))

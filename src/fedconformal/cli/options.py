@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Generic, TypeVar, cast, get_origin, get_type_hints
@@ -21,7 +22,7 @@ from fedconformal._base import registry
 from fedconformal._base.parameters import NEEDED, Parameter, parameters_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.summaries import Summary
 
 T = TypeVar("T")
@@ -88,8 +89,11 @@ class Family(Generic[T]):
 
     def anything(self, given: Given) -> dict[str, Any]:
         """Read all that was typed for this family, where the one that is chosen is not known yet."""
-        every = {key: one for parameters in self.members().values() for key, one in parameters.items()}
-        return {key: every[key].read(value, option) for key, (option, value) in self.typed(given).items()}
+        every = list(self.members().values())
+        return {
+            key: _first_read([one[key] for one in every if key in one], value, option)
+            for key, (option, value) in self.typed(given).items()
+        }
 
     def fitting(self, name: str, given: Given) -> dict[str, Any]:
         """Return what was typed of the parameters that the member of this name has."""
@@ -110,13 +114,14 @@ class Family(Generic[T]):
         if name in taken:
             name = f"--{self.option}-{name[2:]}"
         flag = all(parameter.kinds == (bool,) for parameter in owners.values())
+        words = "; ".join(dict.fromkeys(one.help.rstrip(".") for one in owners.values() if one.help))
         defaults = [p.default for p in owners.values() if p.default is not NEEDED and p.default is not None]
         option = TyperOption(
             param_decls=[f"{name}/--no-{name[2:]}" if flag and one.default is True else name],
             type=bool if flag else str,
             is_flag=flag or None,
             metavar=None if flag else self._metavar(one),
-            help=one.help[:1].upper() + one.help[1:],
+            help=f"{words[:1].upper()}{words[1:]}." if words else "",
             show_default=not flag and " or ".join(dict.fromkeys(map(str, defaults))),
             rich_help_panel=f"With --{self.option} {', '.join(owners)}",
         )
@@ -131,6 +136,14 @@ class Family(Generic[T]):
 
     def _metavar(self, parameter: Parameter) -> str:
         return self.metavars.get(parameter.name, parameter.metavar)
+
+
+def _first_read(parameters: Sequence[Parameter], value: Any, option: str) -> Any:
+    """Read a value as the first of these can; where none can, say what the last expects."""
+    for one in parameters[:-1]:
+        with suppress(InputError):
+            return one.read(value, option)
+    return parameters[-1].read(value, option)
 
 
 def taking(*families: Family[Any], also: Callable[[Any], Sequence[Family[Any]]] = lambda _: ()) -> Callable[[F], F]:
@@ -192,6 +205,8 @@ def _shared(kind: Any, place: Any) -> list[inspect.Parameter]:
 
 
 SCORES = Family(option="score", base=Score)
+ALL_SCORES = Family(option="score", base=AnyScore)
+"""Also those of numbers."""
 KINDS = Family(option="kind", base=Summary, maker="of_scores")
 GUARANTEES = Family(
     option="guarantee",

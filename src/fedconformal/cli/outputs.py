@@ -72,7 +72,7 @@ def _holds_sets(path: Path, _: bytes) -> bool:
 OURS: dict[str, tuple[str, Callable[[Path, bytes], bool]]] = {
     ".fcs": ("a summary", lambda _, start: start.startswith(MAGIC)),
     ".fcn": ("noisy counts", lambda _, start: start.startswith(NOISY)),
-    ".json": ("a predictor", lambda _, start: b'"kind": "fedconformal predictor"' in start),
+    ".json": ("a predictor", lambda _, start: b'"kind": "fedconformal ' in start),
     ".html": ("a report", lambda _, start: start.startswith(b"<!doctype html>") and b"fedconformal" in start),
     ".npz": ("prediction sets", _holds_sets),
     ".npy": ("prediction sets", lambda _, start: start.startswith(NPY) and b"'descr': '|b1'" in start),

@@ -10,16 +10,17 @@ import msgspec
 import typer
 
 from fedconformal._base import registry
+from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal.calibration.plan import DEFAULT_SET, Option
 from fedconformal.calibration.plan import plan as make_plan
-from fedconformal.cli.console import print_json, say, table
+from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
-from fedconformal.cli.options import GUARANTEES, SCORES, Given, taking
+from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
-from fedconformal.scores import DEFAULT
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.scores.advice import before
 
 MOST_SITES = 6
@@ -33,7 +34,7 @@ class PilotColumns(Unlabelled):
     classes: str | None = None
 
 
-@taking(GUARANTEES, SCORES)
+@taking(GUARANTEES, ALL_SCORES)
 def plan(
     summaries: Annotated[
         list[Path] | None, typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.")
@@ -55,7 +56,12 @@ def plan(
     **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
-    counts, sites = _sites(sizes, summaries or [])
+    counts, sites, held = _sites(sizes, summaries or [])
+    asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
+    each = as_alpha(alpha)
+    if asked is not None and asked.lower_share is not None:
+        each = min(shares_of(each, asked.lower_share))
+        note(f"each end of {asked.name} has its share of alpha; this is the plan of the dearer one, at {float(each):g}")
     if (pilot is None) != (probs is None):
         raise InputError("--pilot and --probs go together; give both or neither")
     if probs is None and columns != PilotColumns():
@@ -70,7 +76,7 @@ def plan(
         predictor = load_predictor(pilot)
         rows = columns.read_for(predictor, probs).values
     found = make_plan(
-        alpha=alpha,
+        alpha=each,
         sizes=counts,
         sites=sites,
         worst_case=mixtures if mixtures != WorstCase() and isinstance(mixtures, WorstCase) else DEFAULT_SET,
@@ -79,16 +85,23 @@ def plan(
         pilot=predictor,
         probs=rows,
     )
-    if score is not None or classes is not None or SCORES.typed(given):
-        known = before(SCORES.chosen(score or DEFAULT.name, given), classes)
-        found = msgspec.structs.replace(found, notes=[*found.notes, known])
+    if isinstance(asked, RegressionScore):
+        if classes is not None:
+            raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
+        found = msgspec.structs.replace(found, by_class="", notes=[_of_intervals(one) for one in found.notes])
+    elif score is not None or classes is not None or ALL_SCORES.typed(given):
+        labels = asked if isinstance(asked, Score) else DEFAULT
+        found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
         print_json(found.to_dict())
         return
     crowded = len(counts) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
     header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-    table([*header, *["size"] * (predictor is not None)], [_cells(option) for option in shown])
+    table(
+        [*header, *["size"] * (predictor is not None)],
+        [_cells(option, numbers=isinstance(asked, RegressionScore)) for option in shown],
+    )
     say("")
     for option in shown:
         if not option.feasible:
@@ -96,23 +109,26 @@ def plan(
     if crowded:
         say(f"one-client: left out for {len(counts)} sites; --json has them")
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
-    for line in (found.recommended, *found.notes, found.condition):
-        say(line)
+    say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
 
 
-def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None]:
-    """Return the sizes of the sites, and their names if there are any: from --sizes, or from summaries."""
+def _of_intervals(words: str) -> str:
+    return words.replace("all labels", "the whole line")
+
+
+def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, AnyScore | None]:
+    """Return the sizes of the sites, their names if there are any, and the score that summaries name."""
     if (sizes is None) != bool(summaries):
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
     if sizes is None:
         received = read_summaries(summaries)
         order = in_order(summaries, [summary.sites for summary in received])
         names = [name for k in order for name in received[k].sites]
-        return [size for k in order for size in received[k].sizes], names or None
+        return [size for k in order for size in received[k].sizes], names or None, received[0].origin.score
     named = by_name(sizes, "--sizes")
     parts = sizes.split(",") if named is None else list(named.values())
     try:
-        return [int(part) for part in parts], None if named is None else list(named)
+        return [int(part) for part in parts], None if named is None else list(named), None
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
 
@@ -128,13 +144,13 @@ def _named(guarantee: str | None, given: Given) -> list[str]:
     return named
 
 
-def _cells(option: Option) -> tuple[str, ...]:
+def _cells(option: Option, *, numbers: bool) -> tuple[str, ...]:
     expected = "-" if option.expected_coverage is None else f"{option.expected_coverage:.4f}"
     size = () if option.mean_size is None else (f"{option.mean_size:.3f}",)
     return (
         option.guarantee,
         "yes" if option.feasible else "no",
-        f"{option.coverage_at_least:.4f}" if option.feasible else "all labels",
+        f"{option.coverage_at_least:.4f}" if option.feasible else "whole line" if numbers else "all labels",
         f"{option.coverage_at_most:.4f}" if option.feasible else "-",
         expected,
         f"{option.smallest_alpha:.4f}",

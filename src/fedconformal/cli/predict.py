@@ -1,9 +1,10 @@
-"""fedconformal predict: anywhere, from probabilities to prediction sets."""
+"""fedconformal predict: anywhere, from probabilities to prediction sets, or from predictions to intervals."""
 
 from __future__ import annotations
 
 import csv
 import io
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,37 +15,57 @@ from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import threshold_json
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
-from fedconformal.cli.inputs import AllowEmpty, Json, load_predictor
+from fedconformal.cli.groups import Needed, columns_in, read_groups
+from fedconformal.cli.inputs import AllowEmpty, Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
+from fedconformal.cli.regression import encoded, make_intervals, read_rows, threshold_of
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
+from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 
 
 @taking()
 def predict(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    probs: Annotated[Path, typer.Argument(help="Probabilities (.csv .tsv .txt .parquet .npy .npz).")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the sets (.npz .npy .csv).")],
+    probs: Annotated[Path, typer.Argument(help="Probabilities, or predictions (.csv .tsv .txt .parquet .npy .npz).")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Where to write the sets or intervals (.npz .npy .csv).")
+    ],
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
+    risk: Risk = None,
     *,
     columns: Unlabelled,
+    groups: Needed = None,
     allow_empty: AllowEmpty = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write the prediction set of every row."""
-    rule = load_predictor(predictor)
+    """Write the prediction set of every row, or its interval."""
+    plain = alpha is None and groups is None and not allow_empty and columns == Unlabelled()
+    if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
+        return
+    rule = load_any(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs, force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    rows = columns.read_for(rule, probs)
-    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty)
+    if isinstance(rule, IntervalPredictor):
+        if groups is not None:
+            raise InputError("--groups goes with a predictor by group, and this one gives intervals; leave it out")
+        _intervals(rule, probs, output, wanted, columns, allow_empty=allow_empty, json=json)
+        return
+    by = columns_in(groups, rule)
+    rows = columns.keeping(*by).read_for(rule, probs)
+    held = read_groups(rows, by) if by else None
+    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held)
     data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
@@ -53,6 +74,29 @@ def predict(
     wrote = f"{len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}"
     more = [full_words(full, len(sets))] if full else []
     print_result({**facts, **made}, f"wrote {output}: {wrote}", *more, json=json)
+
+
+def _intervals(
+    rule: IntervalPredictor,
+    path: Path,
+    output: Path,
+    alpha: Fraction,
+    columns: Unlabelled,
+    *,
+    allow_empty: bool,
+    json: bool,
+) -> None:
+    if allow_empty:
+        raise InputError("--allow-empty is for sets, and this predictor gives intervals; leave it out")
+    rows = read_rows(rule, columns, path)
+    made = make_intervals(rule, rows, alpha)
+    write_bytes(output, encoded(made.intervals, output.suffix, rows, alpha=float(alpha)))
+    width = float(np.diff(made.intervals, axis=1).mean())
+    facts = {"output": str(output), "rows": len(made.intervals), "alpha": float(alpha), **threshold_of(rule, alpha)}
+    facts |= {"mean_width": None if np.isinf(width) else width, "infinite": made.infinite, "why_infinite": made.why}
+    wrote = f"{len(made.intervals)} intervals, mean width {width:.6g}, alpha {float(alpha):g}"
+    more = [infinite_words(made.infinite, len(made.intervals))] if made.infinite else []
+    print_result(facts, f"wrote {output}: {wrote}", *more, json=json)
 
 
 def _encoded(sets: Booleans, ending: str, rows: Predictions, classes: Any, **about: Any) -> bytes:

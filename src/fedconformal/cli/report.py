@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Probabilities
+from fedconformal._base.arrays import Probabilities, as_alpha
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, predictor_of
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, say
-from fedconformal.cli.inputs import Source, load_predictor, read_run
-from fedconformal.cli.options import SCORES, taking
+from fedconformal.cli.groups import columns_in, read_groups
+from fedconformal.cli.inputs import Source, load_any, load_predictor, read_run
+from fedconformal.cli.options import ALL_SCORES, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, split, values_of
+from fedconformal.cli.regression import default_score, make_intervals, read_rows
+from fedconformal.cli.regression import is_run as is_numbers
+from fedconformal.cli.regression import rows_of_run as numbers_of_run
+from fedconformal.cli.risk import evaluated_rule, risk_predictor
+from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
-from fedconformal.evaluation import evaluate_sets
-from fedconformal.report import Rows, report_page
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.evaluation import evaluate_intervals, evaluate_sets
+from fedconformal.losses import SelectiveError
+from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
+from fedconformal.scores import DEFAULT, AnyScore
 from fedconformal.summaries import Summary
 from fedconformal.tables import Predictions
 
 
-@taking(SCORES)
+@taking(ALL_SCORES)
 def report(
     source: Annotated[Path, typer.Argument(metavar="RUN|PREDICTOR", help="A run's directory, or a predictor (.json).")],
-    probs: Annotated[Path | None, typer.Argument(help="Test rows' probabilities; with a predictor.")] = None,
-    labels: Annotated[Path | None, typer.Argument(help="Their labels.")] = None,
+    probs: Annotated[
+        Path | None, typer.Argument(help="Test rows' probabilities, or predictions; with a predictor.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Argument(help="Their labels, or true numbers.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
     clients: Clients = None,
@@ -46,51 +58,111 @@ def report(
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
     score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
+    answers: Annotated[
+        Path | None, typer.Option(metavar="RULE", help="What limits the errors of answers to easy rows (.json).")
+    ] = None,
     columns: Columns,
     force: Force = False,
     **given: Any,
 ) -> None:
-    """Write a page: what is promised, how the sets do, and what another alpha would give."""
-    check_output(
-        output, source, probs, labels, file_in(clients), images, *(summaries or ()), ending=".html", force=force
-    )
+    """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
+    read = (source, probs, labels, file_in(clients), images, answers, *(summaries or ()))
+    check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
-    if is_run and (probs or labels or clients or summaries):
-        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
-    if not is_run and (alpha or score or SCORES.typed(given)):
-        raise InputError("--alpha and --score are for a run; a predictor has its own")
-    if (probs is None) != (labels is None and columns.label_column is None):
-        raise InputError("PROBS and LABELS go together; give both or neither")
-    by = [] if groups is None else split(groups)
-    columns = columns.keeping(*by, column_in(clients))
-    if probs is None and columns != NONE:
-        raise InputError("options that name columns go with PROBS; give the table of test rows")
-    found: Predictions | None = None
-    sites: Any = None
-    images_of_run: NDArray[Any] | None = None
-    path = source / "logits.npz" if source.is_dir() else source
+    others = bool(alpha or score or ALL_SCORES.typed(given))
+    if not is_run and (rule := risk_predictor(source)) is not None:
+        if others or groups or images or answers or columns != NONE:
+            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
+        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()))
+        return
+    named = columns.keeping(*columns_in(groups), column_in(clients))
+    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
+    path = _file_of(source)
     if is_run:
         check_output(output, path)
-        predictor, sent = _calibrated(path, alpha or "0.1", SCORES.chosen(score or DEFAULT.name, given))
+    asked = _Asked(
+        path,
+        is_run,
+        probs,
+        labels,
+        columns,
+        clients,
+        groups,
+        images,
+        answers,
+        tuple(summaries or ()),
+        alpha or "0.1",
+        score,
+        given,
+    )
+    numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
+    _write(output, _of_intervals(asked) if numbers else _of_sets(asked))
+
+
+def _refuse(
+    source: Path, probs: Path | None, labels: Path | None, named: Columns, *, others: bool, run: bool, own: bool
+) -> None:
+    """Refuse what does not go together."""
+    if run and (probs or labels or own):
+        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
+    if not run and others:
+        raise InputError("--alpha and --score are for a run; a predictor has its own")
+    if (probs is None) != (labels is None and named.label_column is None):
+        raise InputError("PROBS and LABELS go together; give both or neither")
+    if probs is None and named != NONE:
+        raise InputError("options that name columns go with PROBS; give the table of test rows")
+
+
+class _Asked(NamedTuple):
+    """What a page is asked about: a run's file or a predictor, and rows to check it on."""
+
+    path: Path
+    is_run: bool
+    probs: Path | None
+    labels: Path | None
+    columns: Columns
+    clients: str | None
+    groups: str | None
+    images: Path | None
+    answers: Path | None
+    summaries: tuple[Path, ...]
+    alpha: str
+    score: str | None
+    given: dict[str, Any]
+
+
+def _of_sets(asked: _Asked) -> str:
+    """Write the page about sets, on the rows of a run or of a table, or without rows."""
+    path, is_run, probs, labels, columns, clients, groups, images, answers, summaries, alpha, score, given = asked
+    found: Predictions | None = None
+    sites: Any = None
+    held: dict[str, Any] = {}
+    images_of_run: NDArray[Any] | None = None
+    if is_run:
+        predictor, sent = _calibrated(path, alpha, SCORES.chosen(score or DEFAULT.name, given))
         names, images_of_run = _of_dataset(path)
         found, sites = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
-        predictor = load_predictor(source)
+        predictor = load_predictor(path)
         labelled = predictor.certificate.labels
         names = tuple(labelled) if isinstance(labelled, list) else ()
-        sent = dict(_sent(path, predictor) for path in summaries or ())
+        sent = dict(_sent(one, predictor) for one in summaries)
         if probs is not None:
+            by = columns_in(groups, predictor)
+            columns = columns.keeping(*by, column_in(clients))
             found = columns.read_for(predictor, probs, labels)
+            held = read_groups(found, by)
             sites = None if clients is None else values_of(found, clients, "clients", columns)
     evaluation = rows = None
     if found is not None and found.labels is not None:
+        own = needed_of(predictor.certificate, held)
         with found.table.in_lines():
-            sets = predictor.predict_set(found.values)
+            sets = predictor.predict_set(found.values, groups=own)
         evaluation = evaluate_sets(
             sets,
             found.truth,
             clients=sites,
-            groups={name: values_of(found, name, "groups") for name in by},
+            groups=held,
             certificate=predictor.certificate,
         )
         shown_images = images_of_run if images is None else read_array(images, "images", "test_images")
@@ -99,19 +171,72 @@ def report(
             plain = rows_of_run(path, None, None)[0].values
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
-        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images)
-    page = report_page(predictor, evaluation, rows=rows, sent=sent, names=names).encode()
-    write_bytes(output, page)
-    say(f"wrote {output}: {len(page) / 1000:.0f} kB, opens in a browser without a network")
+        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images, groups=own)
+    promised = None if answers is None else _of_answers(answers)
+    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
 
-def _calibrated(path: Path, alpha: str, score: Score) -> tuple[Predictor, dict[str, int]]:
+def _write(output: Path, page: str) -> None:
+    data = page.encode()
+    write_bytes(output, data)
+    say(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
+
+
+def _file_of(source: Path) -> Path:
+    """Return the file with a run's outputs, or the file itself."""
+    if not source.is_dir():
+        return source
+    numbers = source / "predictions.npz"
+    return numbers if numbers.exists() else source / "logits.npz"
+
+
+def _of_intervals(asked: _Asked) -> str:
+    """Write the page about intervals, on the rows of a run or of a table, or without rows."""
+    if asked.images is not None or asked.answers is not None:
+        option = "--images" if asked.images is not None else "--answers"
+        raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
+    path, columns, sites = asked.path, asked.columns, None
+    rule: Any
+    if asked.is_run:
+        score = default_score(path) if asked.score is None else ALL_SCORES.chosen(asked.score, asked.given)
+        rule, sent = _calibrated(path, asked.alpha, score)
+        found, sites = numbers_of_run(path, rule.score)
+    else:
+        rule = load_any(path)
+        sent = dict(_sent(one, rule) for one in asked.summaries)
+        if asked.probs is None:
+            return interval_page(rule, sent=sent)
+        columns = columns.keeping(*columns_in(asked.groups), column_in(asked.clients))
+        found = read_rows(rule, columns, asked.probs, asked.labels)
+        sites = None if asked.clients is None else values_of(found, asked.clients, "clients", columns)
+    ends = make_intervals(rule, found, as_alpha(rule.certificate.alpha)).intervals
+    held = read_groups(found, columns_in(asked.groups))
+    evaluation = evaluate_intervals(ends, found.truth, clients=sites, groups=held, certificate=rule.certificate)
+    return interval_page(rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth), sent=sent)
+
+
+def _of_losses(
+    rule: RiskPredictor, losses: Path | None, truth: Path | None, clients: str | None, summaries: Iterable[Path]
+) -> str:
+    """Write the page about a limit on losses, on test rows or without."""
+    checked = None if losses is None else evaluated_rule(rule, losses, truth, clients=clients)
+    return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
+
+
+def _of_answers(path: Path) -> RiskPredictor:
+    rule = risk_predictor(path)
+    if rule is None or not isinstance(rule.loss, SelectiveError):
+        raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
+    return rule
+
+
+def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
     """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
     made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
-    return Predictor.of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
+    return predictor_of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
 
 
-def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
+def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
     with naming(path):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_clients, softmax
 from fedconformal._base.files import read_array
 from fedconformal._base.names import name_key
+from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
@@ -61,6 +62,14 @@ class Columns:
         str | None,
         typer.Option("--positive", metavar="CLASS", help="The class whose probability is the one column there is."),
     ] = None
+    predictions: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions",
+            metavar="A,B,...",
+            help="A regressor's columns: prediction; lower, upper; prediction, scale.",
+        ),
+    ] = None
     encoding: Annotated[
         str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
     ] = None
@@ -99,6 +108,8 @@ class Columns:
 
         Labels are in a column, or in a file of their own.
         """
+        if self.predictions is not None:
+            raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
         model, own_labels = self.model, self.label_column if labels is None else None
@@ -126,8 +137,7 @@ class Columns:
         about = predictor.certificate
         if self.model is not None:
             self.model.check_for(about.model)
-        if has_expired(about.expires):
-            logger.warning("the certificate expired on %s; calibrate anew, from new summaries", about.expires)
+        warn_of_expiry(about)
         if self.content is Source.probs and about.temperature not in (None, 1.0):
             at = about.temperature
             logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
@@ -161,6 +171,12 @@ class Unlabelled(Columns):
 
 
 NONE = Columns()
+
+
+def warn_of_expiry(certificate: Certificate) -> None:
+    """Warn of a certificate that has expired."""
+    if has_expired(certificate.expires):
+        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", certificate.expires)
 
 
 def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal.calibration.certificate import Certificate
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.privacy.signatures import new_key, public_key
@@ -69,6 +70,16 @@ def precise(privacy: Mapping[str, Any], *, finite: bool) -> list[str]:
         return []
     rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
     return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
+
+
+def wide(certificate: Certificate) -> list[str]:
+    """Say how to have finer cells, where a score of numbers is beyond those that are fine."""
+    precision = (certificate.privacy or {}).get("precision", {})
+    far, above = 2 * precision.get("reach", 1), precision.get("above")
+    if not certificate.intervals or above is None or certificate.limit <= far:
+        return []
+    wide = f"above {far:g} cells are wide: the plain threshold is between {above:g} and {certificate.limit:g}"
+    return [f"{wide}; start another session with --reach {2 * certificate.limit:.0e}, or more"]
 
 
 def roster_lines(shown: Mapping[str, Any]) -> list[str]:

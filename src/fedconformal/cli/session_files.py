@@ -60,6 +60,11 @@ def _message_file(data: bytes) -> tuple[str, dict[str, Any], list[str]] | None:
     if letters == ["I"]:
         invite = unpack(messages[0], Invite)
         holds = {"alpha": invite.alpha / ALPHA_UNIT, "guarantee": name_of(guarantee_of(invite).to_dict())}
+        if losses := invite.losses:
+            holds |= {"limit of the expected loss": losses.limit, "bound of a loss": losses.bound}
+            holds |= {"thresholds": len(losses.grid) // 8, "safe action": losses.safe}
+        if invite.exponent:
+            holds["cells are fine up to"] = 2.0 ** (invite.exponent + 1)
         if invite.epsilon is not None:
             holds |= {"epsilon": invite.epsilon, "cells": len(invite.grid)}
         else:

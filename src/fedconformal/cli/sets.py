@@ -13,6 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.groups import Groups
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.cli.inputs import read_run
@@ -42,7 +43,9 @@ class Made(NamedTuple):
     why: str | None
 
 
-def make_sets(predictor: Predictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool) -> Made:
+def make_sets(
+    predictor: Predictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool, groups: Groups | None = None
+) -> Made:
     """Make sets of the rows of a file, a block at a time, and warn if every label, or some class, is in every set."""
     probs = rows.values
     step = max(1, BLOCK // max(1, probs.size // max(1, len(probs))))
@@ -50,8 +53,10 @@ def make_sets(predictor: Predictor, rows: Predictions, alpha: Fraction, *, allow
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
         for start in progress(starts, "predicting sets", len(starts)):
+            block = slice(start, start + step)
+            own = None if groups is None else {name: values[block] for name, values in groups.items()}
             with rows.table.in_lines(start):
-                blocks.append(predictor.predict_set(probs[start : start + step], alpha=alpha, allow_empty=allow_empty))
+                blocks.append(predictor.predict_set(probs[block], groups=own, alpha=alpha, allow_empty=allow_empty))
         threshold = predictor.threshold(alpha)
     sets = np.concatenate(blocks)
     full = full_sets(sets)

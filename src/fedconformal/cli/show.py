@@ -11,11 +11,13 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, SignatureRecord, threshold_text
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.certificate import Certificate, SignatureRecord
+from fedconformal.calibration.document import read_document
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
+from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
 from fedconformal.cli.session import precise
 from fedconformal.cli.session_files import session_file
 from fedconformal.errors import InputError
@@ -24,9 +26,12 @@ from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
-from fedconformal.summaries import ClassSummary, Summary
+from fedconformal.scores import RegressionScore
+from fedconformal.summaries import LossSummary, Summary
+from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
+PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
 READER = "Anyone with this file"
 EVERY_SCORE = "every calibration score of the site"
 SHOWS = {
@@ -37,7 +42,13 @@ SHOWS = {
 }
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
+INTERVALS_HEADER = b",lower,upper"
+"""The same of intervals."""
 
+SCORE_OF_A_NUMBER = (
+    "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
+    "who has the prediction can work out the true value."
+)
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
 )
@@ -77,8 +88,9 @@ def described(data: bytes) -> Shown:
         return _noisy(NoisyHistogram.from_bytes(data))
     if data.startswith(b"{"):
         return _json(data)
-    if data.partition(b"\n")[0].endswith(SETS_HEADER):
-        return _sets({"rows": data.count(b"\n") - 1})
+    for header, describe in ((SETS_HEADER, _sets), (INTERVALS_HEADER, _intervals)):
+        if data.partition(b"\n")[0].endswith(header):
+            return describe({"rows": data.count(b"\n") - 1})
     if len(data) == 32:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
@@ -86,7 +98,7 @@ def described(data: bytes) -> Shown:
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
-    origin, kind = summary.origin, summary.name.removesuffix(" by class")
+    origin, kind = summary.origin, summary.name.partition(" by ")[0]
     holds = {
         "format version": int(data[3:4]),
         "kind": summary.name,
@@ -103,12 +115,21 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "estimated": origin.estimated or None,
         "sha256": summary.digest(),
     }
-    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are.", SCORE]
-    if isinstance(summary, ClassSummary):
-        rows = {str(label): part.n for label, part in summary.parts.items()}
-        holds["rows of each class"] = rows
-        learns.append("It also shows how many calibration rows of each class the site has.")
-    learns.append("Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow.")
+    if isinstance(summary, LossSummary):
+        holds = {**holds, **describe_curves(summary), "scores": None}
+        return Shown(
+            "the sums of a site's calibration losses",
+            _stated(holds),
+            [f"{READER} learns {shows_curves(summary)}.", PLAIN],
+        )
+    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
+    learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
+    if isinstance(summary, PartedSummary):
+        holds[f"rows of each {summary.what}"] = {str(key): part.n for key, part in summary.parts.items()}
+        within = ", and of each class in it" if summary.name.endswith("class by group") else ""
+        learns.append(f"It also shows how many calibration rows of each {summary.what} the site has{within}.")
+        learns.append(f"Of a {summary.what} with up to about a hundred rows it shows all scores, whatever the kind.")
+    learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
 
 
@@ -136,7 +157,7 @@ def _json(data: bytes) -> Shown:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
-        ({"kind", "certificate"}, lambda: _predictor(Predictor.from_bytes(data))),
+        ({"kind", "certificate"}, lambda: _predictor(read_document(data))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
         ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
         ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
@@ -150,8 +171,9 @@ def _json(data: bytes) -> Shown:
     raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
 
 
-def _predictor(predictor: Predictor) -> Shown:
+def _predictor(predictor: Any) -> Shown:
     about: Certificate = predictor.certificate
+    own = describe_rule(predictor) if isinstance(predictor, RiskPredictor) else {}
     holds = {
         "promise": about.sentence(),
         "assumption": about.assumption,
@@ -159,8 +181,10 @@ def _predictor(predictor: Predictor) -> Shown:
         "status": about.status,
         "guarantee": name_of(about.guarantee),
         "alpha": about.alpha,
-        "threshold": threshold_text(about.limit),
-        "score": str(predictor.score),
+        "threshold": about.limit_text,
+        "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
+        "score": None if own else str(predictor.score),
+        **own,
         "model": about.model,
         "temperature": about.temperature,
         "classes": about.labels,
@@ -178,14 +202,20 @@ def _predictor(predictor: Predictor) -> Shown:
         "format": about.format,
         "made with": about.versions.get("fedconformal"),
     }
-    if about.privacy is None:
+    if own:
         learns = (
-            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to 1,024 "
-            "thresholds, each a score of one of the sites, not of which"
+            "the names of the sites, how many rows each has, the SHA-256 of each summary, and from the expected losses "
+            "that are promised about the mean loss over all sites at every threshold"
+        )
+    elif about.privacy is None:
+        learns = (
+            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to "
+            f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
         )
     else:
         learns = "the names of the sites, how many scores each has, and the threshold"
-    return Shown("a predictor with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+    what = "a predictor of intervals with its certificate" if about.intervals else "a predictor with its certificate"
+    return Shown(what, _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
@@ -230,13 +260,17 @@ def _sets(holds: dict[str, Any]) -> Shown:
     return Shown("prediction sets", holds, [f"{READER} learns the prediction set of every row."])
 
 
+def _intervals(holds: dict[str, Any]) -> Shown:
+    return Shown("prediction intervals", holds, [f"{READER} learns the prediction interval of every row."])
+
+
 def _npz(path: Path) -> Shown:
     arrays = read_npz(path)
     holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
-    if "sets" in arrays:
-        return _sets(holds)
-    if {"val_logits", "val_labels"} <= set(arrays):
-        learns = "the model's output and the true label of every row: keep it where the rows may be"
+    if "sets" in arrays or "intervals" in arrays:
+        return (_sets if "sets" in arrays else _intervals)(holds)
+    if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
+        learns = "the model's output and the truth of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
     raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
 

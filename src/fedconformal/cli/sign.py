@@ -13,7 +13,7 @@ import typer
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SignatureRecord
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
@@ -44,7 +44,7 @@ def sign(
     with naming(file):
         found = None if file.suffix == ".json" else Summary.from_bytes(data)
         if found is None:
-            Predictor.from_bytes(data)
+            read_document(data)
         elif found.origin.calibration is None:
             raise InputError(
                 "does not say which calibration it is for, so a signature would pass in any later one; "

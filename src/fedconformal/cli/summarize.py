@@ -11,41 +11,51 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.files import write_bytes
+from fedconformal._base.files import naming, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
+from fedconformal.cli.groups import ByColumns, columns_in, read_groups
 from fedconformal.cli.inputs import Alpha, Json, Source, read_run
-from fedconformal.cli.options import KINDS, SCORES, taking
+from fedconformal.cli.options import ALL_SCORES, KINDS, Given, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, Stays, check_files
+from fedconformal.cli.regression import Task, TaskOption, default_score, is_run, read_numbers
+from fedconformal.cli.regression import read_run as read_numbers_of_run
 from fedconformal.cli.rows import NONE, Columns
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.scores import DEFAULT
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
 from fedconformal.summaries import Origin, Summary
-from fedconformal.summaries.by_class import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.parted import PartedSummary
+from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
 from fedconformal.summaries.stream import summarize_stream
 
 
-@taking(SCORES, KINDS)
+@taking(ALL_SCORES, KINDS)
 def summarize(
     files: Annotated[
         list[Path],
         typer.Argument(
             metavar="PROBS [LABELS]",
             help="Probabilities and labels (.csv .tsv .txt .parquet .npy .npz), or one table with --labels COLUMN; "
-            "or the logits.npz of a training run; or, with --chunks, any number of files with both.",
+            "or the logits.npz of a training run; or, with --chunks, any number of files with both. For a score of "
+            "numbers: predictions and true numbers, or the predictions.npz of a training run.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
-    score: Annotated[str, typer.Option(help="How rows are scored:")] = DEFAULT.name,
+    score: Annotated[
+        str | None,
+        typer.Option(help="How rows are scored:", show_default=f"{DEFAULT.name}; of numbers {Residual.name}"),
+    ] = None,
+    task: TaskOption = None,
     kind: Annotated[
         str, typer.Option(help="What the file holds: ranks takes about a kilobyte, exact all scores; there are")
     ] = "ranks",
@@ -68,6 +78,7 @@ def summarize(
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
+    groups: ByColumns = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     noise: LocalNoise,
     policy: PolicyFile = None,
@@ -77,14 +88,20 @@ def summarize(
     **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    function = SCORES.chosen(score, given)
+    run = files[0] if len(files) == 1 and not chunks and columns.label_column is None else None
+    function = _score(score, task, run, given)
     onnx = columns.model
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
-    noisy = noise.is_wanted()
-    if noisy and (kind != "ranks" or by_class or chunks):
-        raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class and --chunks")
     of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
+    noisy = noise.is_wanted()
+    numbers = isinstance(function, RegressionScore)
+    if numbers and (noisy or by_class or groups or onnx or temperature is not None):
+        options = {"--privacy local": noisy, "--by-class": by_class, "--groups": groups, "--onnx": onnx}
+        wrong = next((option for option, given_ in options.items() if given_), "--temperature")
+        raise InputError(f"{wrong} is for classes, and {function.name} scores numbers; leave it out")
+    if noisy and (kind != "ranks" or by_class or chunks or groups):
+        raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
     about: dict[str, Any] = {
         "kind": "exact" if noisy else kind,
         "alpha": alpha,
@@ -97,19 +114,22 @@ def summarize(
         "by_class": by_class,
     }
     ending = ".fcn" if noisy else ".fcs"
-    if chunks and by_class:
-        raise InputError("--chunks and --by-class do not go together; summarise the rows in one piece")
+    if chunks and (by_class or groups is not None):
+        option = "--by-class" if by_class else "--groups"
+        raise InputError(f"--chunks and {option} do not go together; summarise the rows in one piece")
+    by = columns_in(groups)
+    columns = columns.keeping(*by)
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     if chunks or len(files) == 2 or columns.label_column is not None:
         check_output(output, *files, noise.grid, noise.ledger, policy, ending=ending, force=force)
         read = _of_chunks if chunks else _of_files
-        written = {output: read(files, columns, about, output.stem if site is None else site)}
+        written = {output: read(files, columns, {**about, "by": by}, output.stem if site is None else site)}
     else:
         if site is not None:
             raise InputError("--site names one site; a training run has its own")
         if columns != NONE and files[0].suffix == ".npz":
-            raise InputError("--id, --classes and the like are for tables; a training run has no columns")
+            raise InputError("--id, --classes, --groups and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
         check_outputs(written, *files, noise.grid, noise.ledger, policy, force=force)
@@ -125,24 +145,48 @@ def summarize(
         data = found.to_bytes()
         write_bytes(path, data, private=found.name.startswith(ExactSummary.name))
         facts.append(_facts(path, found, data))
-    lines = [line for fact in facts for line in _lines(fact)]
+    lines = [line for fact in facts for line in _lines(fact, hidden=not numbers)]
     print_result({"score": str(function), "summaries": facts}, *lines, json=json)
 
 
-def _lines(fact: dict[str, Any]) -> list[str]:
+def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
     what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
     lines = [f"{fact['file']}: {what}, site {fact['site']!r}"]
     if fact["kind"].startswith("ranks") and fact["all_scores"]:
-        hide = "to hide them, use fedconformal sums, or --privacy local --epsilon E"
-        lines.append(f"a site as small as this shows all its scores to who reads the file; {hide}")
+        hide = "; to hide them, use fedconformal sums, or --privacy local --epsilon E" if hidden else ""
+        lines.append(f"a site as small as this shows all its scores to who reads the file{hide}")
     return lines
 
 
 def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
     """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
+    if isinstance(about["score"], RegressionScore):
+        found = read_numbers(columns, about["score"], *files)
+        with found.table.in_lines():
+            return _of_numbers(found.values, found.truth, site, about)
     found = columns.read(*files, temperature=about["temperature"])
+    by = about.pop("by")
+    groups = read_groups(found, by) if by else None
     with found.table.in_lines():
-        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, **about)
+        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, groups=groups, **about)
+
+
+def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
+    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class", "by")}
+    return summarize_predictions(values, y, site=site, **kept)
+
+
+def _score(name: str | None, task: Task | None, run: Path | None, given: Given) -> AnyScore:
+    """Return the score that was named, or the one that goes with the task; a run says by its file what it is."""
+    if name is None and run is not None and task is not Task.classification and is_run(run):
+        found: AnyScore = default_score(run)
+    else:
+        found = ALL_SCORES.chosen(name or (Residual if task is Task.regression else DEFAULT).name, given)
+    if task is not None and (task is Task.regression) != isinstance(found, RegressionScore):
+        raise InputError(
+            f"--score {found.name} is for {'labels' if task is Task.regression else 'numbers'}; see --task"
+        )
+    return found
 
 
 def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
@@ -153,10 +197,15 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
 
     def read() -> Iterator[Floats]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
-            truth = None if columns.label_column is not None else file
-            rows = columns.read(file, truth, temperature=about["temperature"])
-            with rows.table.in_lines():
-                scores, found = score_rows(rows.values, rows.truth, about["score"], rows.classes)
+            truth, score = None if columns.label_column is not None else file, about["score"]
+            if isinstance(score, RegressionScore):
+                rows = read_numbers(columns, score, file, truth)
+                with rows.table.in_lines():
+                    scores, found = score_predictions(rows.values, rows.truth, score)
+            else:
+                rows = columns.read(file, truth, temperature=about["temperature"])
+                with rows.table.in_lines():
+                    scores, found = score_rows(rows.values, rows.truth, score, rows.classes)
             if said and said != found:
                 raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
             said.update(found)
@@ -171,25 +220,35 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
     """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
-    run = read_run(path, "val", temperature)
-    about = {**about, "temperature": run.temperature}
-    ids = np.unique(run.clients)
+    score = about["score"]
+    if isinstance(score, RegressionScore):
+        found = read_numbers_of_run(path, "val")
+        clients, values = found.clients, found.of(score, path)
+    else:
+        run = read_run(path, "val", temperature)
+        about, clients = {**about, "temperature": run.temperature}, run.clients
+    ids = np.unique(clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
-        mine = run.clients == client
+        mine = clients == client
         name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a site")
         if name in written:
             raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the site {name!r} cannot be a file name")
-        written[name] = summarize_rows(run.probs[mine], run.labels[mine], site=name, **about)
+        if isinstance(score, RegressionScore):
+            with naming(path):
+                written[name] = _of_numbers(values[mine], found.y[mine], name, about)
+        else:
+            written[name] = summarize_rows(run.probs[mine], run.labels[mine], site=name, **about)
     return written
 
 
 def _shows_all(summary: Summary) -> bool:
     """Whether a summary has every score of its site in it."""
-    parts = summary.parts.values() if isinstance(summary, ClassSummary) else [summary]
-    return all(isinstance(one, ExactSummary) or (isinstance(one, RankSummary) and one.gap == 0) for one in parts)
+    if isinstance(summary, PartedSummary):  # of groups, all rows are one
+        return all(map(_shows_all, summary.parts.values()))
+    return isinstance(summary, ExactSummary) or (isinstance(summary, RankSummary) and summary.gap == 0)
 
 
 def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:

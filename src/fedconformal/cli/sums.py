@@ -11,13 +11,15 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
-from fedconformal.calibration.certificate import threshold_text
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import Grid, charge, describe_privacy, read_grid
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, allowed
+from fedconformal.cli.risk import Risk, Safe
+from fedconformal.cli.risk import read_grid as read_thresholds
 from fedconformal.cli.session import (
     RECOMMENDED,
     SHOWS,
@@ -27,6 +29,7 @@ from fedconformal.cli.session import (
     precise,
     read_key,
     roster_lines,
+    wide,
 )
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.errors import InputError
@@ -36,7 +39,7 @@ from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.communication import bound_in_words, quoted_bound
-from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.coordinator import invite, invite_losses
 from fedconformal.privacy.sums.files import (
     advance_files,
     answer_bundle,
@@ -51,6 +54,7 @@ from fedconformal.privacy.sums.memory import note, recalled
 from fedconformal.privacy.sums.radix import FOUR_ROUNDS, IN_STEPS
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, check_state
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.summary import Summary
 from fedconformal.tables.table import counted
 
@@ -75,6 +79,21 @@ def start(
     exact: Annotated[
         bool, typer.Option("--exact", help="Go on to the last bit of a score; the sums then show rows one by one.")
     ] = False,
+    reach: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="For scores of numbers: a public number that the threshold will not exceed, such as an error that is "
+            "too large to matter. A hundred times too large costs about 1%.",
+        ),
+    ] = None,
+    risk: Risk = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(metavar="GRID", help="With --risk: the thresholds, with commas between them or in a file."),
+    ] = None,
+    bound: Annotated[float, typer.Option(help="With --risk: the most that a row can lose.")] = 1.0,
+    safe: Safe = None,
     json: Json = False,
 ) -> None:
     """At the coordinator: open a session, and write the invitation for all sites."""
@@ -86,11 +105,20 @@ def start(
         raise InputError("--grid goes with --epsilon; sums without noise find the score itself")
     if exact and epsilon is not None:
         raise InputError("--exact does not go with --epsilon, which adds noise")
+    if reach is not None and (exact or grid is not None):
+        raise InputError("--reach is for public cells; it goes neither with --exact nor with --grid")
     invited = folder / "invite.fcm"
     check_output(invited, grid)
     wanted = registry.find(guarantee, Guarantee)()
-    steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
-    state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid))
+    if risk is None and (thresholds is not None or safe is not None):
+        raise InputError("--thresholds and --safe go with --risk")
+    if risk is not None:
+        if thresholds is None or epsilon is not None or reach is not None:
+            raise InputError("--risk needs --thresholds, and goes neither with --epsilon nor with --reach")
+        state, invitation = invite_losses(wanted, risk, read_thresholds(thresholds), bound, exact=exact, safe=safe)
+    else:
+        steps = (FOUR_ROUNDS, None) if exact else IN_STEPS
+        state, invitation = invite(wanted, alpha, *steps, epsilon=epsilon, grid=read_grid(grid), reach=reach)
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / STATE, state)
     write_bytes(invited, bundle(invitation))
@@ -98,7 +126,7 @@ def start(
         {"invite": str(invited)},
         f"wrote {invited}: send it to every site",
         *([SHOWS] if exact else []),
-        *([RECOMMENDED] if epsilon is None else []),
+        *([RECOMMENDED] if epsilon is None and risk is None else []),
         json=json,
     )
 
@@ -109,7 +137,8 @@ def answer(
     output: Annotated[Path, typer.Option("-o", "--output", help="What to send back (.fcm).")],
     state: Annotated[Path, typer.Option(help="Where this site keeps its keys between two steps; never send it.")],
     summary: Annotated[
-        Path | None, typer.Option(help="With the invitation: this site's exact summary (.fcs), which stays here.")
+        Path | None,
+        typer.Option(help="With the invitation: this site's exact summary or loss curve (.fcs), which stays here."),
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="With the invitation: the private key by which the other sites know this one.")
@@ -198,7 +227,8 @@ def advance(
         return
     for stale in folder.glob("to-*.fcm"):
         stale.unlink()
-    predictor = Predictor.of(certified(state))
+    result = certified(state)
+    predictor = predictor_of(result) if result.certificate.risk is None else RiskPredictor.of(result)
     predictor.save(folder / "predictor.json")
     wipe(folder / STATE)
     certificate = predictor.certificate
@@ -214,8 +244,9 @@ def advance(
         },
         certificate.sentence(),
         *([describe_privacy(privacy)] if "epsilon" in privacy else []),
-        f"threshold {threshold_text(certificate.limit)}, from sums only; wrote {folder / 'predictor.json'}",
+        f"threshold {certificate.limit_text}, from sums only; wrote {folder / 'predictor.json'}",
         *precise(privacy, finite=certificate.threshold != "inf"),
+        *wide(certificate),
         *(
             f"{one['site']} dropped out {one['when']}; the promise still covers it"
             for one in privacy.get("dropped", [])
@@ -259,7 +290,8 @@ def _site(state: Path, summary: Path | None, signed: Path | None, ledger: Path |
     with naming(summary):
         own = Summary.from_bytes(read_bytes(summary))
         known = site_from(own, trusted)
-    return known if ledger is None else recalled(known, ledger), rows_of([own])
+    rows = [] if isinstance(own, LossSummary) else rows_of([own])
+    return known if ledger is None else recalled(known, ledger), rows
 
 
 def _under_way(folder: Path) -> CoordinatorState:

@@ -69,7 +69,7 @@ def train(
     with needing("train"):
         from fedconformal.federated.config import Config, read_config
         from fedconformal.federated.config import preset as read_preset
-        from fedconformal.federated.run import FILES, read_settings
+        from fedconformal.federated.run import FILES, Result, read_settings
         from fedconformal.federated.run import train as run
 
     options = {"dataset": dataset, "method": method, "partition": partition, "model": model, "weights": weights}
@@ -84,15 +84,21 @@ def train(
     check_outputs((output / name for name in FILES), config, start)
     with tracking("getting ready") as progress:
         result = run(Config.from_dict(settings), output, resume=resume, tensorboard=tensorboard, progress=progress)
-    if result.temperature_at_bound:
+    name = "logits.npz" if isinstance(result, Result) else "predictions.npz"
+    outputs, summaries = (shlex.quote(str(output / one)) for one in (name, "sites"))
+    following = f"fedconformal summarize {outputs} -o {summaries}"
+    if isinstance(result, Result) and result.temperature_at_bound:
         logger.warning("the temperature %g is at the end of its range; look at the accuracy", result.temperature)
-    logits, summaries = (shlex.quote(str(output / name)) for name in ("logits.npz", "sites"))
-    following = f"fedconformal summarize {logits} -o {summaries}"
     if json:
         print_json({"output": str(output), **result.to_dict(), "next": following})
         return
-    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {counted(result.clients, 'site')}")
-    say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
+    rows = f"on {result.rows['test']} test rows of {counted(result.clients, 'site')}"
+    if isinstance(result, Result):
+        say(f"accuracy {result.accuracy:.4f} {rows}")
+        say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
+    else:
+        errors = f"{result.mean_absolute_error:.4g}, root mean square {result.root_mean_squared_error:.4g}"
+        say(f"{result.target}: mean absolute error {errors} {rows}")
     say(f"The run is in {output}. Next:", f"$ {following}")
 
 

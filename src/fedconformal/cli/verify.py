@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
@@ -54,7 +54,7 @@ def _problems(
     given = read_noisy(summaries) if noisy else read_summaries(summaries)
     try:
         with naming(path):
-            found = Predictor.from_bytes(data)
+            found: Any = read_document(data)
     except AlteredError as error:
         return [str(error).removeprefix(f"{path}: ")]
     if not summaries and found.certificate.privacy is None:

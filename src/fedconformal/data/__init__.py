@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedconformal._base.registry import find, members
 from fedconformal.data import partitions
-from fedconformal.data.dataset import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.data.dataset import SPLITS, Dataset, Progress, Rows, Split, Target
 from fedconformal.data.partitions import Partition, Sites
 from fedconformal.data.sets import Source
 
@@ -17,6 +17,7 @@ __all__ = [
     "Sites",
     "Source",
     "Split",
+    "Target",
     "load",
     "names",
     "partitions",

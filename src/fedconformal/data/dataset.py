@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Integers, as_labels
+from fedconformal._base.arrays import as_labels
 from fedconformal.errors import InputError
 
 Progress = Callable[[int, int, str], object]
@@ -39,7 +39,8 @@ class Rows:
     """
 
     x: NDArray[Any]
-    y: Integers
+    y: NDArray[Any]
+    """Class indices, or numbers."""
     columns: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,9 +63,19 @@ class Rows:
         return Rows(x=self.x[chosen], y=self.y[chosen], columns=columns)
 
 
+class Target(NamedTuple):
+    """The number to predict: its name, a usual value, and a usual deviation from it."""
+
+    name: str
+    centre: float
+    scale: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
     """A named data set; `groups` are the classes of each site in the paper, if it is in the paper.
+
+    Where a number is to be predicted, `target` says which, and there are no classes.
 
     >>> rows = Rows(x=np.zeros((2, 1, 8, 8), np.uint8), y=np.array([0, 1]))
     >>> tiny = Dataset(name="tiny", classes=("cat", "dog"), train=rows, val=rows, test=rows)
@@ -78,17 +89,23 @@ class Dataset:
     val: Rows
     test: Rows
     groups: tuple[tuple[int, ...], ...] | None = None
+    target: Target | None = None
 
     def __post_init__(self) -> None:
         for split in SPLITS:
             rows = self.rows(split)
-            as_labels(rows.y, rows=len(rows), classes=self.num_classes, name=f"{self.name}: {split} labels")
+            if self.target is None:
+                as_labels(rows.y, rows=len(rows), classes=self.num_classes, name=f"{self.name}: {split} labels")
+            elif rows.y.dtype != np.float64 or not np.isfinite(rows.y).all():
+                raise InputError(f"{self.name}: {split} rows have a {self.target.name} that is no finite float64")
             if rows.x.shape[1:] != self.shape:
                 raise InputError(f"{self.name}: {split} rows are {rows.x.shape[1:]}, train rows {self.shape}")
 
     @property
     def num_classes(self) -> int:
         """How many classes there are, also those that no row has."""
+        if self.target is not None:
+            raise InputError(f"{self.name}: has a number to predict, no classes; part it with iid or column")
         return len(self.classes)
 
     @property
@@ -126,7 +143,7 @@ class Dataset:
         return columns[name]
 
 
-def cut(rows: Rows, shares: tuple[float, float, float], *, by: str | None = None) -> dict[Split, Rows]:
+def cut(rows: Rows, shares: tuple[float, float, float], *, by: str | None = None) -> dict[Split, Any]:
     """Cut rows at random into train, val and test, the same on every call; `by` keeps the shares in each group.
 
     >>> rows = Rows(x=np.zeros((10, 1), np.float32), y=np.arange(10))

@@ -10,32 +10,38 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
-from fedconformal.federated.evaluation import Counts, shares_by_site
+from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts, counts_of, shares_by_site
+from fedconformal.federated.risk import AnyQuestion, LossQuestion, read_question
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.losses import Loss
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.policy_file import policy_of
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 
 try:
     from nvflare.collab import CollabCallError, collab
 except ImportError:
     raise InputError("running on NVFlare needs nvflare 2.9 or newer: pip install 'fedconformal[nvflare]'") from None
 
-__all__ = ["Calibrated", "calibrate", "calibrate_reply", "evaluate", "evaluate_reply", "fingerprint"]
+__all__ = ["Calibrated", "calibrate", "calibrate_reply", "calibrate_risk", "evaluate", "evaluate_reply", "fingerprint"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +56,7 @@ def calibrate_reply(
     logits: ArrayLike,
     labels: ArrayLike,
     *,
+    groups: Groups | None = None,
     policy: str | Path | None = None,
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
@@ -57,14 +64,15 @@ def calibrate_reply(
     Args:
         question: the server's; it says which score, temperature and kind of summary.
         weights: the model that came with it.
-        logits: of that model, (n, J).
-        labels: (n,) class indices.
+        logits: of that model, (n, J); where the score is of numbers, what it predicts.
+        labels: (n,) class indices, or true numbers.
+        groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
         policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
-    asked = Question.from_dict(question)
+    asked = read_question(question)
     if fingerprint(weights) != asked.model:
         raise InputError("the model in the call is not the one that is asked about")
-    summary = asked.answer(logits, labels, site=collab.site_name)
+    summary = asked.answer(logits, labels, site=collab.site_name, groups=groups)
     policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee))
     return {"data": summary.to_bytes(), "format": exchange.FORMAT, "num-examples": summary.n}
 
@@ -73,7 +81,7 @@ def calibrate(  # noqa: PLR0913
     weights: Mapping[str, ArrayLike],
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
@@ -96,7 +104,44 @@ def calibrate(  # noqa: PLR0913
     """
     asked = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind}
     question = Question.about(fingerprint(weights), guarantee=guarantee or Mixture(), **asked)
-    sites, reader = SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), Reader(question)
+    wanted: dict[str, Any] = {"alpha": alpha, "guarantee": guarantee, "min_scores": min_scores}
+    return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
+
+
+def calibrate_risk(  # noqa: PLR0913
+    weights: Mapping[str, ArrayLike],
+    *,
+    risk: Any,
+    loss: Loss,
+    thresholds: ArrayLike | None = None,
+    guarantee: Guarantee | None = None,
+    safe: str | None = None,
+    min_sites: int = 2,
+    min_scores: int = 1,
+    timeout: float = 600.0,
+) -> Calibrated:
+    """Ask every site for the sums of its losses, and turn them into a threshold with a limit on the expected loss.
+
+    Args:
+        weights: the trained model, arrays by name; every site gets it with the question.
+        risk: what the expected loss is to be at most.
+        loss: such as `FalseNegativeRate()`.
+        thresholds: the grid, fixed beforehand, by default 0, 0.001, ..., 1.
+        guarantee: what is promised, by default `Mixture()`.
+        safe: what is answered where no threshold is enough; by default what the loss says.
+        min_sites: with fewer that answer properly there is no calibration.
+        min_scores: nor with fewer rows in all.
+        timeout: seconds that sites have for an answer.
+    """
+    question = LossQuestion.about(fingerprint(weights), loss, thresholds, guarantee or Mixture())
+    wanted: dict[str, Any] = {"risk": risk, "safe": safe, "guarantee": guarantee, "min_scores": min_scores}
+    return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
+
+
+def _found(
+    question: AnyQuestion, weights: Mapping[str, ArrayLike], sites: SitesOnNVFlare, wanted: dict[str, Any]
+) -> Calibrated:
+    reader = Reader(question)
 
     def read(site: str, reply: Any) -> SiteSummary:
         if not isinstance(reply, dict) or set(reply) != KEYS:
@@ -105,25 +150,28 @@ def calibrate(  # noqa: PLR0913
 
     answers, left_out = exchange.gather(sites, sites.call(question.to_dict(), dict(weights), read=read))
     summaries = [answer.value.summary for answer in answers]
-    found = calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
+    found = calibrate_summaries(summaries, left_out, **wanted)
     if why := why_full(found.certificate):
         logger.warning("calibrate: %s", why)
     return found
 
 
-def evaluate_reply(predictor: bytes, logits: ArrayLike, labels: ArrayLike) -> dict[str, Any]:
+def evaluate_reply(
+    predictor: bytes, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
+) -> dict[str, Any]:
     """Answer the server's `evaluate(predictor, weights)`: count how the sets do on the site's own test rows.
 
     Args:
         predictor: the server's, as bytes.
         logits: of the model that came with it, (n, J).
         labels: (n,) class indices.
+        groups: columns with a value a row, for a predictor by group.
     """
-    return Counts.of(Predictor.from_bytes(predictor), logits, labels)._asdict()
+    return counts_of(as_predictor(read_document(predictor)), logits, labels, groups)._asdict()
 
 
 def evaluate(
-    predictor: Predictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
+    predictor: AnyPredictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
 ) -> dict[str, dict[str, float]]:
     """Ask every site how often the predictor's sets hold the label of its test rows: rows, coverage, size, accuracy.
 
@@ -134,7 +182,8 @@ def evaluate(
         timeout: seconds that sites have for an answer.
     """
     sites = SitesOnNVFlare("evaluate", min_sites=min_sites, timeout=timeout)
-    answers = sites.call(predictor.to_bytes(), dict(weights), read=_read_counts)
+    kind = IntervalCounts if isinstance(predictor, IntervalPredictor) else Counts
+    answers = sites.call(predictor.to_bytes(), dict(weights), read=partial(_read_counts, kind))
     return shares_by_site(sites.refuse(answers, [None] * len(answers)))
 
 
@@ -209,7 +258,8 @@ class SitesOnNVFlare:
         return f"failed: {exchange.failure(str(failure.cause))}"
 
 
-def _read_counts(_site: str, reply: Any) -> Counts:
-    if not isinstance(reply, dict) or set(reply) != set(Counts._fields) or set(map(type, reply.values())) != {int}:
+def _read_counts(kind: type[AnyCounts], _site: str, reply: Any) -> AnyCounts:
+    types = {name: float if name == "widths" else int for name in kind._fields}
+    if not isinstance(reply, dict) or {name: type(value) for name, value in reply.items()} != types:
         raise InputError(f"sent {shown(reply)}, expected what evaluate_reply gives")
-    return Counts(**reply).check()
+    return kind(**reply).check()

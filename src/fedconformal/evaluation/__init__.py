@@ -1,19 +1,26 @@
-"""How good prediction sets are: coverage and size, over all rows and in groups; and when to abstain."""
+"""How good prediction sets and intervals are: coverage and size, over all rows and in groups; and when to abstain."""
 
 from fedconformal.evaluation.full import full_sets, full_words, why_full
 from fedconformal.evaluation.mixture import Reweighted
+from fedconformal.evaluation.regression import IntervalEvaluation, IntervalGroup, evaluate_intervals
 from fedconformal.evaluation.reliability import Reliability, reliability
 from fedconformal.evaluation.selective import Selective, selective_classification
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets
 from fedconformal.evaluation.verdict import Verdict
 
+AnyEvaluation = Evaluation | IntervalEvaluation
+
 __all__ = [
+    "AnyEvaluation",
     "Evaluation",
     "Group",
+    "IntervalEvaluation",
+    "IntervalGroup",
     "Reliability",
     "Reweighted",
     "Selective",
     "Verdict",
+    "evaluate_intervals",
     "evaluate_sets",
     "full_sets",
     "full_words",

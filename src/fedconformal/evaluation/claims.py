@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
+from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import name_key
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called
+from fedconformal.guarantees.by_group import of_groups
 from fedconformal.guarantees.guarantee import MOST_SCORES
 from fedconformal.guarantees.luck import MissLimit
 
@@ -30,6 +32,8 @@ class Rows(NamedTuple):
     labels: Integers
     clients: NDArray[Any] | None = None
     clusters: Integers | None = None
+    groups: Mapping[str, Integers] | None = None
+    """Which rows are in each group, where the promise is by group and they are given."""
 
     def sample(self, index: Any = slice(None), **more: Any) -> Sample:
         """Take some of the rows."""
@@ -41,7 +45,7 @@ class Claim(NamedTuple):
     """Rows and how often they may be missed at the most."""
 
     name: str | None
-    """The site or the class, where each is promised coverage by itself."""
+    """The site, the class or the group, where each is promised coverage by itself."""
     limit: float
     sample: Sample
 
@@ -52,12 +56,15 @@ class Claims(NamedTuple):
     claims: list[Claim]
     why_none: str | None = None
     without_rows: tuple[str, ...] = ()
-    """Sites and classes that are promised coverage, and have no row."""
+    """Sites, classes and groups that are promised coverage, and have no row."""
     in_every_set: tuple[int, ...] = ()
     """Classes that nothing is promised to."""
     others: tuple[str, ...] = ()
     """Sites with rows that the promise is not about."""
-    by_class: bool = False
+    full_groups: tuple[str, ...] = ()
+    """Groups that nothing is promised to."""
+    strata: str | None = None
+    """What the promise is given: class or group."""
     over_classes: bool = False
     """Whether the classes play the sites."""
     sites_known: bool = True
@@ -73,7 +80,8 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
         return _over_classes(certificate, alpha, rows, failure, why_none=guarantee.why_no_limit)
     bound = guarantee.bind(names, sizes)
     if guarantee.kept is not guarantee:
-        return _by_class(certificate, bound, alpha, rows, failure, sites=len(sizes))
+        by = _by_class if certificate.groups is None else _by_group
+        return by(certificate, bound, alpha, rows, failure, sites=len(sizes))
     limits = bound.miss_limits(alpha, sizes, failure)
     if not limits:
         return Claims([], why_none=bound.why_no_limit)
@@ -145,7 +153,7 @@ def _by_class(
 ) -> Claims:
     if bound.sites_apart:
         known = bound.why_no_limit != Guarantee.why_no_limit
-        return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, by_class=True)
+        return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, strata="class")
     held = {record.label: record.scores for record in certificate.classes or ()}
     present, bound_of = np.unique(rows.labels).tolist(), certificate.bounds_by_class()
     each = failure / len(present)
@@ -154,7 +162,7 @@ def _by_class(
         of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
         limits = bound_of(label).miss_limits(alpha, of_class, each)
         if not limits:
-            return Claims([], why_none=bound.why_no_limit, by_class=True)
+            return Claims([], why_none=bound.why_no_limit, strata="class")
         if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):
             infeasible.append(label)
         elif label in present:
@@ -164,7 +172,41 @@ def _by_class(
             )
     lacking = [label for label in held if label not in present and label not in infeasible]
     without = [f"class {class_called(label, certificate.labels)}" for label in lacking]
-    return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), by_class=True)
+    return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), strata="class")
+
+
+def _by_group(
+    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
+) -> Claims:
+    """Test every group that has rows; its rows are missed no more often than at its own threshold, the lower one."""
+    records = certificate.groups or []
+    if rows.groups is None:
+        return Claims([], why_none="the groups of the rows are not given")
+    if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
+        return Claims([], why_none=of_groups(NOT_KEPT))
+    each = failure / len(rows.groups)
+    claims, infeasible = [], []
+    for record in records:
+        limits = bound.miss_limits(alpha, [record.scores, *[0] * (sites - 1)], each)
+        if not limits:
+            return Claims([], why_none=of_groups(bound.why_no_limit))
+        if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.threshold == "inf"):
+            infeasible.append(record.group)
+        elif record.group in rows.groups:
+            sample = rows.sample(rows.groups[record.group], alike=sites == 1)
+            claims.append(Claim(group_called(record.group), max(limits[0].rate, float(alpha)), sample))
+    lacking = [one.group for one in records if one.group not in rows.groups and one.group not in infeasible]
+    without = tuple(map(group_called, lacking))
+    return Claims(claims, without_rows=without, full_groups=tuple(infeasible), strata="group")
+
+
+def group_called(group: str) -> str:
+    """Return what a group is called where rows of it are spoken of.
+
+    >>> group_called("sex=F"), group_called(ALL)
+    ('sex=F', 'all groups')
+    """
+    return {ALL: "all groups", NONE: "no other group"}.get(group, group)
 
 
 def _is_infinite(certificate: Certificate, alpha: Fraction, label: int) -> bool:

@@ -1,7 +1,8 @@
-"""Sets that hold every label say nothing: how many there are, why, and what would help."""
+"""Sets that hold every label, and intervals without an end, say nothing: why there are any, and what would help."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array
-from fedconformal._base.names import shown
+from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shares_of
+from fedconformal._base.names import listed, shown
 from fedconformal.guarantees.by_class import class_called, to_classes
+from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
-from fedconformal.scores import APS, LAC, Score
+from fedconformal.scores import APS, LAC, AnyScore, Score
 from fedconformal.scores.advice import smaller_sets
 from fedconformal.summaries.origin import number_of
 
@@ -30,6 +32,7 @@ ROUNDING = 2.0**-22
 HALF = 0.5
 """From this share of full sets on there is something to say, even if there is no one reason for all of them."""
 MOST_SITES = 5
+WHOLE_LINE = "every interval is the whole line"
 
 
 def full_sets(sets: ArrayLike) -> int:
@@ -53,7 +56,7 @@ def full_words(full: int, rows: int) -> str:
 
 def why_full(
     certificate: Certificate,
-    threshold: float | Floats | None = None,
+    threshold: float | Floats | tuple[float, float] | None = None,
     *,
     alpha: Any = None,
     score: Score | None = None,
@@ -62,6 +65,7 @@ def why_full(
 ) -> str | None:
     """Say why every label, or every label of some classes, is in every set, and what would help; None if they are not.
 
+    Of intervals it says why they have no end. For those, `threshold` is one number, or the lower and the upper one.
     What would help may be another score, as measured; none is named where the reason is that scores are too few.
 
     Args:
@@ -73,16 +77,20 @@ def why_full(
             threshold of +inf is a reason.
         share: the share of the sets at hand that hold every label; None if no sets were made yet.
     """
+    wanted = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.labels is not None:
         classes = number_of(certificate.labels)
-    if classes == 1:
-        return None
-    wanted = as_alpha(certificate.alpha if alpha is None else alpha)
+    if classes == 1 or certificate.intervals or certificate.risk is not None:
+        return _no_end(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
         score = registry.build(certificate.score, Score)
     if limit.ndim:
-        return _by_class(certificate, limit, wanted, score, classes) or _model_helps(wanted, score, classes, share)
+        by_group = certificate.groups is not None
+        named = (
+            _by_group(certificate, limit, wanted) if by_group else _by_class(certificate, limit, wanted, score, classes)
+        )
+        return named or _model_helps(wanted, score, classes, share)
     if limit == np.inf:
         start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
         return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
@@ -100,6 +108,36 @@ def why_full(
                 f"{_advice(score, classes)}"
             )
     return _model_helps(wanted, score, classes, share)
+
+
+def lacks_ends(thresholds: Sequence[float]) -> str | None:
+    """Say which end intervals lack, from the lower and the upper threshold, or from one for both.
+
+    >>> lacks_ends([float("inf")]), lacks_ends([float("-inf"), 2.0]), lacks_ends([-2.0, 2.0])
+    ('every interval is the whole line', 'no interval has a lower end', None)
+    """
+    lacking = np.isinf(thresholds)
+    if lacking.all():
+        return WHOLE_LINE
+    return f"no interval has {'a lower' if lacking[0] else 'an upper'} end" if lacking.any() else None
+
+
+def _no_end(
+    certificate: Certificate, threshold: float | Floats | tuple[float, float] | None, alpha: Fraction
+) -> str | None:
+    """Say why intervals lack an end."""
+    lower = certificate.lower
+    found = np.atleast_1d(certificate.limit if threshold is None else threshold)
+    if threshold is None and lower is not None:
+        found = np.append(float(lower.threshold), found)
+    so = lacks_ends(found.tolist())
+    if so is None:
+        return None
+    share = None if certificate.score is None else registry.build(certificate.score, AnyScore).lower_share
+    missed = [alpha] if share is None else shares_of(alpha, share)
+    dearest = min(part for part, end in zip(missed, found, strict=True) if np.isinf(end))
+    start = f"alpha={float(alpha):g} cannot be promised from these scores, so {so}"
+    return f"{start}; {_shortfall(certificate, dearest, one_end=share is not None)}{_lost(certificate)}"
 
 
 def _model_helps(alpha: Fraction, score: Score | None, classes: int | None, share: float | None) -> str | None:
@@ -144,9 +182,10 @@ def _advice(score: Score | None, classes: int | None) -> str:
     return f"; {advice}" if advice else ""
 
 
-def _shortfall(certificate: Certificate, alpha: Fraction) -> str:
+def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = False) -> str:
     """Say how many scores are missing, or what else keeps the threshold from being finite."""
     bound, names, sizes = certificate.parties()
+    bound = bound.of_one_end() if one_end else bound
     if not feasible(bound, alpha, sizes):
         if certificate.class_scores is not None:
             return what_is_missing(bound, alpha, sizes, names, classes=True)
@@ -169,6 +208,22 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {called} has {seen} calibration scores, and more are needed"
     return f"class {called}: {shortfall(bound, alpha, of_class, names)}"
+
+
+def _by_group(certificate: Certificate, limit: Floats, alpha: Fraction) -> str | None:
+    """Name the groups with too few scores, and what the first of them needs."""
+    records = certificate.groups or []
+    few = [one for one, own in zip(records, limit, strict=True) if np.isinf(own).any()]
+    if not few:
+        return None
+    guarantee, names, sizes = certificate.terms()
+    every = "some classes are" if guarantee.by_class else "every label is"
+    bound, of_group = guarantee.bind(names, sizes), [few[0].scores, *[0] * (len(sizes) - 1)]
+    needed = f"{few[0].group} has {few[0].scores} calibration scores, and more are needed"
+    if not (guarantee.by_class or bound.sites_apart or feasible(bound, alpha, of_group)):
+        needed = f"{few[0].group}: {group_shortfall(bound, alpha, of_group, names)}"
+    said = f"cannot be promised to {listed([one.group for one in few])}, where {every} in every set; {needed}"
+    return f"alpha={float(alpha):g} {said}{_lost(certificate)}"
 
 
 def _lost(certificate: Certificate) -> str:

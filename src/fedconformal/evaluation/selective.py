@@ -2,7 +2,7 @@
 
 Small sets mean an easy row, so accuracy rises as the largest sets are left out. This is a heuristic: the promise of
 coverage is for all rows, not for those that were kept, and a limit chosen on the rows it is judged by looks better
-than it is. Learn-then-test (Angelopoulos, Bates, Candes, Jordan and Lei, 2021) can certify a limit.
+than it is. `SelectiveError` with `LearnThenTest` certifies one, by how sure the model is, not by sizes.
 """
 
 from __future__ import annotations

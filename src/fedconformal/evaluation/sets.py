@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
 from fedconformal._base.classes import as_class_indices
+from fedconformal._base.groups import Groups, as_groups, members
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
-from fedconformal.evaluation.groups import as_groups
-from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
+from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
 
-ROWS, CLUSTERS = "rows are independent", "clusters are independent"
-"""What intervals assume."""
+PROMISED = "promised group"
+"""What the groups are called that a certificate promises coverage to, beside the columns that are given."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     reweighted: Reweighted | None = None
     """Coverage under the mixture of the sites that was certified, where a certificate was given."""
     by_group: dict[str, list[Group]] = {}
-    """Coverage by the values of other columns, by the name of the column."""
+    """Coverage by the values of other columns, by the name of the column; and of every "promised group" where
+    coverage is promised by group."""
     verdict: Verdict | None = None
     """Whether the rows contradict the promise, where a certificate was given."""
 
@@ -98,9 +100,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def interval_words(self) -> str:
         """What the intervals are, and what they assume, in a sentence."""
-        if self.interval_assumes == ROWS:
-            return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
-        return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
+        return assumed_words(self.interval_assumes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and numbers, ready for JSON."""
@@ -117,7 +117,7 @@ def evaluate_sets(
     *,
     clients: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-    groups: Mapping[str, ArrayLike] | None = None,
+    groups: Groups | None = None,
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> Evaluation:
@@ -129,7 +129,8 @@ def evaluate_sets(
         clients: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
-        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row.
+        groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row. For a
+            certificate by group its own must be among them.
         certificate: whose promise is tested, and whose mixture of the sites coverage is also given for; it needs
             `clients` with the certified names.
         alpha: at which the sets were made, if it is not the certified one.
@@ -148,75 +149,44 @@ def evaluate_sets(
     named = known if isinstance(known, list) and len(known) == classes else None
     truth = as_class_indices(labels, rows=rows, classes=named or classes)
     sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
-    ids = None
-    if clusters is not None:
-        ids = np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
+    ids = as_clusters(clusters, rows=rows)
     sizes = np.count_nonzero(member, axis=1)
-    counted = _Outcomes(member[np.arange(rows), truth], sizes, ids)
+    counted = Outcomes(member[np.arange(rows), truth], ids, partial(_group, sizes))
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    held = None
+    if certificate is not None and certificate.groups is not None and groups is not None:
+        needed = certificate.group_columns
+        own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
+        held = members(own, rows=rows) if len(own) == len(needed) else None
     full = full_sets(member)
     parties = sites
     if certificate is not None and certificate.class_scores is not None:
         parties = classes_of(truth, certificate.parties()[1])
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
-        overall=counted.groups(np.zeros(rows, dtype=np.int64), ["all"])[0],
+        overall=counted.overall(),
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
         by_client=[] if sites is None else counted.by_value(sites),
         by_class=counted.groups(truth, named or [str(label) for label in range(classes)]),
         by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
         full_sets=full,
-        interval_assumes=ROWS if ids is None else CLUSTERS,
+        interval_assumes=counted.assumes,
         reweighted=None if certificate is None else reweighted(counted.covered, parties, ids, certificate),
-        by_group={name: counted.by_value(values) for name, values in columns.items()},
+        by_group={name: counted.by_value(values) for name, values in columns.items()}
+        | ({} if held is None else {PROMISED: counted.parts(list(held.values()), list(held))}),
         verdict=None
         if certificate is None
         else verdict_of(
             certificate,
             as_alpha(certificate.alpha if alpha is None else alpha),
-            Rows(counted.covered, truth, sites, ids),
+            Rows(counted.covered, truth, sites, ids, held),
             all_full=full == rows,
         ),
     )
 
 
-class _Outcomes(NamedTuple):
-    """The outcome of each row: whether its set holds the truth, the set's size, the row's cluster."""
-
-    covered: Booleans
-    sizes: Integers
-    clusters: Integers | None
-
-    def by_value(self, values: NDArray[Any]) -> list[Group]:
-        names, index = np.unique(values, return_inverse=True)
-        return self.groups(index, [str(name) for name in names])
-
-    def groups(self, index: Integers, names: list[str]) -> list[Group]:
-        rows = np.bincount(index, minlength=len(names))
-        hits = np.bincount(index, weights=self.covered, minlength=len(names)).astype(np.int64)
-        totals = np.bincount(index, weights=self.sizes, minlength=len(names))
-        return [
-            Group(
-                name=names[i],
-                rows=int(rows[i]),
-                coverage=float(hits[i] / rows[i]),
-                mean_size=float(totals[i] / rows[i]),
-                **interval,
-            )
-            for i, interval in enumerate(self._intervals(hits, index, rows))
-            if rows[i]
-        ]
-
-    def _intervals(self, hits: Integers, index: Integers, rows: Integers) -> Iterator[dict[str, Any]]:
-        """Yield the interval of each group, and how many clusters it has."""
-        if self.clusters is None:
-            for low, high in np.stack(clopper_pearson(hits, rows), axis=1).tolist():
-                yield {"low": low, "high": high}
-            return
-        for mine in np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]):
-            clusters = self.clusters[mine]
-            low, high = clustered_interval(self.covered[mine], clusters) or (None, None)
-            yield {"low": low, "high": high, "clusters": len(np.unique(clusters))}
+def _group(sizes: Integers, mine: Integers, about: dict[str, Any]) -> Group:
+    return Group(**about, mean_size=float(sizes[mine].mean()))
 
 
 def _size_name(i: int) -> str:

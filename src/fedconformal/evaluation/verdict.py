@@ -5,7 +5,8 @@ calibration explains but for a share b = .025 of the draws (`guarantees/luck.py`
 .025 at the most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
 if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
 
-Where every site or class is promised coverage by itself, each is tested at an equal part of both shares (Bonferroni).
+Where every site, class or group is promised coverage by itself, each is tested at an equal part of both shares
+(Bonferroni).
 
 Rows are too few if sets that miss twice as often as promised would not be found: if all sites missed 2 alpha of the
 rows at hand, the test would not reject. Then "no contradiction" would only mean that nobody could have seen one.
@@ -41,7 +42,7 @@ CLUSTERED = "With clusters the test is approximate, and it takes the calibration
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one site or class."""
+    """The answer for one site, class or group."""
 
     name: str
     kind: Kind
@@ -61,9 +62,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
     """How often rows may be missed: alpha, and what an unlucky calibration explains; the largest of all parts."""
     parts: list[Part] = []
-    """The answer for each site or class, where each is promised coverage by itself."""
+    """The answer for each site, class or group, where each is promised coverage by itself."""
     without_rows: list[str] = []
-    """Sites and classes that are promised coverage and have no row."""
+    """Sites, classes and groups that are promised coverage and have no row."""
     assumes: str = ASSUMES
 
     @property
@@ -72,26 +73,31 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind == "below the promise"
 
 
-def verdict_of(certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False) -> Verdict:
+def verdict_of(
+    certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False, noun: str = "sets"
+) -> Verdict:
     """Test a certificate's promise at alpha.
 
     Args:
         certificate: what is promised.
         alpha: how often sets may miss; fixed before the rows were seen.
         rows: whether each is covered, and where it is from.
-        all_full: whether every set holds every label.
+        all_full: whether every set holds every label, or every interval every number.
+        noun: what may miss a row: sets, or intervals.
     """
-    if all_full or (certificate.threshold == "inf" and float(alpha) == certificate.alpha):
-        return _none("every label is in every set, so no row can be missed, and the sets say nothing")
+    if all_full or (noun == "sets" and certificate.threshold == "inf" and float(alpha) == certificate.alpha):
+        all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
+        return _none(f"{all_of_it}, so no row can be missed, and the {noun} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
     if noise >= LUCK:
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
     found = claims_of(certificate, alpha, rows, LUCK - noise)
     if not found.claims:
         named = f"there are no rows of {listed(found.without_rows)}" if found.without_rows else None
-        return _none(found.why_none or named or "no class that has rows is promised anything", found)
+        nothing = f"no {found.strata or 'class'} that has rows is promised anything"
+        return _none(found.why_none or named or nothing, found)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
-    kind, words = _answer(parts, found, float(alpha))
+    kind, words = _answer(parts, found, float(alpha), noun)
     if kind != "below the promise" and (why := _void(certificate)):
         kind, words = "no verdict", f"{why}; {words}"
     start = f"{kind[0].upper()}{kind[1:]}"
@@ -119,12 +125,12 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
-def _answer(parts: list[Part], found: Claims, alpha: float) -> tuple[Kind, str]:
+def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[Kind, str]:
     """Put the answers for all parts together: the worst one counts."""
     worst = min(parts, key=lambda part: part.p)
     where = f" of {worst.name}" if worst.name else ""
     chance = f"(p = {min(1.0, worst.p * len(parts)):.2g})"
-    seen = f"the sets miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
+    seen = f"the {noun} miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
     luck = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
     if worst.kind == "below the promise":
         low = sum(part.kind == worst.kind for part in parts) - 1
@@ -137,7 +143,7 @@ def _answer(parts: list[Part], found: Claims, alpha: float) -> tuple[Kind, str]:
         most = max(part.limit for part in few)
         help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return "too few rows to tell", (
-            f"with these rows{of} even sets that miss twice as often as promised would not be found; "
+            f"with these rows{of} even {noun} that miss twice as often as promised would not be found; "
             f"an unlucky calibration explains a miss rate of up to {most:.1%}{help_}"
         )
     if worst.name:
@@ -162,8 +168,8 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append(f"Also, {why}.")
     if not found.sites_known:
         notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
-    if found.by_class:
-        notes.append("It takes the rows of each class to come from the sites as its calibration rows did.")
+    if found.strata:
+        notes.append(f"It takes the rows of each {found.strata} to come from the sites as its calibration rows did.")
     if found.over_classes:
         notes.append("It weighs the rows by their classes, and takes a class to look the same here as at the sites.")
     if rows.clusters is not None:
@@ -172,6 +178,8 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
     if found.in_every_set:
         notes.append(f"Nothing is promised {to_classes(found.in_every_set, certificate.labels)} in every set.")
+    if found.full_groups:
+        notes.append(f"Nothing is promised to {listed(found.full_groups)}, where every label is in every set.")
     return notes
 
 
@@ -197,11 +205,14 @@ def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standi
     """
     if verdict is not None and verdict.below:
         return Standing("below the promise", "bad")
-    infinite = np.isinf(certificate.limit)
+    lower = () if certificate.lower is None else (float(certificate.lower.threshold),)
+    infinite = np.isinf([*lower, *np.atleast_1d(certificate.limit)])
+    lacking = f"not promised to every {'class' if certificate.groups is None else 'group'}"
+    lacking = "one end is at infinity" if certificate.intervals else lacking
     against = {
         "estimated": certificate.status != "certified",
         "nothing is promised": bool(np.all(infinite)),
-        "not promised to every class": bool(np.any(infinite)),
+        lacking: bool(np.any(infinite)),
         "expired": has_expired(certificate.expires),
     }
     if found := [words for words, holds in against.items() if holds]:

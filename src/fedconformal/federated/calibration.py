@@ -22,15 +22,19 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature, softmax
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
+from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.origin import Classes
+from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 
 FORMAT = "fcs1"
@@ -55,35 +59,40 @@ class Question:
     Attributes:
         model: the fingerprint of the model whose outputs are scored.
         alpha: where precision matters most.
-        score: how badly a label fits.
+        score: how badly a label, or a number, fits.
         temperature: what the sites divide logits by.
         kind: of summary.
         by_class: whether the summary tells the classes apart.
+        by_group: whether it tells groups apart, which the site's rows must then have.
         guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
     """
 
     model: str
     alpha: float = 0.1
-    score: Score = DEFAULT
+    score: AnyScore = DEFAULT
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
+    by_group: bool = False
     guarantee: str | None = None
 
     @classmethod
     def about(
-        cls, model: str, *, score: Score | None = None, guarantee: Guarantee | None = None, **others: Any
+        cls, model: str, *, score: AnyScore | None = None, guarantee: Guarantee | None = None, **others: Any
     ) -> Question:
         """Ask for what a guarantee needs, with the default score if none is given."""
-        name = None if guarantee is None else guarantee.name
-        by_class = guarantee is not None and guarantee.by_class
-        return cls(model=model, score=score or DEFAULT, guarantee=name, by_class=by_class, **others)
+        named: dict[str, Any] = {}
+        if guarantee is not None:
+            named = {"guarantee": guarantee.name, "by_class": guarantee.by_class, "by_group": guarantee.by_group}
+        return cls(model=model, score=score or DEFAULT, **named, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
-        named = {} if self.guarantee is None else {"guarantee": self.guarantee}
+        named: dict[str, Any] = {} if self.guarantee is None else {"guarantee": self.guarantee}
+        grouped = {"by-group": True} if self.by_group else {}  # which a site of an earlier release does not know
         return {
             **named,
+            **grouped,
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -95,7 +104,7 @@ class Question:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Question:
         """Read what `to_dict` made."""
-        score: Score = registry.build(json.loads(str(found["score"])), Score)
+        score = registry.build(json.loads(str(found["score"])), AnyScore)
         return cls(
             alpha=found["alpha"],
             score=score,
@@ -103,36 +112,55 @@ class Question:
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
+            by_group=bool(found.get("by-group", False)),
             guarantee=found.get("guarantee"),
         )
 
     @property
+    def sent(self) -> str:
+        """The kind of summary that is to be sent."""
+        return self.kind + " by class" * self.by_class + " by group" * self.by_group
+
+    @property
     def origin(self) -> Origin:
         """What the scores are to be made from."""
-        return Origin(score=self.score, model=self.model, temperature=self.temperature)
+        numbers = isinstance(self.score, RegressionScore)
+        return Origin(score=self.score, model=self.model, temperature=None if numbers else self.temperature)
 
-    def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str) -> Summary:
-        """Score a site's rows, and summarise the scores."""
+    def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str, groups: Groups | None = None) -> Summary:
+        """Score a site's rows, and summarise the scores; for numbers, `logits` are what the regressor predicts."""
+        about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site}
+        if self.by_group:
+            if not groups:
+                raise InputError("asked is by group, and this site gives no groups; pass groups with logits and labels")
+            about["groups"] = groups
+        if isinstance(self.score, RegressionScore):
+            return summarize_predictions(for_score(logits, self.score), labels, self.kind, score=self.score, **about)
+        if not isinstance(self.score, Score):
+            raise InputError(f"asked is for {shown(self.score.name)}, which is neither for labels nor for numbers")
+        about |= {"by_class": self.by_class, "temperature": self.temperature}
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=self.temperature)
-        return summarize_rows(
-            probs,
-            labels,
-            self.kind,
-            score=self.score,
-            by_class=self.by_class,
-            alpha=self.alpha,
-            model=self.model,
-            temperature=self.temperature,
-            site=site,
-        )
+        return summarize_rows(probs, labels, self.kind, score=self.score, **about)
+
+
+class Asked(Protocol):
+    """What an answer is compared with."""
+
+    @property
+    def origin(self) -> Origin:
+        """What the scores are to be made from."""
+
+    @property
+    def sent(self) -> str:
+        """The kind of summary that is to be sent."""
 
 
 class Reader:
     """Reads the answers of all sites, and refuses one unless it is what was asked for."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Asked) -> None:
         self._expected = self._found = question.origin
-        self._kind = question.kind + (" by class" if question.by_class else "")
+        self._kind = question.sent
         self._decoded: dict[bytes, Summary] = {}
 
     def look_ahead(self, found: Iterable[Any]) -> None:
@@ -145,11 +173,7 @@ class Reader:
         """Read the summary of a site, or of those that it has pooled, which may be one; it says how many rows."""
         summary = self._summary(data, form)
         if summary.origin is not self._found:  # summaries that were decoded together share one
-            difference = self._expected.difference(summary.origin)
-            if difference:
-                raise InputError(f"sent scores of something else: {difference}")
-            if replace(summary.origin, classes=None, precision=None) != self._expected:
-                raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
+            check_origin(self._expected, summary.origin)
             self._found = summary.origin
         if summary.name != self._kind:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self._kind}")
@@ -168,6 +192,30 @@ class Reader:
         return self._decoded.get(data) or Summary.from_bytes(data)
 
 
+def check_origin(expected: Origin, found: Origin) -> None:
+    """Refuse scores that are of something else than was asked for, or for something else."""
+    if difference := expected.difference(found):
+        raise InputError(f"sent scores of something else: {difference}")
+    if replace(found, classes=None, precision=None) != expected:
+        raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
+
+
+def unusual(found: Sequence[Classes | None]) -> list[str | None]:
+    """Say for every site's classes why they cannot be used, or None: one site cannot stop the others.
+
+    >>> unusual([3, 3, None, 2])
+    [None, None, None, 'has 2 classes, most others have 3']
+    """
+    stated = Counter(classes for classes in found if classes is not None)
+    if len(stated) < 2:
+        return [None] * len(found)
+    usual = stated.most_common(1)[0][0]
+    return [
+        None if classes in (None, usual) else f"has {_text(classes)} classes, most others have {_text(usual)}"
+        for classes in found
+    ]
+
+
 def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     """Say for every sender's summary why it cannot be used, or None: each site counts in one summary only.
 
@@ -181,13 +229,11 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     """
     compared = [(name_key(sender), tuple(map(name_key, summary.sites))) for sender, summary in found]
     themselves = {sender for sender, sites in compared if sender in sites}
-    stated = Counter(summary.origin.classes for _, summary in found if summary.origin.classes is not None)
-    usual = stated.most_common(1)[0][0] if len(stated) > 1 else None
     seen: set[str] = set()
     reasons: list[str | None] = []
-    for (sender, sites), (_, summary) in zip(compared, found, strict=True):
-        if usual is not None and summary.origin.classes not in (None, usual):
-            reasons.append(f"has {_text(summary.origin.classes)} classes, most others have {_text(usual)}")
+    for (sender, sites), odd in zip(compared, unusual([summary.origin.classes for _, summary in found]), strict=True):
+        if odd is not None:
+            reasons.append(odd)
             continue
         if sites == (sender,) and sender not in seen:  # as nearly all are
             seen.add(sender)
@@ -231,13 +277,14 @@ def failure(text: str | None) -> str:
 class Calibrated:
     """The predictor, whose certificate says what is promised, and the summaries from which it can be checked."""
 
-    predictor: Predictor
+    predictor: Any
     summaries: tuple[Summary, ...]
 
     @property
     def certificate(self) -> Certificate:
         """What is promised, and to whom it is not."""
-        return self.predictor.certificate
+        found: Certificate = self.predictor.certificate
+        return found
 
 
 class SiteSummary(NamedTuple):
@@ -276,18 +323,21 @@ def calibrate_summaries(
     summaries: Sequence[Summary],
     left_out: Sequence[LeftOut],
     *,
-    alpha: Any,
     guarantee: Guarantee | None = None,
     min_scores: int = 1,
+    **wanted: Any,
 ) -> Calibrated:
-    """Turn summaries into a predictor; its certificate names the known sites that are not in it."""
+    """Turn summaries into a predictor; its certificate names the known sites that are not in it.
+
+    Wanted is an alpha; or, of losses, a risk, and what the safe action is.
+    """
     scores = sum(summary.n for summary in summaries)
     if scores < min_scores:
         raise InputError(f"calibrate: the sites sent {scores} scores, at least {min_scores} are needed")
-    result = calibrate(summaries, alpha=as_alpha(alpha), guarantee=guarantee)
+    result = calibrate(summaries, guarantee=guarantee, **wanted)
     if left_out:
         result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=list(left_out)))
-    return Calibrated(predictor=Predictor.of(result), summaries=tuple(summaries))
+    return Calibrated(predictor=predictor_of(result), summaries=tuple(summaries))
 
 
 def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:

@@ -16,7 +16,7 @@ from fedconformal.federated.preprocess import Preprocess
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientData:
-    """One site's rows: `x` as bytes or float32, `y` as class indices, and how rows become inputs of the model.
+    """One site's rows: `x` as bytes or float32, `y` as class indices or numbers, and how they become inputs.
 
     >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
     >>> client.n, client.inputs().shape
@@ -38,8 +38,12 @@ class ClientData:
         return self.preprocess(self.x[rows])
 
 
-def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
+def as_clients(
+    clients: Sequence[Any], preprocess: Preprocess | None = None, *, numbers: bool = False
+) -> list[ClientData]:
     """Read a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets, and check it.
+
+    With `numbers`, y is what a regressor predicts, not a class.
 
     >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
     ['client-0', 'client-1']
@@ -47,7 +51,7 @@ def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> 
     Traceback (most recent call last):
     fedconformal.errors.InputError: client-1: has no rows; leave it out
     """
-    read = [_client(one, f"client-{k}", preprocess) for k, one in enumerate(clients)]
+    read = [_client(one, f"client-{k}", preprocess, numbers=numbers) for k, one in enumerate(clients)]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -86,15 +90,16 @@ def pack(clients: Sequence[ClientData]) -> PackedClients:
     return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
 
 
-def _client(given: Any, name: str, preprocess: Preprocess | None) -> ClientData:
+def _client(given: Any, name: str, preprocess: Preprocess | None, *, numbers: bool) -> ClientData:
     if isinstance(given, ClientData):
         name, x, y, preprocess = given.name, given.x, given.y, preprocess or given.preprocess
     else:
-        x, y = _columns(given, name)
-    return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name), preprocess=preprocess or Preprocess())
+        x, y = _columns(given, name, float if numbers else int)
+    truth = (_numbers if numbers else _labels)(y, len(x), name)
+    return ClientData(name=name, x=_inputs(x, name), y=truth, preprocess=preprocess or Preprocess())
 
 
-def _columns(given: Any, name: str) -> tuple[Tensor, Tensor]:
+def _columns(given: Any, name: str, kind: type[int] | type[float]) -> tuple[Tensor, Tensor]:
     tensors = getattr(given, "tensors", given)  # a TensorDataset has its columns at hand
     if isinstance(tensors, tuple | list) and len(tensors) == 2:
         return _tensor(tensors[0], name), _tensor(tensors[1], name)
@@ -104,7 +109,7 @@ def _columns(given: Any, name: str) -> tuple[Tensor, Tensor]:
     if not items:
         raise InputError(f"{name}: has no rows; leave it out")
     try:
-        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.as_tensor([int(i[1]) for i in items])
+        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([kind(i[1]) for i in items])
     except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
         raise InputError(f"{name}: its items are not (x, y) with x of one shape ({error})") from None
 
@@ -139,6 +144,17 @@ def _labels(y: Tensor, rows: int, name: str) -> Tensor:
     if bad.any():
         raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a class index")
     return y.to(torch.int64)
+
+
+def _numbers(y: Tensor, rows: int, name: str) -> Tensor:
+    if y.shape == (rows, 1):
+        y = y[:, 0]
+    if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
+        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one number for each of {rows} rows")
+    y = y.to(torch.float64)
+    if not y.isfinite().all():
+        raise InputError(f"{name}: row {int(y.isfinite().int().argmin())} of y is not finite (NaN or inf)")
+    return y
 
 
 def _kind(x: Tensor) -> str:

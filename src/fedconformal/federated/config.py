@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from fedconformal._base.files import read_bytes
+from fedconformal._base.parameters import parameters_of
 from fedconformal._base.registry import find, members
 from fedconformal.data import Dataset
 from fedconformal.data.partitions import Partition
@@ -120,9 +121,9 @@ def suited_model(dataset: Dataset) -> str:
     return "resnet14" if min(dataset.shape[1:]) <= 64 else "efficientnet-b1"
 
 
-def _made(cls: type[T], given: Mapping[str, Any]) -> T:
+def _made(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
     try:
-        return msgspec.convert({key: given[key] for key in _keys(cls) if key in given}, type=cls)
+        made: T = msgspec.convert({key: given[key] for key in _keys(cls) if key in given}, type=cls)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__ from None
@@ -131,9 +132,10 @@ def _made(cls: type[T], given: Mapping[str, Any]) -> T:
         if not key and "missing required field" in what:
             key = what.split("`")[1]
             raise InputError(f"{key} is needed here; add it to the settings") from None
-        allowed = get_args(get_type_hints(cls).get(key))
+        allowed = parameters_of(cls)[key].choices if key in _keys(cls) else ()
         choice = f"; there are {', '.join(map(str, allowed))}" if "enum value" in what else ""
         raise InputError(f"{key or cls.__name__.lower()}: {what[0].lower()}{what[1:]}{choice}") from None
+    return made
 
 
 def _keys(cls: Any) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask, Step, Update
 from fedconformal.federated.clients import ClientData, pack
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
+from fedconformal.federated.losses import Loss, check_quantiles
 from fedconformal.federated.mean import WeightedMean
 from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
@@ -30,6 +31,11 @@ Weights = Mapping[str, Tensor]
 class FedAvg(Trainer):
     """Average the sites' weights after some local epochs.
 
+    Attributes:
+        loss: cross-entropy for classes; for numbers squared, or pinball for quantiles. None is what suits a run's
+            data set, and cross-entropy in `fit`.
+        quantiles: pinball: the lower one and the upper one, or three.
+
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> model = FedAvg(rounds=5, rate=0.5, workers=1).fit(nn.Linear(1, 2), [(x[:30], y[:30]), (x[30:], y[30:])])
     >>> model(torch.tensor([[-1.0], [1.0]])).argmax(dim=1)
@@ -38,12 +44,25 @@ class FedAvg(Trainer):
 
     name: ClassVar[str] = "fedavg"
 
+    loss: Loss | None = None
+    quantiles: tuple[float, ...] = (0.05, 0.95)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss not in (None, *get_args(Loss)):
+            raise InputError(f"loss is {self.loss!r}; there are {', '.join(get_args(Loss))}")
+        check_quantiles(self.quantiles)
+
+    @property
+    def numbers(self) -> bool:
+        return self.loss not in (None, "cross-entropy")
+
     @classmethod
     def like(cls, other: Trainer) -> FedAvg:
         """Return FedAvg with the settings that another trainer shares; one of its kind is returned as it is."""
         if isinstance(other, cls):
             return other
-        return cls(**{one.name: getattr(other, one.name) for one in fields(cls)})
+        return cls(**{one.name: getattr(other, one.name) for one in fields(Trainer)})
 
     @property
     def proximal(self) -> float:

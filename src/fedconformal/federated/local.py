@@ -7,17 +7,18 @@ and a step of SGD is three operations on a vector, however many layers there are
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import PackedClients
+from fedconformal.federated.losses import loss_of
 
 if TYPE_CHECKING:
     from fedconformal.federated.fedavg import FedAvg
@@ -82,6 +83,10 @@ class LocalTraining:
     device: torch.device
     _model: FlatModel | None = field(default=None, init=False)
 
+    @property
+    def _loss(self) -> Callable[[Tensor, Tensor], Tensor]:
+        return loss_of(self.settings.loss, self.settings.quantiles, self.module)
+
     def __getstate__(self) -> dict[str, object]:
         # A worker makes a model of its own: in a copy, weights and gradients would no longer be views of one vector.
         return {**vars(self), "_model": None}
@@ -118,7 +123,7 @@ class LocalTraining:
         if self.device.type == "cpu" and getattr(self.module, "channels_last", False):
             # Up to a fifth faster; also where there is one channel, which `contiguous` would leave as it is.
             inputs = torch.empty_like(inputs, memory_format=torch.channels_last).copy_(inputs)
-        loss = functional.cross_entropy(model.module(inputs), y)
+        loss = self._loss(model.module(inputs), y)
         loss.backward()
         return loss.detach()
 

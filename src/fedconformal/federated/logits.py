@@ -7,6 +7,7 @@ scores. The promise of coverage needs scores of rows that nothing was fitted to.
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,10 @@ BATCH = 256
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Logits, labels and site positions of some rows."""
+    """Logits, labels and site positions of some rows; of a regressor, numbers and true values."""
 
     logits: NDArray[np.float32]
-    labels: Integers
+    labels: NDArray[Any]
     clients: Integers
 
     @property
@@ -39,7 +40,7 @@ class Answers:
         """Return the answers on some of the rows."""
         return Answers(logits=self.logits[index], labels=self.labels[index], clients=self.clients[index])
 
-    def by_client(self) -> list[tuple[NDArray[np.float32], Integers]]:
+    def by_client(self) -> list[tuple[NDArray[np.float32], NDArray[Any]]]:
         """Return logits and labels of each site that has rows."""
         return [(self.logits[mine], self.labels[mine]) for k in np.unique(self.clients) for mine in [self.clients == k]]
 
@@ -76,12 +77,14 @@ def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
     return np.flatnonzero(chosen), np.flatnonzero(~chosen)
 
 
-def write_logits(parts: dict[str, Answers], names: tuple[str, ...], temperature: float) -> bytes:
-    """Return the bytes of an .npz file with the logits, labels and sites of each part."""
-    arrays: dict[str, NDArray[Any]] = {"names": np.array(names, np.str_), "temperature": np.array(temperature)}
+def write_answers(
+    parts: Mapping[str, Answers], names: Sequence[str], keys: tuple[str, str] = ("logits", "labels"), **more: Any
+) -> bytes:
+    """Return the bytes of an .npz file with the outputs, the truth and the sites of each part."""
+    arrays = {"names": np.array(names, np.str_)} | {key: np.array(value) for key, value in more.items()}
     for part, answers in parts.items():
-        arrays[f"{part}_logits"] = answers.logits
-        arrays[f"{part}_labels"] = answers.labels
+        arrays[f"{part}_{keys[0]}"] = answers.logits
+        arrays[f"{part}_{keys[1]}"] = answers.labels
         arrays[f"{part}_clients"] = answers.clients
     return npz(arrays)
 

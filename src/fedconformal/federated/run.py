@@ -7,8 +7,8 @@ to the same result bit for bit: all that is random comes from (seed, round, site
     checkpoint.npz   the state after the last round
     metrics.jsonl    one line a round
     model.pt         the trained weights
-    logits.npz       what the model says of validation and test rows
-    result.json      accuracy and temperature
+    logits.npz       what the model says of validation and test rows; of a regressor, predictions.npz
+    result.json      accuracy and temperature, or the errors of a regressor
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import io
 import json
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -35,12 +35,15 @@ from fedconformal.data import Dataset, Progress, Sites
 from fedconformal.errors import InputError
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.config import Config, suited_model
-from fedconformal.federated.logits import answer, halves, npz, write_logits
+from fedconformal.federated.fedavg import FedAvg
+from fedconformal.federated.logits import Answers, answer, halves, npz, write_answers
+from fedconformal.federated.losses import outputs_of
 from fedconformal.federated.metrics import Metrics
 from fedconformal.federated.preprocess import Preprocess, normalise
+from fedconformal.federated.regression import RegressionResult, finish_regression
 from fedconformal.federated.trainer import RoundState, find_device
 
-FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
+FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "predictions.npz", "result.json")
 IMAGE_AXES = 3
 NOTHING = np.empty(0)
 SAVED = ("float32", "float64", "int64", "bool")
@@ -66,7 +69,7 @@ class Result:
     temperature_at_bound: bool
     clients: int
     rows: dict[str, int]
-    seconds: float
+    seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
@@ -75,7 +78,7 @@ class Result:
 
 def train(
     config: Config, output: Path, *, resume: bool = False, tensorboard: bool = False, progress: Progress | None = None
-) -> Result:
+) -> Result | RegressionResult:
     """Train as the settings say, in a directory of its own, or continue a run that is there.
 
     Args:
@@ -87,7 +90,8 @@ def train(
     """
     _check_settings(config, output, resume=resume)
     dataset, sites = _parted(config, progress)
-    clients, model = _clients(config, dataset, sites), _model(config, dataset)
+    suited = _suited(config, dataset)
+    clients, model = _clients(config, dataset, sites), _model(suited, dataset)
     device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     _open(config, output)  # whatever is wrong with the settings has been said by now
@@ -105,7 +109,7 @@ def train(
         write_bytes(output / "checkpoint.npz", checkpoint(now))
 
     try:
-        trained = config.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
+        trained = suited.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
     except InputError as error:
         if not str(error).startswith("resume:"):
             raise
@@ -115,6 +119,22 @@ def train(
     seconds = time.perf_counter() - start
     ask = partial(answer, trained.to(device), preprocess=clients[0].preprocess, progress=progress)
     val, test = ask(dataset.val, sites.val), ask(dataset.test, sites.test)
+    result: Result | RegressionResult
+    if dataset.target is None:
+        name, outputs, result = _finish_classes(config, dataset, sites, val, test)
+    else:
+        name, outputs, result = finish_regression(dataset, sites, val, test)
+    result = replace(result, seconds=seconds)
+    write_bytes(output / "model.pt", _weights(trained))
+    write_bytes(output / name, outputs)
+    write_bytes(output / "result.json", _json(result.to_dict()))
+    return result
+
+
+def _finish_classes(
+    config: Config, dataset: Dataset, sites: Sites, val: Answers, test: Answers
+) -> tuple[str, bytes, Result]:
+    """Fit the temperature, and write the logits."""
     apart, kept = halves(sites, config.trainer.seed)
     if config.settings.temperature == "none":
         apart, kept = apart[:0], np.arange(len(sites.val))
@@ -132,12 +152,8 @@ def train(
             "calibration": len(kept),
             "test": len(dataset.test),
         },
-        seconds=seconds,
     )
-    write_bytes(output / "model.pt", _weights(trained))
-    write_bytes(output / "logits.npz", write_logits(parts, sites.names, result.temperature))
-    write_bytes(output / "result.json", _json(result.to_dict()))
-    return result
+    return "logits.npz", write_answers(parts, sites.names, temperature=result.temperature), result
 
 
 def checkpoint(state: RoundState) -> bytes:
@@ -179,8 +195,7 @@ def read_settings(output: Path) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise InputError(f"{path}: is not the config.json of a run")
     with naming(path):
-        Config.from_dict(found)
-    return found
+        return _plain(Config.from_dict(found))  # with settings that are newer than the run
 
 
 def versions() -> dict[str, str]:
@@ -231,9 +246,28 @@ def _clients(config: Config, dataset: Dataset, sites: Sites) -> list[ClientData]
     return [ClientData(name=name, x=x, y=y, preprocess=preprocess) for name, x, y in rows]
 
 
+def _suited(config: Config, dataset: Dataset) -> Config:
+    """Choose the loss that suits the data set, and refuse one that does not."""
+    trainer = config.trainer
+    if dataset.target is None:
+        if trainer.numbers:
+            raise InputError(f"{dataset.name}: has classes, for which the loss is cross-entropy; leave loss out")
+        return config
+    if not isinstance(trainer, FedAvg) or trainer.loss == "cross-entropy":
+        why = f"has a number to predict ({dataset.target.name})"
+        raise InputError(f"{dataset.name}: {why}; train it with fedavg, and with the loss squared or pinball")
+    return replace(config, trainer=replace(trainer, loss=trainer.loss or "squared"))
+
+
 def _model(config: Config, dataset: Dataset) -> nn.Module:
-    name = config.settings.model or suited_model(dataset)
-    model = models.build(name, shape=dataset.shape, classes=dataset.num_classes, seed=config.trainer.seed)
+    name, target, trainer = config.settings.model or suited_model(dataset), dataset.target, config.trainer
+    about: dict[str, Any] = {"shape": dataset.shape, "seed": trainer.seed}
+    model: nn.Module
+    if target is not None and isinstance(trainer, FedAvg):
+        network = models.build(name, classes=outputs_of(trainer.loss or "squared", trainer.quantiles), **about)
+        model = models.Regressor(network, centre=target.centre, scale=target.scale)
+    else:
+        model = models.build(name, classes=dataset.num_classes, **about)
     if config.settings.weights is not None:
         models.load_weights(model, config.settings.weights)
     return model

@@ -112,6 +112,11 @@ class Trainer(ABC):
             raise InputError(f"workers is {self.workers}, expected at least 0")
 
     @property
+    def numbers(self) -> bool:
+        """Whether the rows have numbers to predict, not classes."""
+        return False
+
+    @property
     def total_rounds(self) -> int:
         """How many rounds there are in all stages."""
         return self.rounds
@@ -128,14 +133,14 @@ class Trainer(ABC):
         """Train a copy of the model and return it in eval mode; `model` stays as it is.
 
         Args:
-            model: gives (n, J) logits.
+            model: gives (n, J) logits, or numbers such as a `models.Regressor` does.
             clients: what `as_clients` takes, one for each site.
             progress: called with how far the training is.
             on_round: gets the state after every round.
             resume: such a state; training continues from it, to the same result bit for bit.
         """
         monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
-        return self._train(model, as_clients(clients), monitor)
+        return self._train(model, as_clients(clients, numbers=self.numbers), monitor)
 
     @abstractmethod
     def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fedconformal._base.extras import needing
 
 with needing("flower"):
-    from fedconformal.engines.flower.calibration import calibrate, gather
+    from fedconformal.engines.flower.calibration import calibrate, calibrate_risk, gather
     from fedconformal.engines.flower.client import (
         calibrate_reply,
         evaluate_reply,
@@ -32,6 +32,7 @@ __all__ = [
     "calibrate",
     "calibrate_by_sums",
     "calibrate_reply",
+    "calibrate_risk",
     "evaluate_reply",
     "gather",
     "keep_predictor",

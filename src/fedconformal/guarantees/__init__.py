@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from fedconformal._base import registry
 from fedconformal.guarantees.by_class import ByClass
+from fedconformal.guarantees.by_group import ByGroup
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.exchangeable import Exchangeable
 from fedconformal.guarantees.guarantee import Guarantee
 from fedconformal.guarantees.independent import Independent
+from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_client import NewClient
 from fedconformal.guarantees.one_client import OneClient
@@ -20,10 +22,12 @@ from fedconformal.guarantees.worst_case import WorstCase
 __all__ = [
     "PAC",
     "ByClass",
+    "ByGroup",
     "EveryClient",
     "Exchangeable",
     "Guarantee",
     "Independent",
+    "LearnThenTest",
     "Mixture",
     "NewClient",
     "OneClient",

@@ -47,6 +47,7 @@ class ByClass(Guarantee):
     holders: Mapping[Any, Sequence[str]] | Sequence[tuple[str, Sequence[str]]] | None = None
 
     name = "by-class"
+    why_not_fractional = "a loss need not have a class"
     caveat = (
         "Each class is promised by itself, on average over calibration draws: one that falls below on some test "
         "rows is not a violation. It is not a promise to a set size, nor to a single site's rows of a class unless "
@@ -59,6 +60,8 @@ class ByClass(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
+        if isinstance(given, Guarantee) and given.by_group:
+            raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
         if not isinstance(given, Guarantee) or given.by_class:
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
         if self.holders is not None:
@@ -128,11 +131,11 @@ def held_at(bound: Guarantee, places: Sequence[int] | None) -> Guarantee:
     The others hold no row of it and never will, so that only the unseen rows of these can weigh.
 
     >>> held_at(Mixture().in_class([20, 20, 20]), [0, 2])
-    ClassShare(weights=(1, 1, 1), more=2)
+    ClassShare(weights=(1, 1, 1), more=2, places=(0, 2))
     """
     if places is None or not isinstance(bound, ClassShare):
         return bound
-    return replace(bound, more=sum(bound.weights[k] for k in places))
+    return replace(bound, more=sum(bound.weights[k] for k in places), places=tuple(places))
 
 
 def _checked_holders(holders: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

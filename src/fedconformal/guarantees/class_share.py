@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fedconformal._base.names import listed
 from fedconformal.guarantees.guarantee import Counts, WeightedSum, Weights, ceil_rank, weighed
 from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting, missing, shortfall, what_is_missing
@@ -25,6 +26,8 @@ class ClassShare(WeightedSum):
 
     weights: tuple[int, ...]
     more: int
+    places: tuple[int, ...] | None = None
+    """Of the sites that can hold the class, where not all can."""
 
     @property
     def sites_apart(self) -> bool:
@@ -58,7 +61,8 @@ class ClassShare(WeightedSum):
 
 @counting.register
 def _(guarantee: ClassShare, sizes: Counts) -> Sequence[int]:
-    return [k for k, weight in enumerate(guarantee.weights) if weight]
+    places = range(len(sizes)) if guarantee.places is None else guarantee.places
+    return [k for k in places if guarantee.weights[k]]
 
 
 @shortfall.register
@@ -66,4 +70,8 @@ def _(guarantee: ClassShare, alpha: Fraction, sizes: Counts, sites: Sequence[str
     words = what_is_missing(guarantee, alpha, sizes, sites)
     if guarantee.sites_apart:
         return words
-    return f"{words} ({sum(sizes) + missing(guarantee, alpha, sizes)[0]} of each class)"
+    enough = sum(sizes) + missing(guarantee, alpha, sizes)[0]
+    if guarantee.places is None:
+        return f"{words} ({enough} of each class)"
+    holders = listed([repr(sites[k]) for k in guarantee.places])
+    return f"{words.removesuffix(', at any site')}, at sites that can hold it: {holders} ({enough} of it in all)"

@@ -30,6 +30,7 @@ class EveryClient(Guarantee):
         "the test row comes from one of these sites; the model was not fitted to the calibration rows"
     )
     caveat = "Given one calibration set, a site's coverage still varies around the promise."
+    fractional = True
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))

@@ -31,6 +31,7 @@ class Exchangeable(WeightedSum):
         "This is not a promise to a single site, class or set size: one that falls below is not a violation "
         "(the guarantee every-client promises it to each site)."
     )
+    fractional = True
 
     @property
     def sites_apart(self) -> bool:

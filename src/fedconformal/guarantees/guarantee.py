@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
+from fedconformal.errors import InputError
 
 if TYPE_CHECKING:
     from fedconformal.guarantees.luck import MissLimit
@@ -53,6 +55,9 @@ class Guarantee(ABC):
     """What the promise is easily mistaken for."""
     why_no_limit: ClassVar[str] = "it is not known how much luck one calibration may have under this guarantee"
     """Why `miss_limits` gives none, where it gives none."""
+    fractional: ClassVar[bool] = False
+    """Whether the same promise holds for losses: for rows that count in part, in proportion to the parts."""
+    why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -70,8 +75,18 @@ class Guarantee(ABC):
         return False
 
     @property
+    def certified(self) -> bool:
+        """Whether the promise rests on nothing that is only estimated."""
+        return True
+
+    @property
+    def by_group(self) -> bool:
+        """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
+        return False
+
+    @property
     def kept(self) -> Guarantee:
-        """The guarantee itself, or the one that it keeps for every class."""
+        """The guarantee itself, or the one that it keeps for every class or group."""
         return self
 
     @abstractmethod
@@ -117,6 +132,10 @@ class Guarantee(ABC):
         """
         return []
 
+    def of_one_end(self) -> Guarantee:
+        """Return what each end of an interval is to promise, so that both together promise this."""
+        return self
+
     def in_class(self, sizes: Counts) -> Guarantee:
         """Return what promises coverage given the class, from the counts and sizes of that class alone.
 
@@ -144,6 +163,27 @@ class Guarantee(ABC):
         site is a group by itself. A search counts groups instead of sites: much less work where sites are many.
         """
         return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
+
+    def grouped_parts(self, sizes: Counts, unit: int) -> tuple[Integers | None, Promise]:
+        """Do as `grouped`, for counts of which `unit` make one row.
+
+        What is promised is in proportion to the counts, but where a guarantee says otherwise.
+        """
+        if not self.fractional:
+            raise InputError(f"{self.name} is no promise on losses: {self.why_not_fractional}; use another guarantee")
+        group, promise = self.grouped(sizes)
+        return group, lambda sums: [found / unit for found in promise(sums)]
+
+    def tested(self, risks: Sequence[int]) -> list[int]:
+        """Return what each threshold of a grid promises, given the risk of each by itself: the largest from the end on.
+
+        The last threshold is the safest. Going down from it, one whose risk is too large ends the walk.
+
+        >>> from fedconformal import PAC
+        >>> PAC().tested([3, 1, 2])
+        [3, 2, 2]
+        """
+        return list(accumulate(reversed(risks), max))[::-1]
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the coverage that the summaries may cost on top; right for any weighted sum of counts."""
@@ -219,12 +259,15 @@ def whole_type(most: int) -> Any:
 def summed(counts: Integers, group: Integers | None, most: int) -> NDArray[Any]:
     """Add up the rows of every group exactly, where no sum exceeds `most`; all rows if there is one group.
 
+    Python's own whole numbers stay such.
+
     >>> counts = np.array([[1, 2], [3, 4], [5, 6]])
     >>> summed(counts, None, 21), summed(counts, np.array([0, 1, 0]), 21)
     (array([[ 9, 12]]), array([[6, 8],
            [3, 4]]))
     """
-    counts = counts.astype(whole_type(most), copy=False)
+    if counts.dtype != object:
+        counts = counts.astype(whole_type(most), copy=False)
     if group is None:
         whole: NDArray[Any] = counts.sum(axis=0, keepdims=True)
         return whole

@@ -54,6 +54,8 @@ class Mixture(WeightedSum):
         "(the guarantee every-client promises it to each site)."
     )
 
+    fractional = True
+
     weights: str | Sequence[float] = "proportional"
     most_scores: int | None = None
 

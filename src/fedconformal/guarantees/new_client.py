@@ -41,6 +41,7 @@ class NewClient(WeightedSum):
         "a model that was trained on the calibration sites voids it (leave_one_site_out is the usual way round)."
     )
     why_no_limit = NO_LIMIT
+    fractional = True
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Weigh a row by its site's number of rows; the rows of the fresh site may all be of the class."""

@@ -37,6 +37,8 @@ class OneClient(WeightedSum):
     )
     caveat = "It says nothing of the other sites; and given one calibration set, coverage varies around the promise."
 
+    fractional = True
+
     client: str | int
 
     @classmethod

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts
+from fedconformal.guarantees.bounded_mean import means_at_most
+from fedconformal.guarantees.guarantee import Counts, Promise
 from fedconformal.guarantees.ranked import (
     DIGITS,
     EXACT_SCORES,
@@ -59,6 +60,8 @@ class PAC(Ranked):
         "not for all of them at once."
     )
 
+    fractional = True
+
     failure: float = 0.05
 
     def __post_init__(self) -> None:
@@ -70,6 +73,15 @@ class PAC(Ranked):
             raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
         object.__setattr__(self, "failure", failure)
 
+    @property
+    def spent(self) -> float:
+        """How often one threshold, tested by itself, may fail."""
+        return self.failure
+
+    def of_one_end(self) -> PAC:
+        """Let each end fail half as often: both hold but for the failures of either."""
+        return replace(self, failure=self.failure / 2)
+
     def promise_in_class(self, sites: Sequence[str]) -> str:
         """Given all labels, the rows of a class are independent, and their sites are as they came."""
         return (
@@ -79,8 +91,18 @@ class PAC(Ranked):
 
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
         if size <= EXACT_SCORES:
-            return [_exact_units(min(rank, size), size, self.failure) for rank in ranks]
-        return _safe_units([min(rank, size) for rank in ranks], size, self.failure)
+            return [_exact_units(min(rank, size), size, self.spent) for rank in ranks]
+        return _safe_units([min(rank, size) for rank in ranks], size, self.spent)
+
+    def grouped_parts(self, sizes: Counts, unit: int) -> tuple[None, Promise]:
+        """Bound the mean of what is not kept, as whole rows do not make a rank (see bounded_mean.py)."""
+        rows = sum(sizes)
+
+        def promise(sums: Integers) -> list[Fraction]:
+            lost = [rows - Fraction(int(kept), unit) for kept in sums[0].tolist()]
+            return [1 - mean for mean in means_at_most(rows, lost, self.spent)]
+
+        return None, promise
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
         """Return alpha itself if it may fail as often as is promised; else what the same rank promises."""

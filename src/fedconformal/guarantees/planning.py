@@ -39,8 +39,14 @@ def missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> dict[int, i
     if not guarantee.sites_apart:
         extra = least_enough(lambda more: feasible(guarantee, alpha, [sizes[0] + more, *sizes[1:]]), most=2**100)
         return {0: extra} if extra else {}
-    high = least_enough(lambda number: feasible(guarantee, alpha, [max(n, number) for n in sizes]))
-    return {k: high - sizes[k] for k in counting(guarantee, sizes) if sizes[k] < high} if high else {}
+    places = counting(guarantee, sizes)
+    inside = set(places)
+
+    def raised(number: int) -> list[int]:
+        return [max(n, number) if k in inside else n for k, n in enumerate(sizes)]
+
+    high = least_enough(lambda number: feasible(guarantee, alpha, raised(number)))
+    return {k: high - sizes[k] for k in places if sizes[k] < high} if high else {}
 
 
 @singledispatch
@@ -77,6 +83,8 @@ def what_is_missing(
         return f"calibration scores needed: {needed[0]} more in all, at any site"
     names = [repr(site) for site in sites] or [f"number {k + 1}" for k in range(len(sizes))]
     one, many = ("of class", "of {} more classes") if classes else ("at site", "at {} more sites")
+    if not needed:
+        return "no number of calibration scores is enough, as failure is not below alpha; take a smaller one"
     parts = [f"{extra} more {one} {names[k]}" for k, extra in list(needed.items())[:5]]
     if len(needed) > len(parts):
         parts.append(f"and likewise {many.format(len(needed) - len(parts))}")

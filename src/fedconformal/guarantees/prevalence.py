@@ -5,7 +5,8 @@ scores of class c, pooled over the sites, are as those of one site that holds th
 mixture of these with the shares pi_c. (Podkopaev and Ramdas, "Distribution-free uncertainty quantification for
 classification under label shift", 2021, weigh rows by likelihood ratios instead.) So the promise is that of a mixture,
 sum pi_c m_c(q) / (N_c + 1), and a class without scores adds nothing; within bounds on the shares it is that of a box of
-mixtures; if nothing is known about the shares, that of every site.
+mixtures; if nothing is known about the shares, that of every site. Bounds that come from unlabelled rows hold but with
+probability b, and b is taken off (label_shift.py).
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import numpy as np
 
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
+from fedconformal.guarantees import label_shift
 from fedconformal.guarantees.by_class import class_key, class_place
 from fedconformal.guarantees.every_client import EveryClient
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
+from fedconformal.guarantees.lessened import Lessened
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
+from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.worst_case import WorstCase, checked_share
 
 Share = float | tuple[float, float]
@@ -39,6 +43,8 @@ class Prevalence(Guarantee):
 
     Attributes:
         shares: the share of every class, or its bounds (low, high); nothing if any shares are possible.
+        failure: how often all bounds on the shares together may fail, if they come from unlabelled rows.
+        estimated: the shares are estimates that nothing bounds the error of; then nothing is certified.
 
     >>> Prevalence({"benign": 0.9, "malignant": 0.1}).shares
     (('benign', 0.9), ('malignant', 0.1))
@@ -51,11 +57,13 @@ class Prevalence(Guarantee):
     """
 
     name = "prevalence"
+    why_not_fractional = "a loss need not have a class"
     assumption = (
         "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
         "looks the same at every site and at the new place (X given Y), and rows were sampled by their class only; the "
-        "shares of the classes at the new place are as stated, and were fixed beforehand; the model was not fitted to "
-        "the calibration rows"
+        "shares of the classes at the new place are as stated, and were fixed beforehand, or come from rows of that "
+        "place that are independent of each other, as are the rows of a class; the model was not fitted to the "
+        "calibration rows"
     )
     caveat = (
         "If a class looks different at one site than at another, or at the new place, this promise does not hold, and "
@@ -64,18 +72,59 @@ class Prevalence(Guarantee):
         "class only if nothing is known of the shares. The summaries show how many calibration rows of each class a "
         "site has."
     )
-    why_no_limit = "the shares that the calibration rows have are outside the bounds, and no other ones are named"
+    why_no_limit = (
+        "the shares that the calibration rows have are outside the bounds, or the bounds came from rows, and no other "
+        "ones are named"
+    )
 
     shares: Shares | None = None
+    failure: float | None = None
+    estimated: bool = False
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         bounds: list[Shares] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
-        return cls(), cls({"a": 0.7, "c": 0.3}), cls({0: 0.2, 1: 0.3, 2: 0.5}), *map(cls, bounds)
+        known: Shares = {0: 0.2, 1: 0.3, 2: 0.5}
+        some = cls(), cls({"a": 0.7, "c": 0.3}), cls(known), *map(cls, bounds)
+        return *some, cls(known, estimated=True), cls(bounds[0], failure=0.01)
+
+    @classmethod
+    def from_unlabelled(
+        cls, confusion: Any, unlabelled: Any, *, failure: float | None = None, classes: Sequence[str] | None = None
+    ) -> Self:
+        """Find the shares at a new place from rows of it that have no labels, if a class looks the same everywhere.
+
+        With a `failure`, below alpha, the shares get bounds, which all hold but with that probability: it is taken off
+        what is promised, and the promise is certified. Without one they are estimates, and nothing is certified.
+
+        Args:
+            confusion: what `fedconformal.confusion` counts at a site, or a list with that of each site. The rows may be
+                those that calibrate; they are independent, and the model was not fitted to them.
+            unlabelled: the probabilities of the model for independent rows of the new place.
+            failure: how often the bounds may fail.
+            classes: the names of the classes, in the order of the columns.
+
+        >>> place = Prevalence.from_unlabelled([[90, 10], [20, 80]], [[0.7, 0.3]] * 55 + [[0.1, 0.9]] * 45)
+        >>> place.estimated, [(name, round(share, 2)) for name, share in place.shares]
+        (True, [('0', 0.5), ('1', 0.5)])
+        """
+        found = label_shift.shares_at(confusion, unlabelled, failure, classes)
+        return cls(found, failure=failure, estimated=failure is None)
 
     def __post_init__(self) -> None:
         if self.shares is not None:
             object.__setattr__(self, "shares", _checked(self.shares))
+        bounded = any(isinstance(share, tuple) for _, share in self._pairs)
+        if self.failure is not None:
+            object.__setattr__(self, "failure", PAC(failure=self.failure).failure)  # which checks it
+            if not bounded:
+                raise InputError("failure goes with bounds on the shares, such as {'malignant': (0.05, 0.2)}")
+        if self.estimated and (bounded or self.shares is None):
+            raise InputError("estimated goes with a share for each class; bounds hold, but with probability failure")
+
+    @property
+    def certified(self) -> bool:
+        return not self.estimated
 
     @property
     def _pairs(self) -> tuple[tuple[str, Share], ...]:
@@ -108,7 +157,8 @@ class Prevalence(Guarantee):
         lower, upper = zip(*(_ends(found.get(label, (0.0, 1.0))) for label in range(len(sizes))), strict=True)
         if (most := sum(map(as_decimal, upper))) < 1:
             raise InputError(f"shares: the upper bounds add up to {float(most):g}, less than 1; raise one of them")
-        return WorstCase(box=(lower, upper))
+        box = WorstCase(box=(lower, upper))
+        return box if self.failure is None else Lessened(of=box, failure=as_decimal(self.failure))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return what is promised from the counts and sizes of classes that have no names."""
@@ -118,9 +168,10 @@ class Prevalence(Guarantee):
         return f"new cases {self._where}, if the cases of a right answer look the same everywhere"
 
     def promise(self, sites: Sequence[str]) -> str:
+        draws = "calibration draws" if self.failure is None else "calibration draws and unlabelled rows"
         return (
             f"for a test row from a place {self._where}, provided that a class looks the same at all sites and at that "
-            "place (X given Y), on average over calibration draws"
+            f"place (X given Y), on average over {draws}"
         )
 
     @property
@@ -128,11 +179,17 @@ class Prevalence(Guarantee):
         if self.shares is None:
             return "with any shares of the classes"
         words = [f"{shown(name)} {_words(share)}" for name, share in self._pairs]
-        return f"where the shares of the classes are {', '.join(words)}"
+        if self.failure is not None:
+            return (
+                f"whose shares of the classes are bounded by cases of it without a known answer ({', '.join(words)}; "
+                f"these bounds fail with probability {self.failure:g} at most, which is taken off)"
+            )
+        return f"where the shares of the classes are {'estimated as ' if self.estimated else ''}{', '.join(words)}"
 
     def to_dict(self) -> dict[str, Any]:
         pairs = None if self.shares is None else [[name, _listed(share)] for name, share in self._pairs]
-        return {"name": self.name, "shares": pairs}
+        failure = {} if self.failure is None else {"failure": self.failure}
+        return {"name": self.name, "shares": pairs, **failure, **({"estimated": True} if self.estimated else {})}
 
 
 def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:

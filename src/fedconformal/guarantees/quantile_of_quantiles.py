@@ -72,6 +72,7 @@ class QuantileOfQuantiles(Guarantee):
     """
 
     name = "quantile-of-quantiles"
+    why_not_fractional = "a site's own rank is a count of whole rows"
     assumption = (
         "at most the stated number of sites lie; all calibration rows of the others and the test row are independent "
         "draws of one law, so these sites are alike; least_scores, where it is stated, was fixed beforehand; "

@@ -47,6 +47,8 @@ class Ranked(Guarantee):
         "the model was not fitted to the calibration rows"
     )
 
+    why_not_fractional = "its rank is a count of whole rows"
+
     @abstractmethod
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
         """Return the coverage that each rank of `size` scores promises, in units of 1e-15, rounded down."""

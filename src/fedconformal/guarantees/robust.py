@@ -61,6 +61,8 @@ class Robust(Guarantee):
         "the promise is for the mixture of the honest sites, and nobody knows which rows are of an honest site"
     )
 
+    fractional = True
+
     liars: int
     most_scores: int | None = None
 
@@ -90,8 +92,8 @@ class Robust(Guarantee):
         held, weights = self._capped(counts, sizes)
         honest = len(weights) - self.liars
         columns = np.arange(counts.shape[1])
-        tops = np.ones(len(columns), dtype=held.dtype)
-        bottoms = np.ones(len(columns), dtype=held.dtype)
+        tops = held[:honest].sum(axis=0)
+        bottoms = np.full(len(columns), weights[:honest].sum(), dtype=held.dtype)
         while len(columns):
             # With t/b the share so far, the set with the least sum of b m_k - t (n_k + 1) has the least share.
             found_tops, found_bottoms = tops[columns], bottoms[columns]
@@ -106,8 +108,9 @@ class Robust(Guarantee):
     def _capped(self, counts: Integers, sizes: Counts) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return counts and n_k + 1, those of sites that claim too much scaled down, the counts rounded down."""
         weights = [min(n, self.most_scores or n) + 1 for n in sizes]
-        # A count times its weight, and the shares of two sets compared crosswise.
-        kind = whole_type(max(max(sizes) * max(weights), sum(weights) ** 2))
+        # A count times its weight, and the shares of two sets compared crosswise; counts may be of parts of rows.
+        most = math.ceil(counts.sum(axis=0, dtype=np.float64).max(initial=1) * (1 + 1e-9))
+        kind = whole_type(max(most, sum(weights)) * sum(weights))
         held, weighing = counts.astype(kind), np.array(weights, dtype=kind)
         if self.most_scores is not None:
             held = held * weighing[:, None] // (np.array(sizes, dtype=kind)[:, None] + 1)

@@ -62,6 +62,8 @@ class WorstCase(Guarantee):
     )
     why_no_limit = "the mixture in proportion to n_k + 1 is not in the stated set, and no other single one is named"
 
+    fractional = True
+
     contamination: float | None = None
     total_variation: float | None = None
     box: tuple[Given, Given] | None = None

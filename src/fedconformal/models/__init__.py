@@ -3,7 +3,8 @@
 from fedconformal.models.efficientnet import EfficientNetB1
 from fedconformal.models.lenet import LeNet
 from fedconformal.models.network import Network, build, load_weights
+from fedconformal.models.regressor import Regressor
 from fedconformal.models.resnet import ResNet14
 from fedconformal.models.tables import MLP, Logistic
 
-__all__ = ["MLP", "EfficientNetB1", "LeNet", "Logistic", "Network", "ResNet14", "build", "load_weights"]
+__all__ = ["MLP", "EfficientNetB1", "LeNet", "Logistic", "Network", "Regressor", "ResNet14", "build", "load_weights"]

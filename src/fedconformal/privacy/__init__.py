@@ -7,7 +7,7 @@ from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import read_policy
 from fedconformal.privacy.screening import Screened, screen
 from fedconformal.privacy.signatures import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
-from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums
+from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums, calibrate_losses_by_sums
 
 __all__ = [
     "Leaving",
@@ -18,6 +18,7 @@ __all__ = [
     "Sums",
     "calibrate_by_sums",
     "calibrate_locally",
+    "calibrate_losses_by_sums",
     "calibrate_privately",
     "check_signatures",
     "is_sealed",

@@ -20,7 +20,7 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
-from fedconformal.summaries import Summary
+from fedconformal.summaries import LossSummary, Summary
 
 SUMS = "sums"
 
@@ -57,7 +57,7 @@ class Leaving:
             raise InputError(f"site {site.name!r} has not joined a session")
         return cls(
             kind=SUMS,
-            rows=len(site.keys),
+            rows=site.size,
             sites=_hidden_among(site) if site.roster else None,
             epsilon=site.invite.epsilon,
             cell=site.invite.least or 0,
@@ -166,6 +166,9 @@ WORDS = {
 }
 
 
+STRATA = ("", " by class", " by group", " by class by group")
+
+
 def known_kinds() -> list[str]:
     """Return every kind of what a site can send.
 
@@ -173,4 +176,5 @@ def known_kinds() -> list[str]:
     ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
     """
     plain = sorted(registry.members(Summary))
-    return [SUMS, NoisyHistogram.name, *(kind + ending for kind in plain for ending in ("", " by class"))]
+    by = (kind + ending for kind in plain for ending in STRATA)
+    return [SUMS, NoisyHistogram.name, *by, LossSummary.name]

@@ -25,9 +25,12 @@ from fedconformal.calibration.certificate import (
     warn_of_sites,
 )
 from fedconformal.calibration.curve import PromiseCurve, in_units
+from fedconformal.calibration.result import EVERY_LABEL
 from fedconformal.errors import InfeasibleWarning
+from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
@@ -146,9 +149,10 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
         scores = sum(sum(record.sizes) for record in inputs.records)
+        so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else EVERY_LABEL
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
-            f"epsilon={float(claim.epsilon):g}, so every label is in every set; "
+            f"epsilon={float(claim.epsilon):g}, so {so}; "
             "calibration scores needed: more, at any site",
             InfeasibleWarning,
             stacklevel=3,

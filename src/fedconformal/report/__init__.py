@@ -1,9 +1,11 @@
 """One self-contained HTML page that opens from disk."""
 
+from fedconformal.report.interval_page import NumberRows, interval_page
 from fedconformal.report.page import report_page
+from fedconformal.report.risk import risk_page
 from fedconformal.report.rows import LabelledRows
 
-__all__ = ["LabelledRows", "Rows", "report_page"]
+__all__ = ["LabelledRows", "NumberRows", "Rows", "interval_page", "report_page", "risk_page"]
 
 Rows = LabelledRows
 """The name in earlier releases."""

@@ -13,14 +13,16 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
-from fedconformal.evaluation import Evaluation
+from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
-from fedconformal.report.html import name_of_label
+from fedconformal.report.html import answer, name_of_label
 from fedconformal.summaries.origin import has_expired
 
 APART = 0.01
 """Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
+
+USE = "Use the lists. A long one means that the model is not sure: let a person decide."
 
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
@@ -36,24 +38,24 @@ def board(about: Certificate, evaluation: Evaluation | None, names: Sequence[str
     big, holds = _holds(about, evaluation)
     actions = "".join(f"<li>{escape(text)}</li>" for text in to_do(about, evaluation))
     answers = (
-        _answer("What is promised", *_promised(about, names)),
-        _answer("Does it hold?", big, holds, mark=_badge(about, evaluation), kind=level),
-        _answer("What it costs", *_costs(evaluation)),
+        answer("What is promised", *_promised(about, names)),
+        answer(
+            "Does it hold?",
+            big,
+            holds,
+            mark=badge(about, None if evaluation is None else evaluation.verdict),
+            kind=level,
+        ),
+        answer("What it costs", *_costs(evaluation)),
         f'<section class="card answer"><h2>What to do</h2><ul>{actions}</ul></section>',
     )
     return f'<div class="board">{"".join(answers)}</div>'
 
 
-def _badge(certificate: Certificate, evaluation: Evaluation | None) -> str:
+def badge(certificate: Certificate, verdict: Verdict | None) -> str:
     """Return the badge; it is green only where `standing` finds nothing against it. A board calls rows cases."""
-    found = standing(certificate, None if evaluation is None else evaluation.verdict)
+    found = standing(certificate, verdict)
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
-
-
-def _answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
-    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    figure = f'<p class="big">{escape(big)} {mark}</p>'
-    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
 
 
 def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]:
@@ -68,7 +70,11 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     guarantee, sites, _ = about.terms()
     whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
-    if left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
+    if about.groups is not None:
+        left = [one.group for one, own in zip(about.groups, infinite, strict=True) if np.any(own)]
+        which = "every answer" if infinite.ndim == 1 else "some answers always"
+        texts += [f"These groups have too few cases, so their lists name {which}: {listed(left)}."] if left else []
+    elif left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
         texts.append(f"Nothing is promised for the answers {listed(left)}: every list names them.")
     if has_expired(about.expires):
         texts.append(f"The promise ended on {about.expires}.")
@@ -82,7 +88,7 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
     if evaluation.full_sets == overall.rows:
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return "No test", [f"{empty} {FOUND['no verdict']}"]
-    texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({_interval(evaluation)})."]
+    texts = [f"of {overall.rows:,} checked cases have the right answer on their list ({checked_interval(evaluation)})."]
     mixed, whose = evaluation.reweighted, "sites" if about.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
@@ -98,14 +104,15 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
     return f"{overall.coverage:.1%}", texts
 
 
-def _interval(evaluation: Evaluation) -> str:
+def checked_interval(evaluation: AnyEvaluation) -> str:
+    """Say from where to where the coverage is, and what that assumes."""
     low, high = evaluation.overall.low, evaluation.overall.high
     if low is None or high is None:
         return "no interval: all cases are of one cluster"
     return f"95% interval {low:.1%} to {high:.1%}, if {evaluation.interval_assumes.replace('rows', 'cases')}"
 
 
-def sites_without_rows(about: Certificate, evaluation: Evaluation) -> list[str]:
+def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:
     """Name every certified site that no row is from."""
     seen = {group.name for group in evaluation.by_client}
     return [site for used in about.summaries for site in used.sites if name_key(site) not in seen]
@@ -138,17 +145,19 @@ def to_do(about: Certificate, evaluation: Evaluation | None) -> list[str]:
         steps.append("Do not use the lists yet. Collect more calibration cases: the note below says how many.")
         return steps
     if np.any(infinite):
-        steps.append("Collect more calibration cases of the answers without a promise.")
+        of = "answers without a promise" if about.groups is None else "groups with too few"
+        steps.append(f"Collect more calibration cases of the {of}.")
     if about.status != "certified":
         steps.append("Ask the sites for summaries that allow a promise (of the kind ranks or exact).")
     if has_expired(about.expires):
         steps.append("Calibrate again: the promise has ended.")
     if evaluation is not None and 2 * evaluation.full_sets >= evaluation.overall.rows:
         steps.append("Most lists name every answer. The note below says what makes them shorter.")
-    return steps + _next_check(about, evaluation, usable=not steps)
+    return steps + next_check(about, evaluation, usable=not steps)
 
 
-def _next_check(about: Certificate, evaluation: Evaluation | None, *, usable: bool) -> list[str]:
+def next_check(about: Certificate, evaluation: AnyEvaluation | None, *, usable: bool, use: str = USE) -> list[str]:
+    """List what to check next; where nothing is against it, that the answers can be used."""
     if evaluation is None:
         return ["Check the promise on cases with known answers before anyone relies on it."]
     steps, verdict = [], evaluation.verdict
@@ -161,6 +170,6 @@ def _next_check(about: Certificate, evaluation: Evaluation | None, *, usable: bo
     if verdict is not None and verdict.kind == "no verdict":
         steps.append("Ask a statistician to read the fine print: these cases do not test the promise.")
     if usable and (verdict is None or verdict.kind == "no contradiction"):
-        steps.append("Use the lists. A long one means that the model is not sure: let a person decide.")
+        steps.append(use)
         steps.append("Check again with new cases at fixed times: patients, devices and models change.")
     return steps

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.evaluation import Evaluation, Group, Reliability, Selective
+from fedconformal.evaluation import Evaluation, Group, IntervalGroup, Reliability, Selective
 from fedconformal.report.bars import ROW, Bar, Bars, name_space
 from fedconformal.report.html import shortened
 from fedconformal.report.plot import Plot, percent, round_numbers, svg
@@ -23,37 +24,68 @@ MAX_GROUPS = 40
 """Of more groups, those with the lowest coverage are drawn."""
 
 
-def coverage_chart(groups: Sequence[Group], target: float) -> str:
+class Dot(NamedTuple):
+    """A group's value and its 95% interval, if there is one."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    label: str
+
+
+def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> str:
     """Draw the coverage of each group as a dot on its 95% interval, with the target as a line."""
     if len(groups) > MAX_GROUPS:
         groups = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
     low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in groups))
     low = max(0.0, math.floor(low * 20) / 20)
+    dots = [
+        Dot(
+            group.name,
+            group.coverage,
+            group.low,
+            group.high,
+            f"{group.name}: {group.coverage:.3f} ({group.interval}), {group.rows} rows",
+        )
+        for group in groups
+    ]
+    title = f"Coverage of {len(groups)} groups against the target {target:g}"
+    return dots_chart(dots, target, (low, 1.0), "coverage", title)
 
-    left = name_space([shortened(group.name, LONGEST) for group in groups])
+
+def dots_chart(
+    dots: Sequence[Dot],
+    target: float,
+    span: tuple[float, float],
+    of: str,
+    title: str,
+    text: Callable[[float], str] = percent,
+) -> str:
+    """Draw each group as a dot on its interval, one below the other, with the target as a line."""
+    left = name_space([shortened(dot.name, LONGEST) for dot in dots])
 
     def x(share: float) -> float:
-        return left + (share - low) / (1 - low) * (WIDTH - left - RIGHT)
+        return left + (share - span[0]) / (span[1] - span[0]) * (WIDTH - left - RIGHT)
 
-    bottom = ROW * len(groups) + 8
-    parts = [f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">coverage</text>']
-    for value in round_numbers(low, 1.0):
+    bottom = ROW * len(dots) + 8
+    parts = [f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">{of}</text>']
+    for value in round_numbers(*span):
         parts.append(f'<line class="grid" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="0" y2="{bottom}"/>')
-        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{percent(value)}</text>')
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{text(value)}</text>')
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
-    for i, group in enumerate(groups):
+    for i, dot in enumerate(dots):
         y = ROW * i + ROW / 2 + 4
-        label = f"{group.name}: {group.coverage:.3f} ({group.interval}), {group.rows} rows"
         line = ""
-        if group.low is not None and group.high is not None:
-            ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
+        if dot.low is not None and dot.high is not None:
+            ends = f'x1="{x(dot.low):.1f}" x2="{x(dot.high):.1f}"'
             line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         parts.append(
-            f"<g><title>{escape(label)}</title>"
-            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
-            f'{line}<circle class="f0" cx="{x(group.coverage):.1f}" cy="{y}" r="4.5"/></g>'
+            f"<g><title>{escape(dot.label)}</title>"
+            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(dot.name, LONGEST))}</text>'
+            f'{line}<circle class="f0" cx="{x(dot.value):.1f}" cy="{y}" r="4.5"/></g>'
         )
-    return svg("".join(parts), WIDTH, bottom + 44, f"Coverage of {len(groups)} groups against the target {target:g}")
+    return svg("".join(parts), WIDTH, bottom + 44, title)
 
 
 def size_chart(evaluation: Evaluation) -> str:

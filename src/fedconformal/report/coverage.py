@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.certificate import Certificate, GroupRecord
 from fedconformal.evaluation import Evaluation, Group, full_words
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import sites_without_rows
@@ -42,6 +42,27 @@ def _by(column: str, groups: Sequence[Group], evaluation: Evaluation, target: fl
     drawn = _drawn(groups)
     inside = (soft(drawn.strip()) if drawn else "") + coverage_chart(groups, target)
     return card(f"Coverage by {column}", inside, _numbers(column, evaluation, groups))
+
+
+def group_card(groups: Sequence[GroupRecord]) -> str:
+    """Write what is promised to each group; a row takes the largest threshold of its groups."""
+    cells = (
+        (
+            record.group,
+            f"{record.scores:,}",
+            "by class" if isinstance(record.threshold, list) else _limit(record.threshold),
+        )
+        for record in groups
+    )
+    text = soft(
+        "Calibration scores and threshold. A row takes the largest threshold of its groups. A group with too few "
+        "scores has no threshold: its sets hold every label."
+    )
+    return card("Every group by itself", text + table(("group", "scores", "threshold"), cells))
+
+
+def _limit(threshold: float | str) -> str:
+    return "none" if threshold == "inf" else f"{float(threshold):.4g}"
 
 
 def _drawn(groups: Sequence[Group]) -> str:

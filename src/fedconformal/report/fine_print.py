@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from html import escape
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, threshold_text
-from fedconformal.evaluation import Evaluation
+from fedconformal.calibration.certificate import Certificate, RiskRecord
+from fedconformal.evaluation import AnyEvaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS
 from fedconformal.report.html import shortened, soft, table
 
 
-def fine_print(about: Certificate, evaluation: Evaluation | None, score: str, sent: Mapping[str, int]) -> str:
+def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str, sent: Mapping[str, int]) -> str:
     """Write the part that can be folded out; on paper it always is."""
     parts = [_tested(about, evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
     summary = "<summary><h2>The fine print</h2></summary>"
     return f'<details class="card fine">{summary}{"".join(parts)}</details>'
 
 
-def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
+def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
     if evaluation is None or evaluation.verdict is None:
         return ""
     verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
@@ -34,12 +34,15 @@ def _tested(about: Certificate, evaluation: Evaluation | None) -> str:
 
 
 def _promises(about: Certificate) -> str:
-    if about.status == "certified":
-        most = f"at most {about.coverage_at_most:.4f} if scores are distinct and sets may be empty"
+    if about.risk is not None:
+        band = "" if about.status == "certified" else "Nothing is promised: the summaries are estimates."
+    elif about.status == "certified":
+        empty = "" if about.intervals else " and sets may be empty"
+        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}"
         band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
     else:
         band = "Nothing is promised: the summaries are estimates that can be off either way."
-    promised = [f"{about.sentence()} {band}", f"Provided that {about.assumption}."]
+    promised = [f"{about.sentence()} {band}".strip(), f"Provided that {about.assumption}."]
     denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
     columns = {"Promised": promised, "Not promised, and conditions": denied}
     inside = "".join(
@@ -69,17 +72,30 @@ def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
     return f"<h3>Who contributed what</h3>{text}{inside}"
 
 
+def _of_scores(about: Certificate, score: str) -> dict[str, str]:
+    band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}"
+    return {"alpha": f"{about.alpha:g}", "score": score, "coverage band": band}
+
+
+def _of_losses(risk: RiskRecord, loss: str) -> dict[str, str]:
+    return {
+        "limit on the risk": f"{risk.limit:g}",
+        "loss": loss or "not recorded",
+        "bound of a loss": f"{risk.bound:g}",
+        "grid": f"{risk.points} thresholds from {risk.first:g} to {risk.last:g}",
+        "safe action": risk.safe or "none is named",
+    }
+
+
 def _facts(about: Certificate, score: str) -> str:
     facts = {
         "status": about.status,
         "guarantee": name_of(about.guarantee),
-        "alpha": f"{about.alpha:g}",
-        "threshold": threshold_text(about.limit),
-        "score": score,
+        "threshold": about.limit_text,
+        **(_of_scores(about, score) if about.risk is None else _of_losses(about.risk, score)),
         "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
         "model": about.model or "not recorded",
-        "sites": f"{about.clients}, with {about.scores:,} calibration scores",
-        "coverage band": f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}",
+        "sites": f"{about.clients}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
         "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
     }

@@ -17,6 +17,13 @@ def card(title: str, inside: str, numbers: str = "") -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
+def answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
+    """Write one of the answers of the first screen: a figure, and what it says."""
+    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
+    figure = f'<p class="big">{escape(big)} {mark}</p>'
+    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
+
+
 def columns(cards: Iterable[str]) -> str:
     """Put cards into two columns of about the same height, one below the other, so that no gaps are left.
 

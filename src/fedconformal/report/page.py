@@ -8,31 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import resources
 
 from fedconformal.calibration.certificate import remarks
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.evaluation import (
     Evaluation,
     full_words,
     reliability,
-    selective_classification,
     why_full,
 )
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import board
-from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot, selective_chart
-from fedconformal.report.coverage import coverage_cards
+from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot
+from fedconformal.report.coverage import coverage_cards, group_card
+from fedconformal.report.document import document, resource
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import card, columns, name_of_label, soft, table
-from fedconformal.report.plot import CHART_STYLE
 from fedconformal.report.rows import LabelledRows
+from fedconformal.report.selective import easy_rows
 from fedconformal.report.slider import slider, slider_card, slider_data
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-WANTED = (0.8, 0.9, 0.95)
-"""Accuracies for which the report says which sets to answer, where the model does not have them anyway."""
 
 
 def report_page(
@@ -42,6 +38,7 @@ def report_page(
     rows: LabelledRows | None = None,
     sent: Mapping[str, int] | None = None,
     names: Sequence[str] = (),
+    answers: RiskPredictor | None = None,
 ) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
@@ -51,6 +48,7 @@ def report_page(
         rows: these rows, for sizes and sets at other alphas, reliability and examples.
         sent: how many bytes each summary has, by its SHA-256.
         names: what to call the labels.
+        answers: what promises how often answers to easy rows are wrong, by `SelectiveError`.
     """
     about = predictor.certificate
     if not names and isinstance(about.labels, list):
@@ -65,20 +63,13 @@ def report_page(
         _warnings(predictor, evaluation),
         columns(coverage_cards(evaluation, about, names)),
         f'<div class="screen">{slider_card(found, chart, names)}',
-        f'<div class="grid3">{"".join(_model(predictor, rows))}{_thresholds(predictor, rows, names)}</div></div>',
+        f'<div class="grid3">{"".join(_model(predictor, rows, answers))}',
+        f"{_thresholds(predictor, rows, names)}</div></div>",
         fine_print(about, evaluation, str(predictor.score), sent or {}),
     ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    head += f"<title>fedconformal: {sites}</title><style>{_resource('style.css')}{CHART_STYLE}</style>"
     script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
-    script += f"<script>{_resource('slider.js')}</script>"
-    body = f"<main>{''.join(parts)}</main>{script}"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-
-
-def _resource(name: str) -> str:
-    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+    script += f"<script>{resource('slider.js')}</script>"
+    return document(sites, parts, script)
 
 
 def _lede(names: Sequence[str]) -> str:
@@ -99,7 +90,7 @@ def _warnings(predictor: Predictor, evaluation: Evaluation | None) -> str:
     return "".join(f'<p class="warning" role="note">{note}.</p>' for note in notes)
 
 
-def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
+def _model(predictor: Predictor, rows: LabelledRows | None, answers: RiskPredictor | None) -> Iterable[str]:
     if rows is None or not len(rows.labels):
         return
     after = reliability(rows.probs, rows.labels)
@@ -110,23 +101,7 @@ def _model(predictor: Predictor, rows: LabelledRows | None) -> Iterable[str]:
         errors += f"; before temperature {before.ece:.3f} and {before.mce:.3f}"
     text = soft(f"Is the model as often right as it is sure? Calibration: {errors}.")
     yield card("Reliability", text + reliability_plot(drawn).svg())
-    found = selective_classification(predictor.predict_set(rows.probs), rows.probs, rows.labels)
-    text = soft(
-        "Accuracy of the top label if only rows with small sets are answered. A heuristic: the promise "
-        "is for all rows; learn-then-test would certify a limit."
-    )
-    advice = [
-        f"to be right {wanted:.0%} of the time, answer sets of at most {limit.size} ({limit.kept:.1%} of the rows)"
-        for wanted in WANTED
-        if wanted > found.limits[-1].accuracy and (limit := found.limit_for(wanted)) is not None
-    ]
-    if advice:
-        text += f"<p>On these rows: {'; '.join(advice)}.</p>"
-    cells = [
-        (f"{one.size}", f"{one.kept:.1%}", f"{one.accuracy:.1%}", f"{one.coverage:.1%}") for one in found.limits[:30]
-    ]
-    columns = ("largest set", "rows answered", "accuracy", "coverage")
-    yield card("Answer only the easy rows", text + selective_chart(found), table(columns, cells))
+    yield easy_rows(predictor, rows, answers)
 
 
 def _curve(predictor: Predictor) -> str:
@@ -142,6 +117,8 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
     if isinstance(predictor.curve, PromiseCurve):
         text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
         return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
+    if predictor.certificate.groups is not None:
+        return group_card(predictor.certificate.groups)
     cells = (
         (
             name_of_label(record.label, names),

@@ -105,13 +105,13 @@ class Plot(Chart):
         if markers:
             self._parts += [_marker(i, *point) for point in placed]
             key += _marker(i, 11, 0)
-        self._key(name, key)
+        self.key(name, key)
 
     def dots(self, points: Iterable[Point], name: str) -> None:
         """Draw markers."""
         i = self._number(name)
         self._parts += [_marker(i, *self.at(*point)) for point in points]
-        self._key(name, _marker(i, 11, 0))
+        self.key(name, _marker(i, 11, 0))
 
     def target(self, y: float, name: str) -> None:
         """Draw a dashed level."""
@@ -125,7 +125,7 @@ class Plot(Chart):
     def _dashed(self, start: Point, end: Point, name: str) -> None:
         (x0, y0), (x1, y1) = self.at(*start), self.at(*end)
         self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
-        self._key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
+        self.key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
 
     def raw(self, part: str) -> None:
         """Add SVG that was made elsewhere."""
@@ -161,7 +161,8 @@ class Plot(Chart):
     def _number(self, name: str) -> int:
         return self._series.setdefault(name, len(self._series) % MOST_SERIES)
 
-    def _key(self, name: str, drawing: str) -> None:
+    def key(self, name: str, drawing: str) -> None:
+        """Explain a drawing in the legend, once."""
         if name and name not in dict(self._keys):
             self._keys.append((name, drawing))
 

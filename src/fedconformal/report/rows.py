@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers, Probabilities
+from fedconformal._base.groups import Groups
 from fedconformal.errors import InputError
 
 Images = NDArray[Any]
@@ -20,17 +21,26 @@ CHANNELS = (1, 3)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledRows:
-    """Test rows: probabilities and labels; `plain` are the probabilities before temperature, `images` one a row."""
+    """Test rows: probabilities and labels; `plain` are the probabilities before temperature, `images` one a row.
+
+    `groups` are the columns that a predictor by group needs.
+    """
 
     probs: Probabilities
     labels: Integers
     plain: Probabilities | None = None
     images: Images | None = None
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
         """Check that there is one image a row, of a kind that can be drawn."""
         if self.images is not None:
             object.__setattr__(self, "images", channels_last(self.images, len(self.labels)))
+
+
+def groups_at(groups: Groups | None, index: Integers) -> Groups | None:
+    """Take some of the rows of columns of groups."""
+    return None if groups is None else {name: np.asarray(values)[index] for name, values in groups.items()}
 
 
 def channels_last(images: Images, rows: int) -> Images:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha
+from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.report.html import card, name_of_label
-from fedconformal.report.rows import LabelledRows, png
+from fedconformal.report.rows import LabelledRows, groups_at, png
 
 GRID = tuple(Fraction(i, 200) for i in range(1, 101))
 EXAMPLES = 12
@@ -79,7 +80,7 @@ def slider(predictor: Predictor, rows: LabelledRows | None) -> Slider:
     means: list[tuple[float, ...]] = [()] * len(alphas)
     if rows is not None and len(rows.labels):
         chosen = _evenly(len(rows.labels), MOST_ROWS)
-        p, labels = predictor.predict_p(rows.probs[chosen]), rows.labels[chosen]
+        p, labels = predictor.predict_p(rows.probs[chosen], groups=groups_at(rows.groups, chosen)), rows.labels[chosen]
         top = rows.probs[chosen].argmax(axis=1)
         means = _means(p, labels, top, alphas)
         examples = _examples(p, labels, top, chosen, rows, float(certified), float(alphas[0]))
@@ -113,6 +114,10 @@ def _promise(predictor: Predictor, alpha: Fraction) -> tuple[str, str]:
     limit = predictor.curve.threshold(alpha)
     wanted = f"{100 * float(1 - alpha):.10g}%"
     estimated = "" if predictor.certificate.status == "certified" else " (estimated)"
+    if isinstance(predictor.curve, GroupCurves):
+        few = sum(bool(np.isinf(one).any()) for one in np.asarray(limit))
+        none = f"{few} of {len(predictor.curve.of_group)} groups have too few scores: labels are in every set there"
+        return none if few else "one for each group", f"at least {wanted} of each group{estimated}"
     if isinstance(limit, np.ndarray):
         lacking = int(np.isinf(limit).sum())
         every = f"{lacking} of {len(limit)} classes are in every set" if lacking else "one for each class"

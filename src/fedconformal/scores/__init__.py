@@ -1,17 +1,38 @@
-"""How badly a label fits: low scores conform. Every score in a file here is found by its name."""
+"""How badly a label or a number fits: low scores conform. Every score in a file here is found by its name."""
 
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._base import registry
+from fedconformal.scores.any_score import AnyScore
 from fedconformal.scores.aps import APS
+from fedconformal.scores.cqr import CQR
 from fedconformal.scores.lac import LAC
 from fedconformal.scores.margin import Margin
+from fedconformal.scores.normalized import Normalized
 from fedconformal.scores.raps import RAPS
+from fedconformal.scores.regression_score import RegressionScore
+from fedconformal.scores.residual import Residual
 from fedconformal.scores.saps import SAPS
 from fedconformal.scores.score import Score
+from fedconformal.scores.signed import Signed
 from fedconformal.scores.topk import TopK
 
-__all__ = ["APS", "DEFAULT", "LAC", "RAPS", "SAPS", "Margin", "Score", "TopK"]
+__all__ = [
+    "APS",
+    "CQR",
+    "DEFAULT",
+    "LAC",
+    "RAPS",
+    "SAPS",
+    "AnyScore",
+    "Margin",
+    "Normalized",
+    "RegressionScore",
+    "Residual",
+    "Score",
+    "Signed",
+    "TopK",
+]
 
 DEFAULT: Score = LAC()
 """What is used where no score is named; docs/scores.md has the evidence."""
@@ -19,4 +40,4 @@ DEFAULT: Score = LAC()
 if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
 
     def __getattr__(name: str) -> Any:
-        return registry.public(name, Score)
+        return registry.public(name, AnyScore)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from fedconformal._base.arrays import (
 )
 from fedconformal._base.chunks import CHUNK, for_each_chunk
 from fedconformal.errors import InputError
+from fedconformal.scores.any_score import AnyScore
 
 NAME = "probabilities"
 
@@ -36,24 +37,18 @@ Rule = Callable[[Probabilities, Booleans], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(ABC):
+class Score(AnyScore):
     """How badly a label fits a row of probabilities; low scores conform.
 
     A score is a fixed function of (probabilities, label). Calibration and prediction evaluate the same
     function to the last bit; a difference in one bit would break ties the wrong way and lose coverage.
     """
 
-    name: ClassVar[str]
     top_first: ClassVar[bool] = False
     """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
-
-    @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        """Return what the contract checks try: the defaults, and what else is worth a check."""
-        return (cls(),)
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
@@ -78,10 +73,6 @@ class Score(ABC):
         is checked, and then a label may score as much more.
         """
         return math.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {"name": self.name, **asdict(self)}
 
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 
-from fedconformal.calibration.certificate import threshold_text
 from fedconformal.report.html import card, soft, table
 from fedconformal.serving.metrics import Metrics
 from fedconformal.serving.service import Service
@@ -22,7 +21,7 @@ def page(service: Service, metrics: Metrics) -> str:
     facts = {
         "status": about.status,
         "score": str(service.predictor.score),
-        "threshold": threshold_text(about.limit),
+        "threshold": about.limit_text,
         "model": about.model or "not stated",
         "predictor (SHA-256)": service.digest,
         "expires": about.expires or "not stated",

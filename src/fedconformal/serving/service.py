@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Probabilities, softmax
 from fedconformal._base.classes import as_class_indices, in_order, match_columns
+from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.membership import needed_of
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
@@ -48,7 +50,8 @@ class Service:
         if model is not None and model.gives == "probs" and about.temperature not in (None, 1.0):
             raise InputError(f"{model.path}: gives probabilities, the predictor was calibrated on logits")
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
-        self._limit = about.limit if about.precision == "float32" and isinstance(about.limit, float) else None
+        curve = predictor.curve
+        self._curve = curve if isinstance(curve, PromiseCurve) and about.precision == "float32" else None
         self._why = why_full(about)
         self._about = {"predictor": self.digest, "status": about.status, "alpha": about.alpha}
         self._about["sentence"] = about.sentence()
@@ -59,7 +62,7 @@ class Service:
 
     def answers(self, requests: Sequence[Rows]) -> list[Answer]:
         """Answer several requests at a time, which is faster, and changes no answer."""
-        scores, sets, p_values = self._sets(self._together(requests))
+        scores, sets, p_values = self._sets(self._together(requests), requests)
         width, sizes = sets.shape[1], sets.sum(axis=1)
         named, warnings = self.certificate.labels, self.warnings()
         classes = named if isinstance(named, list) else list(range(width))
@@ -85,19 +88,30 @@ class Service:
         found = [in_order(self.probabilities(one), self.certificate.labels) for one in requests]
         return np.concatenate(found) if others else found[0]
 
-    def _sets(self, probs: Probabilities) -> tuple[Floats, Booleans, Floats]:
-        """Return scores, sets and p-values, those of `predict_set` and `predict_p`; scored once, where that is enough.
+    def _sets(self, probs: Probabilities, requests: Sequence[Rows]) -> tuple[Floats, Booleans, Floats]:
+        """Return scores, sets and p-values, those of `predict_set` and `predict_p`.
 
-        A request is often one row, and then most of its time goes into checks and calls, not into arithmetic.
+        A request is often one row, and then most of its time goes into checks and calls, not into arithmetic. So rows
+        are scored once, where there is one threshold.
         """
         with np.errstate(over="ignore"):
             rounded = probs.astype(np.float32)
         scores = self.predictor.score.evaluate_all(rounded)
-        if self._limit is None:
-            return scores, self.predictor.predict_set(probs), self.predictor.predict_p(probs)
-        sets = scores <= self._limit
+        if self._curve is None:
+            return scores, *self._by_part(probs, requests)
+        sets = scores <= self.certificate.limit
         sets[np.arange(len(sets)), rounded.argmax(axis=1)] = True
-        return scores, sets, self.predictor.curve.p_values(scores)
+        return scores, sets, self._curve.p_values(scores)
+
+    def _by_part(self, probs: Probabilities, requests: Sequence[Rows]) -> tuple[Booleans, Floats]:
+        """Return sets and p-values where thresholds go by class or by group; of each request by its own groups."""
+        sets, p_values, rest = [], [], probs
+        for rows in requests:
+            some, rest = rest[: len(rows.matrix)], rest[len(rows.matrix) :]
+            groups = needed_of(self.certificate, rows.groups)
+            sets.append(self.predictor.predict_set(some, groups=groups))
+            p_values.append(self.predictor.predict_p(some, groups=groups))
+        return np.concatenate(sets), np.concatenate(p_values)
 
     def warnings(self) -> list[str]:
         """Say what is to be known of every answer: sets that hold every label, a certificate that has expired."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from threading import Lock
@@ -25,11 +26,14 @@ from fedconformal._base.files import naming
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.by_class import ClassSummary
+from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.ranks import (
     RankMessage,
     RankSummary,
+    lower_of,
     plausible,
     scheduled_ranks,
     widest_step,
@@ -86,6 +90,8 @@ def decoded(batch: Sequence[bytes]) -> list[Summary]:
     cls = _kind(chr(start[wire.LETTER]))
     messages, abouts = wire.unpack(bodies, cls.message, start[len(wire.MAGIC)])
     origins = _origins(messages, abouts)
+    if any((origin.grid is None) == (cls is LossSummary) for origin in {id(one): one for one in origins}.values()):
+        raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
     together = _TOGETHER.get(cls) if len(batch) > 1 else None
     found: list[Summary] = []
     # None stands for one that is not surely sound, and is looked at by itself.
@@ -119,7 +125,7 @@ def _origin(facts: bytes) -> Origin:
 
 @lru_cache(maxsize=64)
 def _kind(letter: str) -> type[Summary]:
-    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary]
+    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary, GroupSummary, LossSummary]
     for kind in known:
         if vars(kind).get("letter") == letter:
             return kind
@@ -173,7 +179,8 @@ def _ranks(messages: Sequence[RankMessage], origins: Sequence[Origin]) -> Sequen
     chosen = [messages[i] for i in plain]
     if not chosen or not _one_site_each(chosen):
         return found
-    keys = [(m.sizes[0], m.points, m.alpha) for m in chosen]
+    lower = {id(origin): lower_of(origin) for origin in origins}
+    keys = [(m.sizes[0], m.points, m.alpha, lower[id(origins[i])]) for i, m in zip(plain, chosen, strict=True)]
     known = {key: _schedule(*key) for key in set(keys)}
     schedules = [known[key] for key in keys]
     columns = _columns([m.values for m in chosen], [len(schedule["lower"]) for schedule in schedules])
@@ -226,13 +233,13 @@ def _columns(parts: Sequence[bytes], lengths: Sequence[int]) -> list[Floats] | N
 
 
 @lru_cache(maxsize=4096)
-def _schedule(n: int, points: int, text: str | None) -> dict[str, Any]:
+def _schedule(n: int, points: int, text: str | None, lower: Fraction | None) -> dict[str, Any]:
     """Return the parts that follow from a schedule, whose alpha must be written in the one canonical way."""
     alpha = None if text is None else as_alpha(text)
     if alpha is not None and repr(float(alpha)) != text:
         raise InputError(wire.NOT_CANONICAL)
-    ranks = scheduled_ranks(n, points, alpha)
-    gap = widest_step(n, points, alpha) - 1
+    ranks = scheduled_ranks(n, points, alpha, lower)
+    gap = widest_step(n, points, alpha, lower) - 1
     parts = {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
     # Room for the rest, so that a copy need not grow.
     return parts | dict.fromkeys(["sites", "origin", "values", "_encoded"])

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores, rising
+from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import wire
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.summary import Summary, extended, pool
+from fedconformal.summaries.parted import PartedSummary, pooled_parts
+from fedconformal.summaries.summary import Summary, extended
 
 MAX_CLASSES = 2**20
 
@@ -35,7 +35,7 @@ class ClassMessage(wire.Header, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ClassSummary(Summary):
+class ClassSummary(PartedSummary):
     """The calibration scores of one site, or of several that were pooled, by the true label.
 
     It counts as a summary of all its scores as well, with the bounds of its parts added up.
@@ -50,49 +50,36 @@ class ClassSummary(Summary):
 
     letter = "C"
     message = ClassMessage
+    what, keys, nested = "class", "labels", b"CG"
 
     parts: Mapping[int, Summary]
-
-    # Not a class variable as in the other kinds: it follows from the parts, and nobody asks for it by name.
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The kind of its parts."""
-        return f"{next(iter(self.parts.values())).name} by class"
-
-    @property
-    def certified(self) -> bool:  # type: ignore[override]
-        """Whether all parts bound counts for sure."""
-        return all(part.certified for part in self.parts.values())
 
     @classmethod
     def of_classes(
         cls, scores: ArrayLike, labels: ArrayLike, kind: type[Summary], *, alpha: Any = None, **about: Any
     ) -> Self:
         """Summarise each class that is there, and warn that the result shows how many rows each has."""
-        values, truth = _checked(scores, labels)
+        values, truth = checked(scores, labels)
         warnings.warn(
             "a summary by class shows how many calibration rows of each class the site has; "
             "make one only if these counts may be known",
             ClassCountsWarning,
             stacklevel=3,
         )
-        parts = {int(label): kind.of_scores(values[truth == label], alpha=alpha) for label in np.unique(truth)}
-        return cls(parts=parts, sizes=(len(values),), **about)
+        return cls.of_checked(values, truth, kind, alpha=alpha, **about)
 
     @classmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
-        """Refuse: without labels there are no classes."""
-        raise InputError("a summary by class needs the labels; pass labels= and by_class=True to summarize")
+    def of_checked(
+        cls, values: Floats, truth: Integers, kind: type[Summary], *, alpha: Any = None, **about: Any
+    ) -> Self:
+        """Summarise each class that is there, of scores and labels that were checked."""
+        parts = {int(label): kind.of_scores(values[truth == label], alpha=alpha) for label in np.unique(truth)}
+        return cls(parts=parts, sizes=(len(values),), **about)
 
     @property
     def classes(self) -> int:
         """One more than the largest label that is there."""
         return max(self.parts) + 1
-
-    def sizes_of(self, label: int) -> tuple[int, ...]:
-        """Return every site's number of scores of a class; of pooled sites in any order."""
-        held = self.parts[label].sizes if label in self.parts else ()
-        return held + (0,) * (len(self.sizes) - len(held))
 
     @cached_property
     def points(self) -> Floats:
@@ -125,7 +112,7 @@ class ClassSummary(Summary):
         """Add more rows of the same site, with their labels."""
         if labels is None:
             raise InputError("labels: a summary by class needs the label of every new row")
-        values, truth = _checked(more, labels)
+        values, truth = checked(more, labels)
         about = extended(self, values)
         kind = type(next(iter(self.parts.values())))
         parts = dict(self.parts)
@@ -136,11 +123,7 @@ class ClassSummary(Summary):
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        together = {}
-        for label in sorted({label for part in parts for label in part.parts}):
-            held = [part.parts[label] for part in parts if label in part.parts]
-            together[label] = pool(held)
-        return cls(parts=together, **about)
+        return cls(parts=pooled_parts(parts), **about)
 
     def to_message(self, header: dict[str, Any]) -> ClassMessage:
         return ClassMessage(**header, labels=list(self.parts), parts=[part.to_bytes() for part in self.parts.values()])
@@ -148,25 +131,14 @@ class ClassSummary(Summary):
     @classmethod
     def from_message(cls, message: ClassMessage, about: dict[str, Any]) -> Self:
         """Check that the parts are alike, nameless, and add up to the sizes."""
-        if len(message.labels) != len(message.parts) or not rising(np.array(message.labels)):
-            raise InputError("the summary's labels are not ascending, one for each part")
-        # Looked at before they are decoded, as the parts of parts of parts could go very deep.
-        if any(data[4:5] == cls.letter.encode() for data in message.parts):
-            raise InputError("the summary of a class is by class itself")
-        parts = {label: Summary.from_bytes(data) for label, data in zip(message.labels, message.parts, strict=True)}
         sizes = about["sizes"]
-        for label, part in parts.items():
-            if part.sites or part.origin != Origin():
-                raise InputError(f"the summary of class {label} is not a plain one without names")
-            if len(part.sizes) > len(sizes) or max(part.sizes) > max(sizes):
-                raise InputError(f"the summary of class {label} has more sites or scores than the whole")
-        if len({type(part) for part in parts.values()}) > 1:
-            raise InputError("the summary's classes are summarised in different ways")
+        parts = cls.decoded_parts(message.labels, message.parts, sizes)
         if sum(part.n for part in parts.values()) != sum(sizes):
             raise InputError("the summary's classes do not add up to its sizes")
         return cls(parts=parts, **about)
 
 
-def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+    """Check scores, and a label for each."""
     values = as_scores(scores)
     return values, as_labels(labels, rows=len(values), classes=MAX_CLASSES)

@@ -23,6 +23,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
+from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.summary import Summary
 
 ACCURACY = 0.01
@@ -116,6 +117,24 @@ class DDSketchSummary(Summary):
         # Of the two edges the one further from zero, less one per cent, is off by the same share to both.
         middle = (1 - ACCURACY) * (high if high > 0 else max(low, -LARGEST)) if high else 0.0
         return min(max(middle, self.smallest), self.largest)
+
+    def mirrored(self) -> RankSummary:
+        """Count from the lower edges: all scores of a bucket are above its lower edge, and none is below the smallest.
+
+        Edges are rounded down where others are rounded up, so it is not the sketch of the scores times -1.
+        """
+        starts = np.append(self.smallest, lower_edges()[self.buckets[1:]])
+        reached = self.n - np.append(0, np.cumsum(self.counts)[:-1])
+        below = np.append(self.n - 1, reached[1:])
+        return RankSummary(
+            values=0.0 - starts[::-1],
+            lower=reached[::-1],
+            below=below[::-1],
+            stated_gap=self.gap,
+            sizes=self.sizes,
+            sites=self.sites,
+            origin=self.origin,
+        )
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -61,6 +61,9 @@ class ExactSummary(Summary):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         counts = np.searchsorted(self.values, q, side="right").astype(np.int64)
         return counts, counts
+
+    def mirrored(self) -> ExactSummary:
+        return replace(self, values=0.0 - self.values[::-1])
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

@@ -3,10 +3,11 @@
 Knowing that the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. So every q
 gets a lower and an upper bound on its count, whatever the scores are: the threshold may come out a little
 high, never too low. Half of the ranks are spread evenly, half crowd around 1 - alpha, where the threshold
-will be read; rank n is always sent.
+will be read; rank n is always sent. For a score with a lower end of its own they crowd around both ends, and rank 1 is
+sent too: below the smallest score there is none.
 
-The ranks follow from (n, points, alpha) in integer arithmetic and are not sent. A summary that was extended
-or pooled carries its bounds along with the scores.
+The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. A summary that was
+extended or pooled carries its bounds along with the scores.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores, ris
 from fedconformal.errors import InputError
 from fedconformal.summaries import wire
 from fedconformal.summaries.exact import ascending
+from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.summary import Summary, extended
 
 LEVEL = 2**30
@@ -79,17 +81,18 @@ class RankSummary(Summary):
     @classmethod
     def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
         schedule = (POINTS, None if alpha is None else as_alpha(alpha))
-        ranks = scheduled_ranks(len(scores), *schedule)
+        ranks = scheduled_ranks(len(scores), *schedule, lower_of(about.get("origin")))
         scores.sort()  # with a hundred ranks faster than a partition
         return cls.scheduled(scores[ranks - 1], schedule, sizes=(len(scores),), **about)
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
         """Take the scores at the ranks that follow from the size and this (points, alpha)."""
-        ranks = scheduled_ranks(about["sizes"][0], *schedule)
+        follows = (about["sizes"][0], *schedule, lower_of(about.get("origin")))
+        ranks = scheduled_ranks(*follows)
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
-        gap = widest_step(about["sizes"][0], *schedule) - 1
+        gap = widest_step(*follows) - 1
         return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
 
     @property
@@ -118,6 +121,13 @@ class RankSummary(Summary):
     def _below_to_end(self) -> Integers:
         return np.append(self.below, self.n).astype(np.int64)
 
+    def mirrored(self) -> RankSummary:
+        """At least n - below scores are >= a point, and at most n - lower are above it."""
+        if self.below[0]:
+            raise InputError(f"{self.label} does not send its smallest score; summarise with the score, such as Signed")
+        values, lower, below = 0.0 - self.values[::-1], self.n - self.below[::-1], self.n - self.lower[::-1]
+        return replace(self, values=values, lower=lower, below=below, schedule=None)
+
     def extend(self, more: ArrayLike) -> Self:
         """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
 
@@ -142,6 +152,8 @@ class RankSummary(Summary):
         about = extended(self, new)
         taken = min(2 * KEEP, len(new))
         ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
+        if lower_of(self.origin) is not None:
+            ranks = np.union1d(1, ranks)
         addition = type(self)(
             values=new[ranks - 1],
             lower=ranks,
@@ -246,33 +258,52 @@ def plausible(message: RankMessage) -> bool:
     return min(n, points - points // 2) <= len(message.values) // 8 <= min(n, points)
 
 
+def lower_of(origin: Origin | None) -> Fraction | None:
+    """Return the share of alpha that a lower end may miss, if the score has such an end."""
+    return None if origin is None or origin.score is None else origin.score.lower_share
+
+
 @lru_cache(maxsize=4096)
-def scheduled_ranks(n: int, points: int, alpha: Fraction | None) -> Integers:
+def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction | None = None) -> Integers:
     """List the ranks that a site with n scores sends, in ascending order, the last one n.
+
+    With a lower end, which may miss a share `lower` of alpha, the first one is 1.
 
     >>> scheduled_ranks(10, 4, None), scheduled_ranks(1000, 8, Fraction(1, 10))
     (array([ 3,  5,  8, 10]), array([ 250,  500,  675,  750,  900,  925, 1000]))
+    >>> scheduled_ranks(1000, 8, Fraction(1, 10), Fraction(1, 2))
+    array([   1,   50,  334,  667,  950, 1000])
     """
-    spread = -(-n * _levels(points, alpha) // LEVEL)
+    spread = -(-n * _levels(points, alpha, lower) // LEVEL)
     ranks = np.unique(np.maximum(spread, 1)) if n > points else np.arange(1, n + 1)
     ranks.setflags(write=False)
     return ranks
 
 
 @lru_cache(maxsize=4096)
-def widest_step(n: int, points: int, alpha: Fraction | None) -> int:
+def widest_step(n: int, points: int, alpha: Fraction | None, lower: Fraction | None = None) -> int:
     """Return how many ranks are from one that is sent to the next, at most."""
-    return int(np.diff(scheduled_ranks(n, points, alpha), prepend=0).max())
+    return int(np.diff(scheduled_ranks(n, points, alpha, lower), prepend=0).max())
 
 
 @lru_cache(maxsize=256)
-def _levels(points: int, alpha: Fraction | None) -> Integers:
-    even = points if alpha is None else points - points // 2
+def _levels(points: int, alpha: Fraction | None, lower: Fraction | None) -> Integers:
+    crowd = 0 if alpha is None else points // 2
+    even = points - crowd if lower is None else max(1, points - crowd - 1)
     levels = [i * LEVEL // even for i in range(1, even + 1)]
-    centre = 1 - (alpha or 0)
-    for i in range(1, points - even + 1):
-        # t runs up to 1; its signed square crowds around 0, that is around 1 - alpha.
-        t = Fraction(2 * i, points - even) - 1
+    if lower is None:
+        return np.array(levels + _around(1 - (alpha or 0), crowd), dtype=np.int64)
+    missed = (alpha or 0) * lower
+    upper = _around(1 - (alpha or 0) + missed, crowd - crowd // 2)
+    return np.array([0, *levels, *upper, *_around(missed, crowd // 2)], dtype=np.int64)  # level 0 becomes rank 1
+
+
+def _around(centre: Fraction | int, count: int) -> list[int]:
+    """Choose levels that crowd around one."""
+    levels = []
+    for i in range(1, count + 1):
+        # t runs up to 1; its signed square crowds around 0, that is around the centre.
+        t = Fraction(2 * i, count) - 1
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))
-    return np.array(levels, dtype=np.int64)
+    return levels

@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_scores
 from fedconformal._base.classes import as_class_indices, in_order, table_of
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.summaries.by_class import ClassSummary
+from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.origin import Classes, Origin, as_classes
 from fedconformal.summaries.summary import Summary
 
@@ -79,12 +81,13 @@ def summarize(  # noqa: PLR0913
     kind: str = "ranks",
     *,
     alpha: Any = None,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     model: str | None = None,
     temperature: float | None = None,
     site: str | None = None,
     labels: ArrayLike | None = None,
     by_class: bool = False,
+    groups: Groups | None = None,
     classes: int | Sequence[str] | NDArray[Any] | None = None,
     precision: str | None = None,
     estimated: bool = False,
@@ -93,6 +96,8 @@ def summarize(  # noqa: PLR0913
     parameters: Mapping[str, Any] | None = None,
 ) -> Summary:
     """Summarise the calibration scores of one site; `by_class` with the `labels` for promises given the class.
+
+    `groups` are columns with a value a row, such as {"sex": [...], "age": [...]}, for promises to every group.
 
     `kind` is "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified, buckets that
     grow by one per cent) or "tdigest" (the paper's sketch; close, but a calibration from it is "estimated").
@@ -107,24 +112,41 @@ def summarize(  # noqa: PLR0913
     (2, 2)
     """
     cls = registry.find(kind, Summary)
-    about: dict[str, Any] = {
-        "sites": () if site is None else (as_name(site, "site"),),
-        "origin": Origin(
-            score=score,
-            model=None if model is None else as_name(model, "model fingerprint"),
-            temperature=temperature,
-            classes=None if classes is None else as_classes(classes),
-            precision=precision,
-            estimated=estimated,
-            calibration=calibration,
-            alpha=None if calibration is None else alpha,
-            expires=expires,
-        ),
-    }
-    if by_class and parameters:
-        raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by class; leave them out")
+    about = about_site(
+        site,
+        score=score,
+        model=model,
+        temperature=temperature,
+        classes=None if classes is None else as_classes(classes),
+        precision=precision,
+        estimated=estimated,
+        calibration=calibration,
+        alpha=alpha,
+        expires=expires,
+    )
+    if parameters and (by_class or groups is not None):
+        parted = "class" if by_class else "group"
+        raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by {parted}; leave them out")
     if by_class != (labels is not None):
         raise InputError("labels and by_class=True go together; give both or neither")
+    if groups is not None:
+        return GroupSummary.of_groups(scores, groups, cls, labels=labels, alpha=alpha, **about)
     if labels is not None:
         return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
     return cls.of_scores(as_scores(scores), alpha=alpha, **about, **(parameters or {}))
+
+
+def about_site(
+    site: str | None, *, alpha: Any = None, calibration: str | None = None, model: str | None = None, **origin: Any
+) -> dict[str, Any]:
+    """Return what a summary says besides its scores: whose they are, and what they were made from.
+
+    >>> about_site("clinic-a", model="m-1")["sites"]
+    ('clinic-a',)
+    """
+    agreed = None if calibration is None else alpha
+    named = None if model is None else as_name(model, "model fingerprint")
+    return {
+        "sites": () if site is None else (as_name(site, "site"),),
+        "origin": Origin(model=named, calibration=calibration, alpha=agreed, **origin),
+    }

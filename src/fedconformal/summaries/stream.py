@@ -17,7 +17,7 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
 from fedconformal._base.chunks import CHUNK
 from fedconformal._base.float_bits import keys_of, score_of
 from fedconformal.errors import InputError
-from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
+from fedconformal.summaries.ranks import POINTS, RankSummary, lower_of, scheduled_ranks
 
 EDGES = 2**13
 CHANGED = "the files changed while they were being read; start again"
@@ -37,7 +37,7 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
     """
     edges, below, upto, n = _count(_gathered(read, memory))
     schedule = (POINTS, None if alpha is None else as_alpha(alpha))
-    ranks = scheduled_ranks(n, *schedule)
+    ranks = scheduled_ranks(n, *schedule, lower_of(about.get("origin")))
     while True:
         # The first edge with at least r scores at or below it; the score of rank r is that edge, or is before it.
         at = np.searchsorted(upto, ranks, side="left")

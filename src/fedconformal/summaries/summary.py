@@ -17,7 +17,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal._base.names import check_name, name_key
 from fedconformal.errors import InputError
-from fedconformal.scores import Score
+from fedconformal.scores import AnyScore
 from fedconformal.summaries import wire
 from fedconformal.summaries.origin import UNKNOWN, Origin
 
@@ -69,6 +69,12 @@ class Summary(ABC):
     @abstractmethod
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Bound the number of scores <= q for an array of q."""
+
+    def mirrored(self) -> Summary:
+        """Summarise the scores times -1: what a lower end is searched in."""
+        raise InputError(
+            f"{self.label} sent a {self.name} summary, which says nothing sure of a lower end; send ranks or exact"
+        )
 
     def extend(self, more: ArrayLike) -> Self:
         """Add more rows of the same site: still one site."""
@@ -173,7 +179,7 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
     if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or [summary.label for summary in summaries]
-    _check_origins(summaries, names)
+    check_origins([summary.origin for summary in summaries], names)
     seen: dict[str, str] = {}
     for summary, name in zip(summaries, names, strict=True):
         for site in map(name_key, summary.sites):
@@ -184,18 +190,21 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
             seen[site] = name
 
 
-def _check_origins(summaries: Sequence[Summary], names: Sequence[str]) -> None:
-    first = {id(summary.origin): i for i, summary in reversed(list(enumerate(summaries)))}
-    together = summaries[0].origin
+def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
+    """Put together what all of these say; refuse those that do not go together, naming two."""
+    first = {id(origin): i for i, origin in reversed(list(enumerate(origins)))}
+    together = origins[0]
     for i in sorted(first.values()):
-        found = summaries[i].origin
+        found = origins[i]
         if difference := together.difference(found):
-            other = next(k for k in sorted(first.values()) if (difference := summaries[k].origin.difference(found)))
+            other = next(k for k in sorted(first.values()) if (difference := origins[k].difference(found)))
+            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes"
             raise InputError(
                 f"{names[other]} and {names[i]} do not go together: {difference}; "
-                "summarise all sites with the same score, model, temperature, classes and calibration"
+                f"summarise all sites with the same {same} and calibration"
             )
         together = together.joined(found)
+    return together
 
 
 def pool(summaries: Sequence[Summary]) -> Summary:
@@ -247,9 +256,9 @@ def origin_of(message: Any, **about: Any) -> Origin:
     return Origin(score=score, model=message.model, temperature=message.temperature, **about)
 
 
-def score_from(name: str, parameters: Sequence[Any]) -> Score:
+def score_from(name: str, parameters: Sequence[Any]) -> AnyScore:
     """Rebuild a score from the wire."""
-    cls = registry.find(name, Score)
+    cls = registry.find(name, AnyScore)
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
         raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")

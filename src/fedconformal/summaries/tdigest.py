@@ -13,7 +13,7 @@ and that at equal means the last counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -124,6 +124,15 @@ class TDigestSummary(Summary):
         middle = np.cumsum(self.weights) - (self.weights + 1) / 2
         values = np.concatenate([[self.smallest], self.means, [self.largest]])
         return values, np.concatenate([[0.0], middle, [self.n - 1.0]])
+
+    def mirrored(self) -> TDigestSummary:
+        return replace(
+            self,
+            means=0.0 - self.means[::-1],
+            weights=self.weights[::-1],
+            smallest=0.0 - self.largest,
+            largest=0.0 - self.smallest,
+        )
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
 MAGIC = b"FCS"
@@ -62,6 +63,10 @@ class About(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     calibration: Name | None = None
     alpha: Name | None = None
     expires: Name | None = None
+    loss: ScoreField | None = None
+    bound: float | None = None
+    grid: bytes | None = None
+    rising: bool = False
 
 
 NOTHING = About()
@@ -119,7 +124,7 @@ def unpack(bodies: Sequence[bytes], message: type[H], version: int) -> tuple[lis
     try:
         found = list(map(_decoder(message, version).decode, bodies))
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise InputError(f"the summary cannot be decoded: {error}") from None
+        raise InputError(f"the summary cannot be decoded: {shown(str(error), 200)}") from None  # it may name a key
     # Every message shows where it ends, so all are compared at once.
     if entries(found) != b"".join(bodies):
         raise InputError(NOT_CANONICAL)

@@ -13,8 +13,20 @@ says what was recognised, and what could be read in two ways is refused.
 from fedconformal.tables.classes import match_columns
 from fedconformal.tables.files import read_table
 from fedconformal.tables.frames import table_of
+from fedconformal.tables.numbers import numbers_of, pair_numbers
 from fedconformal.tables.pairing import beside, pair
 from fedconformal.tables.predictions import Predictions, probabilities_of
 from fedconformal.tables.table import Table
 
-__all__ = ["Predictions", "Table", "beside", "match_columns", "pair", "probabilities_of", "read_table", "table_of"]
+__all__ = [
+    "Predictions",
+    "Table",
+    "beside",
+    "match_columns",
+    "numbers_of",
+    "pair",
+    "pair_numbers",
+    "probabilities_of",
+    "read_table",
+    "table_of",
+]

@@ -22,7 +22,7 @@ def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: st
     >>> found.labels.tolist(), found.recognised.split("; ")[-1]
     ([0, 1], 'joined by id, as the rows are in another order')
     """
-    table, column, order, how = _aligned(found, table, ids, labels, "labels")
+    table, column, order, how = aligned(found, table, ids, labels, "labels")
     positions, note = positions_of(table, column, found.classes, found.values.shape[1])
     said = filter(None, [found.recognised, table.recognised, how, note])
     return replace(found, labels=positions if order is None else positions[order], recognised="; ".join(said))
@@ -38,17 +38,17 @@ def beside(
     >>> beside(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
     ['clinic-a', 'clinic-b']
     """
-    table, position, order, how = _aligned(found, table, ids, column, "values")
+    table, position, order, how = aligned(found, table, ids, column, "values")
     texts = table.texts(position)
     if "" in texts:
         raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
     return texts if order is None else [texts[row] for row in order], f"{table.recognised}; {how}"
 
 
-def _aligned(
+def aligned(
     found: Predictions, table: Table, ids: str | None, wanted: str | None, what: str
 ) -> tuple[Table, int, list[int] | None, str]:
-    """Return a table with its header settled, its wanted column, and the order of its rows."""
+    """Return a table with its header settled, its wanted column, the order of its rows, and how they were paired."""
     table = _headed(found, table, ids, wanted)
     if found.id_column is None and ids is not None:
         raise found.table.error(f"has no ids, and {table.source} has; name its column of ids too")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Integers, Probabilities
+from fedconformal._base.arrays import Probabilities
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.classes import as_class_names, found_columns, match_columns, positions_of, spellings
@@ -25,6 +25,8 @@ from fedconformal.tables.table import Table, absent, listed, twice
 class Predictions:
     """What a model says of each row: (n, J) probabilities or logits, ids, labels as positions, other columns as text.
 
+    Of a regressor, `values` are its predictions, `labels` the true numbers, and there are no classes.
+
     `classes` are the names of the columns, or None if they have none; `table` knows the line of each row.
     """
 
@@ -34,7 +36,7 @@ class Predictions:
     recognised: str
     id_column: str | None = None
     ids: list[str] | None = None
-    labels: Integers | None = None
+    labels: NDArray[Any] | None = None
     others: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -102,8 +104,8 @@ def probabilities_of(
             whole = (values == np.round(values)).all()  # then they may be labels
             if not whole and not 0 <= values.min() <= values.max() <= 1:
                 raise table.error(
-                    "has one column of numbers that are no probabilities; it looks like regression, "
-                    "which is not covered (docs/tables.md)"
+                    "has one column of numbers that are no probabilities; if a regressor predicts them, take a score "
+                    "of numbers (docs/tables.md)"
                 )
             raise table.error("has one column of probabilities; say which class is the positive one")
     else:
@@ -124,7 +126,7 @@ def probabilities_of(
         classes=named,
         recognised="; ".join(filter(None, [table.recognised, *said])),
         id_column=None if ids is None else name_key(ids),
-        ids=_filled(table, names, ids),
+        ids=filled(table, names, ids),
         labels=found,
         others={name_key(name): table.texts(name) for name in keep},
     )
@@ -203,7 +205,8 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
-def _filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] | None:
+def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] | None:
+    """Refuse an id that is missing."""
     row = next((row for row, cell in enumerate(ids or ()) if absent(cell)), None)
     if ids is not None and row is not None:
         column = table.column(name) if name is not None else table.row_names

@@ -19,6 +19,8 @@ from fedconformal.errors import InputError
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
 SHOWN_NAMES = 5
+CHECKED = ("probabilities: ", "predictions: ", "groups: ", "features: ")
+"""What checks of rows call them."""
 LONGEST_TEXT = 256
 
 
@@ -130,14 +132,14 @@ class Table:
 
     @contextmanager
     def in_lines(self, first: int = 0) -> Iterator[None]:
-        """Name the line where a check names a row of probabilities, of features or of this table, from `first` on."""
+        """Name the line where a check names a row of what is checked, or of this table, of which this is the first."""
         try:
             yield
         except InputError as error:
-            problem = str(error).removeprefix("probabilities: ").removeprefix("features: ")
-            problem = problem.removeprefix(f"{self.source}: ")
-            if problem == str(error):
+            start = next((one for one in (*CHECKED, f"{self.source}: ") if str(error).startswith(one)), None)
+            if start is None:
                 raise
+            problem = str(error).removeprefix(start)
             number, space, rest = problem.removeprefix("row ").partition(" ")
             if problem.startswith("row ") and number.isdecimal():
                 problem = f"{self.place(int(number) + first)}{space}{rest}"

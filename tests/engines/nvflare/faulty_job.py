@@ -41,16 +41,19 @@ def late(reply: dict[str, Any]) -> Any:
     return reply
 
 
+def made_like(was: fc.Summary, site: str, **others: Any) -> fc.Summary:
+    """Make a summary of other scores with the same origin, but for what differs."""
+    about = {name: value for name, value in vars(was.origin).items() if name != "loss"} | others
+    return fc.summarize(np.linspace(0, 1, was.n), site=site, **about)
+
+
 def another_site(reply: dict[str, Any]) -> dict[str, Any]:
-    was = fc.Summary.from_bytes(reply["data"])
-    made = fc.summarize(np.linspace(0, 1, was.n), site="site-0", **vars(was.origin))
-    return reply | {"data": made.to_bytes()}
+    return reply | {"data": made_like(fc.Summary.from_bytes(reply["data"]), "site-0").to_bytes()}
 
 
 def another_model(reply: dict[str, Any]) -> dict[str, Any]:
     was = fc.Summary.from_bytes(reply["data"])
-    made = fc.summarize(np.linspace(0, 1, was.n), site=BAD, **vars(was.origin) | {"model": "0" * 64})
-    return reply | {"data": made.to_bytes()}
+    return reply | {"data": made_like(was, BAD, model="0" * 64).to_bytes()}
 
 
 FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {

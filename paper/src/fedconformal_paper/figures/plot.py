@@ -44,13 +44,13 @@ class Plot(plot.Plot):
                 f'<rect class="f{i}" x="{x0:.1f}" y="{min(y0, y1):.1f}" width="{max(0.5, x1 - x0 - 0.8):.1f}" '
                 f'height="{abs(y0 - y1):.1f}"/>'
             )
-        self._key(name, f'<rect class="f{i}" x="4" y="-5" width="14" height="10"/>')
+        self.key(name, f'<rect class="f{i}" x="4" y="-5" width="14" height="10"/>')
 
     def rings(self, points: Iterable[Point], name: str, *, like: str) -> None:
         """Draw hollow markers in the colour of another series, such as the paper's values beside ours."""
         i = self._number(like)
         self._parts += [_ring(i, *self.at(*point)) for point in points]
-        self._key(name, _ring(i, 11, 0))
+        self.key(name, _ring(i, 11, 0))
 
     def interval(self, at: float, low: float, high: float, name: str) -> None:
         """Draw a vertical interval in the colour of a series."""

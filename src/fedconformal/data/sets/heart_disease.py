@@ -69,16 +69,21 @@ class HeartDisease(Source):
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read one .csv file with a column `hospital` if there is one, and the four official files otherwise."""
-        if path := store.find("heart_disease.csv"):
-            with naming(path):
-                patients = _one_file(path)
-        else:
-            patients = [one for name in HOSPITALS for one in _official(name, download=download, progress=progress)]
-        hospitals = np.array([hospital for hospital, _ in patients], np.str_)
-        values = np.array([numbers for _, numbers in patients], np.float64).reshape(-1, len(FIELDS))
+        hospitals, values = read_patients(download=download, progress=progress)
         rows = Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
         parts = cut(rows, (0.5, 0.25, 0.25), by="hospital")
         return Dataset(name=self.name, classes=self.classes, groups=None, **parts)
+
+
+def read_patients(*, download: bool, progress: Progress | None) -> tuple[NDArray[np.str_], Floats]:
+    """Return the hospital of each patient, and what was measured, in the order of FIELDS."""
+    if path := store.find("heart_disease.csv"):
+        with naming(path):
+            patients = _one_file(path)
+    else:
+        patients = [one for name in HOSPITALS for one in _official(name, download=download, progress=progress)]
+    hospitals = np.array([hospital for hospital, _ in patients], np.str_)
+    return hospitals, np.array([numbers for _, numbers in patients], np.float64).reshape(-1, len(FIELDS))
 
 
 def as_features(values: Floats) -> NDArray[np.float32]:

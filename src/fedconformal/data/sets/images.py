@@ -32,7 +32,7 @@ class ImageSource(Source):
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read the .npz file if there is one, and the official files otherwise."""
         path = store.find(f"{self.name}.npz")
-        parts = (
+        parts: dict[Split, Any] = dict(
             read_images(path, classes=len(self.classes))
             if path
             else self.official(download=download, progress=progress)
@@ -95,7 +95,7 @@ def _check_size(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot be read ({reason}); remove it, and the official file is downloaded") from None
     if size > MOST_BYTES:

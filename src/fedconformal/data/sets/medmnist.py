@@ -6,9 +6,9 @@ The publisher gives md5 checksums. The licence is CC BY 4.0, and CC BY-NC 4.0 fo
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from fedconformal.data.dataset import Dataset, Progress
+from fedconformal.data.dataset import Dataset, Progress, Split
 from fedconformal.data.download import Release, locate
 from fedconformal.data.sets.images import read_images
 from fedconformal.data.sets.source import Source, in_groups_of, listed
@@ -26,7 +26,7 @@ class _MedMNIST(Source):
         file = f"{self.name}.npz"
         release = Release(file=file, url=f"{ADDRESS}/{file}?download=1", most=self.most, checksum=f"md5:{self.md5}")
         path = locate(release, download=download, progress=progress)
-        parts = read_images(path, classes=len(self.classes))
+        parts: dict[Split, Any] = dict(read_images(path, classes=len(self.classes)))
         if "val" not in parts:
             raise InputError(f"{path}: has no val_images; get the official file again")
         return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)

@@ -20,8 +20,17 @@ from fedconformal.errors import InputError
 MODULES = ("__init__.py", "client_app.py", "server_app.py", "task.py")
 
 
-def make_app(folder: Path) -> list[Path]:
+TASKS = {
+    "classification": {"task": "task.py", "model": "classifier", "answers": "sets", "truth": "label"},
+    "regression": {"task": "task_regression.py", "model": "regressor", "answers": "intervals", "truth": "value"},
+}
+"""What the template is to say for each task."""
+
+
+def make_app(folder: Path, task: str = "classification") -> list[Path]:
     """Write a new app into a directory that is not there yet, or empty; return its files."""
+    if task not in TASKS:
+        raise InputError(f"task is {task!r}; there are {' and '.join(TASKS)}")
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if not name or not name[0].isalpha():
         raise InputError(f"{folder}: an app's name begins with a letter; choose another directory")
@@ -31,9 +40,11 @@ def make_app(folder: Path) -> list[Path]:
     if package in sys.stdlib_module_names or PathFinder.find_spec(package) is not None:
         raise InputError(f"{folder}: there is a module called {package} already; choose another directory")
     template = resources.files("fedconformal.engines.flower") / "template"
-    files = {folder / package / module: (template / module).read_bytes() for module in MODULES}
+    words = TASKS[task] | {"settings": (template / f"{task}.template").read_text("utf-8")}
+    sources = {module: words["task"] if module == "task.py" else module for module in MODULES}
+    files = {folder / package / module: (template / source).read_bytes() for module, source in sources.items()}
     for target, source in (("pyproject.toml", "pyproject.template"), ("README.md", "README.template")):
-        text = Template((template / source).read_text("utf-8")).substitute(name=name, package=package)
+        text = Template((template / source).read_text("utf-8")).substitute(words, name=name, package=package)
         files[folder / target] = text.encode()
     try:
         (folder / package).mkdir(parents=True)

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import ArrayLike
 
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor
+from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
@@ -33,10 +35,12 @@ from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
-from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts
+from fedconformal.federated.risk import LossQuestion, read_question
 from fedconformal.federated.temperature import Sums, check
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.scores import Score
+from fedconformal.losses import Loss
+from fedconformal.scores import AnyScore
 
 STAGE = "calibrate"
 MAX_LEFT_OUT = 10_000
@@ -48,7 +52,7 @@ def calibrate(
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     kind: str = "ranks",
@@ -74,6 +78,37 @@ def calibrate(
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
 
 
+def calibrate_risk(
+    federation: Federation,
+    arrays: ArrayRecord,
+    *,
+    risk: Any,
+    loss: Loss,
+    thresholds: ArrayLike | None = None,
+    guarantee: Guarantee | None = None,
+    safe: str | None = None,
+    min_scores: int = 1,
+) -> Calibrated:
+    """Ask every site for the sums of its losses, and turn them into a threshold with a limit on the expected loss.
+
+    Args:
+        federation: whom to ask.
+        arrays: the trained model.
+        risk: what the expected loss is to be at most.
+        loss: such as `FalseNegativeRate()`.
+        thresholds: the grid, fixed beforehand, by default 0, 0.001, ..., 1.
+        guarantee: what is promised, by default `Mixture()`.
+        safe: what is answered where no threshold is enough; by default what the loss says.
+        min_scores: with fewer rows in all there is no calibration.
+    """
+    asked = LossQuestion.about(fingerprint(arrays), loss, thresholds, guarantee or Mixture())
+    question = RecordDict({ARRAYS: arrays, ASK: ConfigRecord(asked.to_dict())})
+    answers, left_out = gather(federation, question)
+    summaries = [answer.value.summary for answer in answers]
+    wanted = {"risk": risk, "safe": safe, "guarantee": guarantee}
+    return calibrate_summaries(summaries, left_out, min_scores=min_scores, **wanted)
+
+
 def ask_for(arrays: ArrayRecord, **settings: Any) -> RecordDict:
     """Write the question that `calibrate_reply` answers; the settings are those of `Question.about`."""
     return RecordDict({ARRAYS: arrays, ASK: ConfigRecord(Question.about(fingerprint(arrays), **settings).to_dict())})
@@ -84,7 +119,7 @@ def gather(federation: Federation, question: RecordDict) -> tuple[Sequence[Answe
 
     An aggregator does the same among its own sites, and forwards them with `pooled_reply`.
     """
-    reader = Reader(Question.from_dict(question.config_records[ASK]))
+    reader = Reader(read_question(question.config_records[ASK]))
 
     def look_ahead(contents: list[RecordDict]) -> None:
         """Decode together what comes together."""
@@ -139,13 +174,21 @@ def ask_temperature(federation: Federation, arrays: ArrayRecord) -> Ask[Sequence
     return ask
 
 
-def ask_evaluation(federation: Federation, arrays: ArrayRecord, predictor: Predictor) -> list[Answer[Counts]]:
+def ask_evaluation(federation: Federation, arrays: ArrayRecord, predictor: AnyPredictor) -> list[Answer[AnyCounts]]:
     """Ask for counts on the sites' test rows, with this model."""
     content = RecordDict({ARRAYS: arrays, ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
-    return federation.ask("evaluate", content, "evaluate", _counts)
+    read = _interval_counts if isinstance(predictor, IntervalPredictor) else _counts
+    return federation.ask("evaluate", content, "evaluate", read)
 
 
-def _counts(content: RecordDict) -> Counts:
+def _interval_counts(content: RecordDict) -> AnyCounts:
+    check_keys(content, METRICS)
+    values: dict[str, Any] = read_metrics(content[METRICS], [EXAMPLES, "covered", "widths", "infinite"])
+    rows = read_examples(values)
+    return IntervalCounts(rows, values["covered"], values["widths"], values["infinite"]).check()
+
+
+def _counts(content: RecordDict) -> AnyCounts:
     check_keys(content, METRICS)
     sent: Any = content[METRICS]
     full = [FULL] if FULL in sent else []  # an older site does not say how many sets hold every label
@@ -154,7 +197,7 @@ def _counts(content: RecordDict) -> Counts:
     return Counts(rows, values["covered"], values["labels"], values["correct"], values.get(FULL)).check()
 
 
-def send_predictor(federation: Federation, predictor: Predictor) -> None:
+def send_predictor(federation: Federation, predictor: AnyPredictor) -> None:
     """Send every site the predictor, to keep."""
     content = RecordDict({ASK: ConfigRecord({"predictor": predictor.to_bytes()})})
     federation.ask("broadcast", content, "query.predictor", lambda reply: check_keys(reply, METRICS))

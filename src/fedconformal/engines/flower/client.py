@@ -1,6 +1,7 @@
 """What a site answers: each of these turns its model's outputs, which stay with it, into one small reply.
 
-They take logits, so any model will do; one that gives probabilities passes their logarithms.
+They take logits, so any model will do; one that gives probabilities passes their logarithms. Where the score is of
+numbers, they take what a regressor predicts, and the true numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord
 from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
+from fedconformal._base.groups import Groups
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
@@ -34,7 +37,8 @@ from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_
 from fedconformal.errors import InputError
 from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
-from fedconformal.federated.evaluation import Counts
+from fedconformal.federated.evaluation import counts_of
+from fedconformal.federated.risk import read_question
 from fedconformal.privacy.policy import Leaving
 from fedconformal.summaries import Summary, pool
 
@@ -43,7 +47,9 @@ logger = logging.getLogger(__name__)
 KEPT = "predictor"
 
 
-def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
+def calibrate_reply(
+    msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
+) -> Message:
     """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
 
     In a sums session nothing but masked counts is sent, in many messages. Only the first of them has a model; later
@@ -52,23 +58,24 @@ def calibrate_reply(msg: Message, context: Context, logits: ArrayLike, labels: A
     Args:
         msg: the server's; it says which score, temperature and kind of summary.
         context: says who this site is.
-        logits: of the model in the message, (n, J).
-        labels: (n,) class indices.
+        logits: of the model in the message, (n, J); or, where a limit on losses is wanted, its scores in [0, 1].
+        labels: (n,) class indices; or the truth in the shape of the scores.
+        groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
     """
     if later_step(msg):
         return sums_reply(msg, context)
-    question = Question.from_dict(msg.content.config_records[ASK])
+    question = read_question(msg.content.config_records[ASK])
     if fingerprint(msg.content.array_records[ARRAYS]) != question.model:
         raise InputError("the model in the message is not the one that is asked about")
-    sums = question.kind == SUMS
-    asked = replace(question, kind="exact") if sums else question
+    sums = isinstance(question, Question) and question.kind == SUMS
+    asked = replace(question, kind="exact") if isinstance(question, Question) and sums else question
     if own := sorted(context.state.array_records.keys() - {RESIDUALS}):
         logger.warning(
             "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
             "if the logits are of a personal model, the promise is for that model here, not for the global one",
             ", ".join(own),
         )
-    summary = asked.answer(logits, labels, site=site_of(context).name)
+    summary = asked.answer(logits, labels, site=site_of(context).name, groups=groups)
     return (sums_reply if sums else summary_reply)(msg, context, summary)
 
 
@@ -98,9 +105,11 @@ def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels:
     return _reply(msg, context, {EXAMPLES: len(np.asarray(labels)), **sums})
 
 
-def evaluate_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
+def evaluate_reply(
+    msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
+) -> Message:
     """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
-    counts = Counts.of(_predictor(msg.content.config_records[ASK]), logits, labels)._asdict()
+    counts = counts_of(_predictor(msg.content.config_records[ASK]), logits, labels, groups)._asdict()
     return _reply(msg, context, {EXAMPLES: counts.pop("rows"), **counts})
 
 
@@ -118,8 +127,8 @@ def keep_predictor(msg: Message, context: Context) -> Message:
     return _reply(msg, context, {EXAMPLES: 1})
 
 
-def _predictor(asked: Any) -> Predictor:
-    return Predictor.from_bytes(asked["predictor"])
+def _predictor(asked: Any) -> AnyPredictor:
+    return as_predictor(read_document(asked["predictor"]))
 
 
 def _reply(msg: Message, context: Context, metrics: dict[str, Any]) -> Message:

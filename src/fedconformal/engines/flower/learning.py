@@ -16,7 +16,6 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedconformal._base.arrays import Integers
 from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply
 from fedconformal.engines.flower.records import (
     ARRAYS,
@@ -38,6 +37,7 @@ from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.linear_site import linear_task
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
 from fedconformal.federated.tct import TCT, LinearisedModel
+from fedconformal.models import Regressor
 
 CPU = torch.device("cpu")
 BATCH = 256
@@ -59,9 +59,12 @@ def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
     return model.eval()
 
 
-def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[np.float32], Integers]:
-    """Return the logits of the message's model on these rows, and their labels; no logits if it brings no model."""
-    (rows,) = as_clients([rows])
+def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return the logits of the message's model on these rows, and their labels; no logits if it brings no model.
+
+    Of a `Regressor`, what it predicts and the true numbers.
+    """
+    (rows,) = as_clients([rows], numbers=isinstance(model, Regressor))
     if ARRAYS not in msg.content:  # a later step of a sums session
         return np.empty((0, 0), np.float32), np.empty(0, np.int64)
     loaded = load_model(model, msg.content.array_records[ARRAYS])
@@ -76,11 +79,6 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     Epochs, rate, momentum, batch and seed come from the message's config, so all sites train alike.
     """
     config: dict[str, Any] = dict(msg.content.config_records["config"])
-    (rows,) = as_clients([rows])
-    loaded = load_model(model, msg.content.array_records[ARRAYS])
-    place = _place(context)
-    starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
-    packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
     settings = FedProx(
         epochs=int(config["epochs"]),
         rate=float(config["rate"]),
@@ -88,7 +86,14 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
         batch=int(config["batch"]),
         seed=int(config["seed"]),
         mu=float(config.get("proximal-mu", 0.0)),
+        loss=config.get("loss"),
+        quantiles=tuple(config.get("quantiles", FedProx.quantiles)),
     )
+    (rows,) = as_clients([rows], numbers=settings.numbers)
+    loaded = load_model(model, msg.content.array_records[ARRAYS])
+    place = _place(context)
+    starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
+    packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
     task = LocalTraining(module=loaded, clients=packed, settings=settings, device=CPU)
     step = Step("train", {"weights": weights_of(loaded)}, {"round": int(config["server-round"]) - 1})
     with one_thread():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 from flwr.app import Context
 from torch import Tensor
@@ -38,6 +39,8 @@ def own_rows(context: Context, part: str) -> Columns | None:
 def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
     """Deal a data set out; of a site's validation rows one half fits the temperature, the other calibrates.
 
+    Where numbers are predicted there is no temperature, and all of them calibrate.
+
     >>> from fedconformal.data.partitions import IID
     >>> {part: len(y) for part, (x, y) in deal("digits", IID(clients=10))[0].items()}
     {'train': 108, 'temperature': 18, 'calibrate': 18, 'test': 36}
@@ -45,6 +48,8 @@ def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
     whole = data.load(dataset)
     owners = partition.split(whole, seed=0)
     first, second = halves(owners, seed=0)
+    if whole.target is not None:
+        first, second = first[:0], np.arange(len(owners.val))
     parts = {
         "train": (whole.train, owners.train),
         "temperature": (whole.val.take(first), owners.val[first]),

@@ -9,13 +9,16 @@ from typing import Any
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import shown
-from fedconformal._base.parameters import from_settings
+from fedconformal._base.parameters import from_settings, parameters_of
 from fedconformal.errors import InputError
+from fedconformal.federated.fedavg import FedAvg
 from fedconformal.federated.tct import TCT
 from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.privacy.sums.session import check_one_end
 from fedconformal.privacy.sums.wanted import summable
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
@@ -27,12 +30,14 @@ class RunConfig:
     """What a run's config may hold, in Flower's spelling with hyphens; everything else is the app's own.
 
     Attributes:
-        method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it.
+        method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it. Where the score is of
+            numbers, a regressor is trained: its loss and quantiles stand beside it too.
         classes: how many classes there are.
         score: its name, such as raps; its parameters stand beside it, such as score-penalty.
         guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         epsilon: with sums, sites add noise for differential privacy; 0 for none.
+        reach: with sums of scores of numbers, a public number that the threshold is not expected to exceed; 0 for 1.
         temperature: whether to fit one.
         min_sites: fewer sites that answer properly in a stage are an error.
         min_scores: with fewer scores in all there is no calibration.
@@ -51,6 +56,7 @@ class RunConfig:
     kind: str = "ranks"
     privacy: str = "none"
     epsilon: float = 0.0
+    reach: float = 0.0
     temperature: bool = True
     min_sites: int = 2
     min_scores: int = 1
@@ -60,8 +66,13 @@ class RunConfig:
     from_stage: str = "train"
     saved_model: str = ""
     trainer: Trainer = field(default_factory=TCT)
-    scored: Score = DEFAULT
+    scored: AnyScore = DEFAULT
     promised: Guarantee = field(default_factory=Mixture)
+
+    @property
+    def numbers(self) -> bool:
+        """Whether numbers are predicted, not classes."""
+        return isinstance(self.scored, RegressionScore)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> RunConfig:
@@ -69,13 +80,15 @@ class RunConfig:
 
         >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4}).trainer
         FedProx(rounds=3, epochs=1, rate=0.01, momentum=0.9, batch=64, seed=0, weighting='examples', workers=1,
-        device='cpu', mu=0.5)
+        device='cpu', loss=None, quantiles=(0.05, 0.95), mu=0.5)
         """
         given = {key.replace("-", "_"): value for key, value in config.items()}
         method = registry.find(str(given.get("method", cls.method)), Trainer)
         if method.name == "central":
             raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
+        if isinstance(own.get("quantiles"), str):  # as a run config has no lists
+            own["quantiles"] = parameters_of(method)["quantiles"].read(own["quantiles"], "quantiles")
         made = ("trainer", "scored", "promised")
         mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
         for one in fields(cls):
@@ -84,9 +97,11 @@ class RunConfig:
                 name = one.name.replace("_", "-")
                 raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
         try:
-            scored = from_settings(registry.find(str(given.get("score", cls.score)), Score), config, "score-")
+            scored = from_settings(registry.find(str(given.get("score", cls.score)), AnyScore), config, "score-")
             kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
             promised = from_settings(kept, config, "guarantee-")
+            if isinstance(scored, RegressionScore) and issubclass(method, FedAvg):
+                own = {"loss": "squared"} | own
             trainer = method(**own | {"workers": 1, "device": "cpu"})
             found = cls(trainer=trainer, scored=scored, promised=promised, **mine)
             found.check()
@@ -101,10 +116,19 @@ class RunConfig:
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
         as_alpha(self.alpha)
+        if self.numbers != self.trainer.numbers:
+            wanted = "fedavg with the loss squared or pinball" if self.numbers else "a score of numbers, such as cqr"
+            raise InputError(
+                f"score {self.scored.name} does not go with {self.trainer.name} and its loss; take {wanted}"
+            )
         registry.find(self.kind, Summary)
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
             summable(self.promised)
-        elif self.epsilon:
-            raise InputError(f"epsilon is {self.epsilon:g}, which goes with privacy sums; set both or neither")
+            check_one_end(self.scored, "the run")
+            if self.reach:
+                exponent_of(self.reach)
+        elif self.epsilon or self.reach:
+            name, value = ("epsilon", self.epsilon) if self.epsilon else ("reach", self.reach)
+            raise InputError(f"{name} is {value:g}, which goes with privacy sums; set both or neither")

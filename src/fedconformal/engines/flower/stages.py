@@ -24,6 +24,7 @@ from torch import nn
 
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
+from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.document import load
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
@@ -56,7 +57,7 @@ def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[s
     Args:
         grid: Flower's.
         config: the run's.
-        model: a network that gives logits; its weights are where training starts.
+        model: a network that gives logits, or a `models.Regressor`; its weights are where training starts.
     """
     return _Run(grid, RunConfig.of(config), model).go()
 
@@ -69,7 +70,7 @@ class _Run:
         self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
         self.coverage: dict[str, dict[str, float]] = {}
-        self.predictor: Predictor | None = None
+        self.predictor: AnyPredictor | None = None
 
     def go(self) -> dict[str, Any]:
         try:
@@ -86,8 +87,7 @@ class _Run:
             write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
         found = self._result()
         write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
-        promise = found["certificate"]["promise"]
-        flower_logger.info("sets hold the truth with probability at least %.10g %s", 1 - found["alpha"], promise)
+        flower_logger.info("%s", self._found().certificate.sentence())
         flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
         return found
 
@@ -114,7 +114,7 @@ class _Run:
             self.arrays = arrays_of(model)
 
     def _temperature(self) -> None:
-        if self.config.temperature:
+        if self.config.temperature and not self.config.numbers:
             self.temperature = temperature.fit(ask_temperature(self.federation, self.arrays))
 
     def _calibrate(self) -> None:
@@ -127,7 +127,8 @@ class _Run:
             "min_scores": config.min_scores,
         }
         if config.privacy == "sums":
-            result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
+            noise, reach = config.epsilon or None, config.reach or None
+            result = calibrate_by_sums(self.federation, self.arrays, epsilon=noise, reach=reach, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
         for old in (self.output / "sites").glob("*.fcs"):
@@ -145,21 +146,22 @@ class _Run:
     def _broadcast(self) -> None:
         send_predictor(self.federation, self._found())
 
-    def _found(self) -> Predictor:
+    def _found(self) -> AnyPredictor:
         """Return this run's predictor, or the one beside the saved model."""
         if self.predictor is None:
-            self.predictor = load(Path(self.config.saved_model).parent / "predictor.json")
-            if self.predictor.certificate.model != fingerprint(self.arrays):
+            self.predictor = found = load(Path(self.config.saved_model).parent / "predictor.json")
+            if found.certificate.model != fingerprint(self.arrays):
                 raise InputError(f"{self.config.saved_model}: the predictor beside it was made with another model")
         return self.predictor
 
     def _result(self) -> dict[str, Any]:
-        certificate = self._found().certificate
+        predictor = self._found()
+        certificate, score = predictor.certificate, predictor.score if isinstance(predictor, Predictor) else None
         found = overall(self.coverage)
         rows = sum(one["rows"] for one in self.coverage.values())
         share = found.get("full_sets", 0) / max(1, rows)
         classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half of them are full
-        why = why_full(certificate, score=self._found().score, classes=classes, share=share)
+        why = why_full(certificate, score=score, classes=classes, share=share)
         if why is not None:
             logger.warning("evaluate: %s", why)
         return {

@@ -4,7 +4,7 @@ The protocol and its driver are those of `fedconformal.privacy.sums`; Flower car
 and say how many scores they have, then they leave shares of their secrets with their neighbours, then each round is
 three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the
 reason. Before the first sum is opened the driver starts the session again with the others. Later a site that drops
-out stays in the promise, and its scores count as if they were too large.
+out stays in the promise, and the search stops at the cell that it has reached.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import msgspec
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.engines.flower.calibration import STAGE, ask_for
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
 from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
-from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question
+from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question, check_origin, unusual
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.session import joined_origin
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.privacy.sums.wanted import summable
-from fedconformal.scores import Score
-from fedconformal.summaries.summary import origin_of
+from fedconformal.scores import AnyScore
 
 TYPE = "query.calibrate"
 
@@ -45,11 +45,11 @@ def calibrate_by_sums(
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: Score | None = None,
+    score: AnyScore | None = None,
     guarantee: Guarantee | None = None,
     temperature: float = 1.0,
     min_scores: int = 1,
-    epsilon: float | None = None,
+    **how: Any,
 ) -> Calibrated:
     """Find a threshold from sums over the sites alone: what all scores give, rounded up to the edge of a public cell.
 
@@ -61,13 +61,14 @@ def calibrate_by_sums(
         guarantee: what is promised, by default `Mixture()`; one that needs more than one sum is refused.
         temperature: what the sites divide logits by.
         min_scores: with fewer in all there is no calibration.
-        epsilon: with it, one round in which the sites add noise to their counts, for differential privacy.
+        **how: `epsilon`, with which there is one round in which the sites add noise to their counts, for differential
+            privacy; `reach`, for scores of numbers, a public number that the threshold is not expected to exceed.
     """
     promised = summable(Mixture() if guarantee is None else guarantee)
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
-    state = play(partial(invite, promised, alpha, *IN_STEPS, epsilon=epsilon), channel)
-    return Calibrated(predictor=Predictor.of(channel.certified(state)), summaries=())
+    state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
+    return Calibrated(predictor=predictor_of(channel.certified(state)), summaries=())
 
 
 class _FlowerChannel:
@@ -89,8 +90,7 @@ class _FlowerChannel:
         def check(content: RecordDict) -> Any:
             found: Any = read(_data(content))
             _check_sender(content, found.site)
-            if difference := self._expected.difference(origin_of(found)):
-                raise InputError(f"has scores of something else: {difference}")
+            check_origin(self._expected, joined_origin(found))
             if keys & {found.signing, found.masking}:
                 raise InputError("brings a key that another site has")
             keys.update((found.signing, found.masking))
@@ -98,7 +98,8 @@ class _FlowerChannel:
 
         if not self._joined:
             content = RecordDict({**self._question, SUMS: ConfigRecord({"data": invitation})})
-            self._joined = self._federation.ask(STAGE, content, TYPE, check)
+            joined = self._federation.ask(STAGE, content, TYPE, check)
+            self._joined = self._federation.refuse(joined, unusual([one.value.about.classes for one in joined]))
         else:
             self._check_enough(self._answered)
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))

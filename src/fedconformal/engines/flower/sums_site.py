@@ -12,7 +12,7 @@ import msgspec
 from flwr.app import ConfigRecord, Context, Message
 
 from fedconformal._base.files import read_bytes
-from fedconformal._base.float_bits import score_of
+from fedconformal._base.float_bits import scores_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, reply
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import rows_of, spending
@@ -82,7 +82,7 @@ def _pay(context: Context, state: SiteState) -> None:
     """Enter epsilon in the file that `ledger` in the node config names: a site that joins will answer."""
     path, epsilon = _named(context, "ledger"), None if state.invite is None else state.invite.epsilon
     if path is not None and epsilon is not None:
-        own = summarize([score_of(int(key)) for key in state.keys], kind="exact", site=state.name)
+        own = summarize(scores_of(state.keys), kind="exact", site=state.name)
         with spending(path, rows_of([own]), epsilon, "noisy sum"):
             pass
 

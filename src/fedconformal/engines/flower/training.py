@@ -40,6 +40,8 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
         config = ConfigRecord({name: getattr(settings, name) for name in SENT})
         if isinstance(settings, FedProx):
             config["proximal-mu"] = settings.mu
+        if settings.numbers:  # which sites of an earlier version refuse, as they take y for classes
+            config["loss"], config["quantiles"] = str(settings.loss), list(settings.quantiles)
         config["server-round"] = int(step.numbers["round"]) + 1
         like = with_weights(start, step.tensors)
         content = RecordDict({ARRAYS: like, "config": config})

@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from fractions import Fraction
+from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.certificate import SummaryRecord
+from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json, warn_of_sites
+from fedconformal.calibration.risk import CAVEAT as RISK_CAVEAT
+from fedconformal.calibration.risk import CONDITIONS, risk_record, safe_action, warn_of_no_threshold
+from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
+from fedconformal.privacy.sums.losses import LossRounds, limit_of, promised_risks
 from fedconformal.privacy.sums.lost import share
+from fedconformal.privacy.sums.radix import LAST, Rounds
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.summaries.losses import UNIT
 
 HIDDEN = " It was found from sums over all sites: no site's own counts were seen."
 IN_CELLS = (
@@ -23,6 +30,13 @@ TO_THE_BIT = (
     " The threshold itself is a score of some site, and the sums show how many scores of all sites together lie in "
     "ever smaller cells around it: who knows a row can often tell that it is in there."
 )
+IN_PARTS = (
+    " The threshold is never below the plain one; the sums show how much all rows together lose at a few thresholds."
+)
+TO_THE_POINT = (
+    " The sums show how much all rows together lose at a few thresholds, and at last at those beside this one: who "
+    "knows a row may be able to tell that it is in there."
+)
 APART = (
     " It was found from weighted sums over all sites. The sites' weights differ, so that who knows every n_k can often "
     "take such a sum apart: count every site's own histogram as seen by the coordinator."
@@ -32,8 +46,8 @@ FOLLOWED = (
     "rows, so one site can move the threshold to anywhere."
 )
 DROPPED = (
-    " The scores of a site that dropped out count for nothing from then on: the threshold can be too high, not too "
-    "low, and the promise still includes that site."
+    " A site dropped out. Before the first sum its scores count for nothing; after it the search stops at the cell "
+    "that it has reached. So the threshold can be too high, not too low, and the promise still includes that site."
 )
 
 
@@ -60,25 +74,21 @@ def certified(state: CoordinatorState) -> Calibration:
     }
     if isinstance(rounds, NoisyRound):
         return certify_release(threshold, rounds.claim(state.counted, played), inputs, caveat)
+    if isinstance(rounds, LossRounds):
+        return _of_losses(state, inputs, played, caveat)
     finite = threshold < math.inf
-    everybody = len(state.present) == len(session.names)
-    # The upper edge of a cell instead of a score, or sites that dropped out, may cost any amount of coverage on top.
-    whole = rounds.exact and everybody
+    whole = _is_whole(state, rounds)
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
+    sure = not state.origin.estimated
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
-    played["precision"] = {
-        "exact": whole,
-        "above": rounds.above(state.search) if finite and everybody else None,
-        "least": rounds.least,
-        "stopped": state.search.stopped,
-    }
+    played["precision"] = _precision(state, rounds) | {"reach": 2.0**rounds.exponent}
     return certify(
         threshold,
         lowest,
         inputs,
-        status="certified",
+        status="certified" if sure else "estimated",
         caveat=bound.caveat
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
@@ -87,10 +97,71 @@ def certified(state: CoordinatorState) -> Calibration:
         rank=rank,
         rank_out_of=out_of,
         slack=0.0 if whole else 1.0,
-        coverage_at_least=float(lowest),
+        coverage_at_least=float(lowest) if sure else 0.0,
         coverage_at_most=float(highest),
         privacy={
             **played,
             "claim": f"the coordinator saw the name and number of scores of every site, and of the scores only {seen}",
         },
     )
+
+
+def _is_whole(state: CoordinatorState, rounds: Rounds) -> bool:
+    """Tell whether the threshold is the plain one: all sites are in all sums, and the search went to its end.
+
+    The upper edge of a cell instead, or sites that dropped out, may cost any amount of coverage on top.
+    """
+    return rounds.exact and _everybody(state) and state.search.stopped == LAST
+
+
+def _everybody(state: CoordinatorState) -> bool:
+    return len(state.counted) == len(state.session.names)
+
+
+def _precision(state: CoordinatorState, rounds: Rounds) -> dict[str, Any]:
+    finite = state.search.answer != math.inf
+    return {
+        "exact": _is_whole(state, rounds),
+        "above": rounds.above(state.search) if finite and _everybody(state) else None,
+        "least": rounds.least,
+        "stopped": state.search.stopped,
+    }
+
+
+def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], caveat: str) -> Calibration:
+    """Write the certificate of a limit on the expected loss."""
+    session, terms, threshold = state.session, state.invite.losses, state.search.answer
+    rounds = session.rounds
+    if terms is None or threshold is None or not isinstance(rounds, LossRounds):
+        raise InputError("the session is not for losses, or has not come to its end")
+    bound, sizes, origin = session.guarantee, session.sizes, state.origin
+    limit, finite, whole = limit_of(terms), threshold < math.inf, _is_whole(state, rounds)
+    safe = safe_action(origin, limit, terms.safe)
+    if not finite:
+        dropped = "sites dropped out, and their rows count as lost" if state.dropped else "rows lose too much"
+        warn_of_no_threshold(bound, session.alpha, sizes, session.names, limit, safe, f"at the last one {dropped}")
+    sure = finite and not origin.estimated
+    certificate = made_certificate(
+        guarantee=bound,
+        origin=origin,
+        summaries=inputs.records,
+        alpha=float(session.alpha),
+        threshold=threshold_json(threshold),
+        status="estimated" if origin.estimated else "certified",
+        caveat=RISK_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
+        conditions=CONDITIONS,
+        target=str(limit),
+        rank=None,
+        rank_out_of=None,
+        slack=float(bound.slack([1] * len(sizes), sizes) / UNIT) if whole else 1.0,
+        coverage_at_least=float(1 - session.alpha) if sure else 0.0,
+        coverage_at_most=1.0,
+        risk=risk_record(origin, limit, safe),
+        privacy={
+            **played,
+            "precision": _precision(state, rounds),
+            "claim": "the coordinator saw the name and number of rows of every site, and of the losses only sums",
+        },
+    )
+    warn_of_sites(certificate)
+    return Calibration(certificate, lambda: RiskCurve(*promised_risks(origin, threshold, limit)))

@@ -1,33 +1,39 @@
 """The coordinator of a sums session: a state machine that takes what the sites sent and says what to send them.
 
-It sees masked histograms, which are noise, and their sum. A site that does not answer a round is out for the rest; its
-scores then count for nothing, so that the threshold may come out too high and never too low.
+It sees masked histograms, which are noise, and their sum. A site that does not answer the first round is out; its
+scores then count for nothing, so that the threshold may come out too high and never too low. All later sums are over
+the sites of the first one, as the difference of two sums would show how many rows of one site are in a cell. If one
+of them is lost, the search stops at the cell that it has reached, whose upper edge is a threshold as well.
 
     it sends    Invite   Roster    Question   Closed       Unmask   Question, or Lost if a site was lost meanwhile
     sites send       Join     Deposit     Answer   Countersign   Reveal                Shares
 
-If a site does not answer, those who did are asked again, with masks among themselves.
+If a site does not answer the first round, those who did are asked again, with masks among themselves.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
+from fedconformal.calibration.risk import as_limit, as_safe
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.losses import steps_of
 from fedconformal.privacy.sums.lost import remarks
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -36,6 +42,7 @@ from fedconformal.privacy.sums.messages import (
     Deposit,
     Invite,
     Join,
+    Losses,
     Lost,
     Message,
     Question,
@@ -46,11 +53,14 @@ from fedconformal.privacy.sums.messages import (
     Unmask,
     pack,
 )
-from fedconformal.privacy.sums.radix import EXACT
-from fedconformal.privacy.sums.session import Session, guarantee_of
+from fedconformal.privacy.sums.radix import EXACT, Rounds
+from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.privacy.sums.session import Session, guarantee_of, joined_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.summaries.summary import origin_of
+from fedconformal.summaries.origin import as_bound
+from fedconformal.summaries.origin import as_grid as as_thresholds
+from fedconformal.summaries.summary import check_origins
 
 logger = logging.getLogger(__name__)
 
@@ -68,16 +78,43 @@ def invite(
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
+    reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones."""
+    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones.
+
+    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1.
+    """
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
     message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths), least)
+    exponent = 0 if reach is None else exponent_of(reach)
+    if reach is not None and (grid is not None or (least is None and epsilon is None)):
+        raise InputError("reach is for public cells: it goes neither with a grid nor with the last bit of a score")
     if epsilon is not None:
-        edges = as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES).tolist()
+        edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES).tolist()
         message = changed(message, widths=[], least=None, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
         raise InputError("a grid goes with epsilon; sums without noise find the score itself")
+    else:
+        message = changed(message, exponent=exponent)
+    return _opened(message, key)
+
+
+def invite_losses(
+    guarantee: Guarantee, risk: Any, thresholds: Any, bound: Any = 1, *, exact: bool = False, safe: str | None = None
+) -> tuple[CoordinatorState, bytes]:
+    """Open a session for loss curves on a grid of thresholds; `exact` goes on to one threshold, however few rows."""
+    grid, most = as_thresholds(thresholds), as_bound(bound)
+    limit = as_limit(risk, most)
+    units = max(1, math.floor(limit / Fraction(most) * ALPHA_UNIT))
+    key, (widths, least) = SigningKey.new(), steps_of(grid, exact=exact)
+    terms = Losses(float(limit), most, grid, as_safe(safe))
+    described = json.dumps(guarantee.to_dict())
+    message = Invite(os.urandom(16), key.public, units, described, list(widths), least, losses=terms)
+    return _opened(message, key)
+
+
+def _opened(message: Invite, key: SigningKey) -> tuple[CoordinatorState, bytes]:
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 
@@ -93,14 +130,13 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    origins = [origin_of(found) for found in joins]
-    for found, origin in zip(joins, origins, strict=True):
-        if difference := origins[0].difference(origin):
-            raise InputError(f"sites {joins[0].site!r} and {found.site!r} do not go together: {difference}")
+    together = check_origins([joined_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
     roster = pack(Roster(state.invite.session, listed), state.signing)
-    state = changed(state, first=joins[0], roster=roster, present=frozenset(range(len(joins))))
+    state = changed(
+        state, first=changed(joins[0], about=together.about), roster=roster, present=frozenset(range(len(joins)))
+    )
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.
     outgoing = _to(state.session, state.present, roster) if search.answer is None else {}
@@ -117,6 +153,8 @@ def _ask(state: CoordinatorState) -> Step:
     session, search = state.session, state.search
     if search.answer is not None:
         return state, {}
+    if search.number and state.present != state.counted:
+        return _stop(state)
     session.check_enough(state.present)
     question = Question(session.id, search.number, search.prefix, session.as_bits(state.present))
     return state, _to(session, state.present, pack(question, state.signing))
@@ -126,9 +164,8 @@ def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
     """Close the list of those who answered, if all did who are present; else ask those who did once more."""
     session, number = state.session, state.search.number
     found = _each_once(session, answers, f"answered round {number}")
-    session.check_enough(found)
     if len(found) < len(state.present):
-        return _ask(_without(state, found.keys(), f"before its answer in round {number}"))
+        return _ask(_without(state, found.keys(), f"before its answer in round {number + 1}"))
     return changed(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
 
 
@@ -136,6 +173,8 @@ def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
     """Hand the signatures of the list round, so that each site can see that all have the same one."""
     session = state.session
     found = _each_once(session, signed, f"signed the list of round {state.search.number}")
+    if state.search.number and len(found) < session.quorum:
+        return _stop(_without(state, found, f"after its answer in round {state.search.number + 1}"))
     signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
     session.check_countersigned(state.about, state.present, signatures)
     request = Unmask(session.id, state.about, signatures)
@@ -149,8 +188,8 @@ def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
     if not state.lost_after_answer:
         return _open_sum(state, {})
     sealed = {i: dict(state.deposits[i].shares) for i in state.lost_after_answer}
-    for i, held in sealed.items():
-        _check_shares(state, i, held.keys() & state.reveals.keys())
+    if too_few := _too_few(state, {i: held.keys() & state.reveals.keys() for i, held in sealed.items()}):
+        return too_few
     asked = {j: [(i, sealed[i][j]) for i in lost] for j in sorted(state.reveals) if (lost := state.held_by(j))}
     return state, {
         session.names[j]: pack(Lost(session.id, state.about, j, shares), state.signing) for j, shares in asked.items()
@@ -165,19 +204,30 @@ def _take_shares(state: CoordinatorState, shares: list[Shares]) -> Step:
     for j, message in found.items():
         for i, share in message.shares:
             opened[i][session.neighbours(i).index(j)] = share
-    for i, there in opened.items():
-        _check_shares(state, i, there)
+    if too_few := _too_few(state, opened):
+        return too_few
     secrets = {i: combine(dict(list(there.items())[: session.needed])) for i, there in opened.items()}
     return _open_sum(state, {i: masks.round_key(secret, state.about) for i, secret in secrets.items()})
 
 
-def _check_shares(state: CoordinatorState, lost: int, there: Collection[int]) -> None:
-    session = state.session
-    if len(there) < session.needed:
-        raise InputError(
-            f"site {session.names[lost]!r} is lost, and only {len(there)} of {session.needed} shares of its secret are "
-            "there: the sum stays hidden, and the session is at its end"
-        )
+def _too_few(state: CoordinatorState, shares: Mapping[int, Collection[int]]) -> Step | None:
+    """Stop if a lost site's secret cannot be put together; of the first round there is nothing to stop at."""
+    session, number = state.session, state.search.number
+    lost, there = min(shares.items(), key=lambda one: len(one[1]))
+    if len(there) >= session.needed:
+        return None
+    if number:
+        return _stop(_without(state, state.reveals, f"after its answer in round {number + 1}"))
+    raise InputError(
+        f"site {session.names[lost]!r} is lost, and only {len(there)} of {session.needed} shares of its secret are "
+        "there: the sum stays hidden, and the session is at its end"
+    )
+
+
+def _stop(state: CoordinatorState) -> Step:
+    """Take the upper edge of the cell that was found so far."""
+    search = cast("Rounds", state.session.rounds).stopped(state.search)  # with noise there is no second round
+    return changed(state, search=search, answers={}, signed=frozenset(), reveals={}), {}
 
 
 def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
@@ -191,7 +241,7 @@ def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
     counted = frozenset(answers)
     search = rounds.advance(search, total, counted)
     state = changed(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
-    return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number}"))
+    return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number + 1}"))
 
 
 def _without(state: CoordinatorState, left: Collection[int], when: str) -> CoordinatorState:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from numpy.typing import ArrayLike
 
 from fedconformal.calibration.calibrate import Calibration
+from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.sums import coordinator, site
 from fedconformal.privacy.sums.certificate import certified
@@ -23,7 +24,7 @@ from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
-from fedconformal.summaries import Origin
+from fedconformal.summaries import LossSummary, Origin
 
 Reader = Callable[[bytes], Message]
 """Reads one message of a site, or raises InputError with the reason why it is refused."""
@@ -81,6 +82,7 @@ def calibrate_by_sums(
     origin: Origin | None = None,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
+    reach: Any = None,
 ) -> Sums:
     """Find the threshold while the coordinator sees only sums.
 
@@ -88,6 +90,9 @@ def calibrate_by_sums(
     are for the exact one: how many bits of a score each round settles, 64 in all (`BYTES`; `EXACT` with the fewest
     counts). Such sums show rows one by one. With `epsilon` there is one round instead, in which the sites add noise to
     their counts over the grid, so that the sum itself is epsilon-differentially private.
+
+    Scores of numbers have the unit of what is predicted: `reach` is a public number that the threshold is not expected
+    to exceed, such as an error that is too large to matter. One that is a hundred times too large costs about 1%.
 
     >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
     >>> found = calibrate_by_sums(sites, alpha=0.6)  # ceil(0.4 (9 + 3)) = 5, and the fifth score is 0.4
@@ -97,16 +102,47 @@ def calibrate_by_sums(
     0.4
     """
     steps = IN_STEPS if widths is None else (widths, None)
-    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid)
+    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach)
     channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
+    return _played(start, channel, len(sites))
+
+
+def calibrate_losses_by_sums(
+    sites: Sequence[LossSummary],
+    *,
+    risk: Any,
+    guarantee: Guarantee | None = None,
+    exact: bool = False,
+    safe: str | None = None,
+) -> Sums:
+    """Find the smallest threshold whose expected loss is at most `risk`, while the coordinator sees a few sums only.
+
+    The curves stay at the sites. The search stops at a part of the grid in which few rows change, so the threshold is
+    the plain one or a larger one; with `exact` it is the plain one.
+
+    >>> from fedconformal import summarize_losses
+    >>> losses = [[1, 0.5, 0], [1, 0, 0], [0.5, 0.5, 0]]
+    >>> sites = [summarize_losses(losses, thresholds=[1, 2, 3], site=site) for site in "abc"]
+    >>> calibrate_losses_by_sums(sites, risk=0.5, exact=True).threshold  # (3 + 3) / (9 + 3) at the second threshold
+    2.0
+    """
+    if not sites:
+        raise InputError("there are no loss curves to calibrate from")
+    made = [site.site_from(one) for one in sites]
+    grid, bound = sites[0].grid, sites[0].bound
+    start = partial(coordinator.invite_losses, guarantee or Mixture(), risk, grid, bound, exact=exact, safe=safe)
+    return _played(start, InMemory(made), len(made))
+
+
+def _played(start: Callable[[], tuple[CoordinatorState, bytes]], channel: InMemory, sites: int) -> Sums:
     state = play(start, channel)
     return Sums(
         calibration=certified(state),
         session=state.session,
         rounds=state.search.number,
         exchanges=state.exchanges,
-        bytes_up=round(channel.up / len(sites)),
-        bytes_down=round(channel.down / len(sites)),
+        bytes_up=round(channel.up / sites),
+        bytes_down=round(channel.down / sites),
     )
 
 

@@ -1,7 +1,8 @@
-"""What the loss of a site means, said at the moment: its rows count as above every threshold from then on.
+"""What the loss of a site means, said at the moment.
 
-A site with a larger share of the rows than alpha makes every set hold every label if it is lost before the first sum.
-Then the session had better start again without it, as long as that shows nothing.
+Before the first sum its rows count as above every threshold from then on; if its share of them is larger than alpha,
+every set will hold every label. Then the session had better start again without it, as long as that shows nothing.
+After the first sum the search stops at the cell that it has reached.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.scores import RegressionScore
 
 
 def may_restart(state: CoordinatorState) -> bool:
@@ -39,22 +41,25 @@ def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
         return []
     session = after.session
     counted = before.search.number > 0 or bool(before.answers)
-    where = "the cell that is searched" if counted else "every threshold"
-    found = [
-        f"site {session.names[k]!r} is lost and held {share(session, k):.1%} of the rows; those that are not "
-        f"counted yet count as above {where} from now on"
-        for k in lost
-    ]
+    what = (
+        "the search stops at the cell that it has reached; another session with the same sites may go further"
+        if counted
+        else "they count as above every threshold from now on"
+    )
+    found = [f"site {session.names[k]!r} is lost and held {share(session, k):.1%} of the rows; {what}" for k in lost]
     if not counted and not enough_left(session, frozenset(range(len(session.names))) - gone(after)):
-        found.append(
-            f"the sites that are left are too few for alpha={float(session.alpha):g}: every label will be in every set"
-        )
+        so = "every interval will be the whole line" if _of_numbers(after) else "every label will be in every set"
+        found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
     if may_restart(before):
         found.append(
             "no sum has been seen yet: to leave lost sites out of the promise, send nothing of this step, and start "
             "another session with the others"
         )
     return found
+
+
+def _of_numbers(state: CoordinatorState) -> bool:
+    return isinstance(state.origin.score, RegressionScore)
 
 
 def enough_left(session: Session, left: frozenset[int]) -> bool:

@@ -2,10 +2,9 @@
 
 Before it signs the list of the first sum of a session, which others may then open without it, it notes a digest of the
 names and sizes of all who are in it. A second session of the same rows has to be with the same sites, from its roster
-to its last sum: each session in which one is lost tells how many rows of it are in one cell, of the coordinator's
-choice. Rows are known by their scores, and by the site's name and their number: who asks for another temperature asks
-for the same rows. Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon
-from the ledger instead.
+to its sums. Rows are known by their scores, and by the site's name and their number: who asks for another temperature
+asks for the same rows. Without a ledger a site remembers for as long as its state is there. Sums with noise spend
+epsilon from the ledger instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import enter_session, read_ledger
-from fedconformal.privacy.sums.messages import Answer, Countersign, letter_of
+from fedconformal.privacy.sums.messages import Countersign, letter_of
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import SiteState
@@ -45,7 +44,7 @@ def rows_digest(site: SiteState) -> str:
 
 def known_by(site: SiteState) -> list[str]:
     """Return by what a site's rows are known: their scores, and its name with their number."""
-    named = msgspec.msgpack.encode((name_key(site.name), len(site.keys)))
+    named = msgspec.msgpack.encode((name_key(site.name), site.size))
     return [rows_digest(site), hashlib.sha256(b"fedconformal sums site\n" + named).hexdigest()]
 
 
@@ -54,11 +53,10 @@ def remembering(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
     if not after.roster or not isinstance(after.session.rounds, Rounds):
         return after
     first = letter_of(sent) == Countersign.letter.encode() and before.number == 0
-    later = letter_of(sent) == Answer.letter.encode() and after.repeated
-    if not first and not later and before.roster:
+    if not first and before.roster:
         return after
     session = after.session
-    found = summed(session, after.present if first or later else range(len(session.names)))
+    found = summed(session, after.present if first else range(len(session.names)))
     if after.summed not in ("", found):
         raise InputError(
             f"site {after.name!r} has shown a sum of these rows with other sites, and the difference of two sums "

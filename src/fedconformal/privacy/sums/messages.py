@@ -15,9 +15,12 @@ from typing import Annotated, ClassVar, TypeVar
 import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
+from fedconformal.calibration.risk import MOST_SAFE
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, Name, ScoreField
+from fedconformal.privacy.sums.scale import MOST
+from fedconformal.summaries.origin import MAX_GRID
+from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, NOTHING, About, Name, ScoreField
 
 MAGIC = b"FCM2"
 OLD = b"FCM1"
@@ -48,6 +51,16 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     session: Id
 
 
+class Losses(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What a session for loss curves is about."""
+
+    limit: float
+    bound: float
+    grid: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_GRID)]
+    """The thresholds, as numbers of 64 bits."""
+    safe: Annotated[str, msgspec.Meta(max_length=MOST_SAFE)] | None = None
+
+
 class Invite(Message, frozen=True):
     """The coordinator says what will be computed."""
 
@@ -62,6 +75,10 @@ class Invite(Message, frozen=True):
     epsilon: float | None = None
     """With noise: then there is one round, over this grid."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
+    exponent: Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)] = 0
+    """Of the power of two that the edges of cells are multiplied by."""
+    losses: Losses | None = None
+    """For loss curves; then alpha is the limit over the bound, rounded down."""
 
 
 class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -84,6 +101,8 @@ class Join(Message, frozen=True):
     model: Name | None = None
     temperature: float | None = None
     identity: Identity | None = None
+    about: About = NOTHING
+    """What a summary says of its classes, of the one calibration that it is for, and so on."""
 
 
 Listed = tuple[Name, Size, Key, Key, Identity | None]

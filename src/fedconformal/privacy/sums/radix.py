@@ -42,6 +42,10 @@ JOINED = 61
 """Where a prefix has the number of last bits that are left open: above the digits."""
 LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
 
+LOST = "a site was lost after the first sum"
+LAST = "it was the last round"
+"""Why a search stopped."""
+
 Counted = NDArray[np.unsignedinteger[Any]]
 
 
@@ -77,6 +81,8 @@ class Rounds:
     wanted: WeightedSum
     least: int | None = None
     """Cells of `scale` with fewer rows are split in fewer parts; None if the digits are those of the float itself."""
+    exponent: int = 0
+    """Of the power of two that the edges of `scale` are multiplied by."""
 
     def __post_init__(self) -> None:
         """Check that the widths make sense."""
@@ -145,7 +151,7 @@ class Rounds:
         """
         done = sum(self.widths[: search.number])
         width = self.widths[search.number]
-        codes = keys if self.least is None else scale.codes_of(keys)
+        codes = keys if self.least is None else scale.codes_of(keys, self.exponent)
         digits = codes >> np.uint64(self.bits - done - width)
         if done:
             digits = digits[digits >> np.uint64(width) == search.digits] & np.uint64((1 << width) - 1)
@@ -174,9 +180,9 @@ class Rounds:
             if search.number == 0:
                 return Search(1, answer=math.inf, stopped="the rows that were counted are too few for alpha")
             digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
-            why, joined = "rows of a lost site are missing", None
+            why, joined = "rows are missing that were counted before", None
         elif search.number + 1 == len(self.widths):
-            why, joined = "it was the last round", None
+            why, joined = LAST, None
         else:
             joined = None if search.joined else self._joined(search.number + 1, int(total[digit]))
             why = f"its cell has fewer than {self.least} rows" if joined is None else ""
@@ -185,6 +191,16 @@ class Rounds:
             answer = self._edge(number, digits)
             return Search(number, search.joined << JOINED | digits, answer=answer, stopped=why)
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
+
+    def stopped(self, search: Search) -> Search:
+        """Stop at the cell that was found so far.
+
+        >>> rounds = Rounds((3, 3), WeightedSum(weights=(1,), target=2, most=3), least=50)
+        >>> rounds.stopped(Search(1, 3, below=1)).answer  # of eight parts of the scale, the one that ends at 1/2
+        0.5
+        """
+        edge = self._edge(search.number, search.digits)
+        return Search(search.number, search.digits, answer=edge, stopped=LOST)
 
     def _joined(self, number: int, weight: int) -> int | None:
         """Return how many bits are left open if a cell is split: its parts have as many rows as those of `least` rows.
@@ -200,7 +216,7 @@ class Rounds:
         """Return the upper edge of a cell."""
         last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
         # The last cells end in infinity and what is no number; no score is above the largest float.
-        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges()[last])
+        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges(self.exponent)[last])
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""

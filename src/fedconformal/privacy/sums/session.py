@@ -21,11 +21,25 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
+from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
 from fedconformal.privacy.sums.masks import Circle, circle_of
-from fedconformal.privacy.sums.messages import Bits, Countersign, Identity, Invite, Roster, has_signed, joining, unpack
+from fedconformal.privacy.sums.messages import (
+    Bits,
+    Countersign,
+    Identity,
+    Invite,
+    Join,
+    Roster,
+    has_signed,
+    joining,
+    unpack,
+)
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
+from fedconformal.scores import AnyScore
+from fedconformal.summaries import Origin
+from fedconformal.summaries.summary import origin_of
 
 
 @dataclass(frozen=True)
@@ -159,11 +173,13 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
     for one in roster.sites:
         check_identity(one[0], one[4], joining(*one[:4], roster.session))
-    guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
+    guarantee, alpha = guarantee_of(invite), alpha_of(invite)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
-    if invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least)
+    if invite.losses is not None:
+        rounds = loss_rounds(invite, guarantee, sizes)
+    elif invite.epsilon is None:
+        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -180,6 +196,27 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         identities=identities,
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
+
+
+def joined_origin(found: Join) -> Origin:
+    """Return what a site says that its scores were made from; it may be hostile."""
+    return origin_of(found, **msgspec.structs.asdict(found.about))
+
+
+def check_scores(origin: Origin, invite: Invite, label: str) -> None:
+    """Refuse scores that are for another alpha or day, of another kind, or with two ends."""
+    origin.check_use(alpha_of(invite) if invite.losses is None else None, label)
+    check_terms(origin, invite.losses, label)
+    check_one_end(origin.score, label)
+
+
+def check_one_end(score: AnyScore | None, label: str) -> None:
+    """Refuse a score whose intervals have two ends of their own."""
+    if score is not None and score.lower_share is not None:
+        raise InputError(
+            f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and a session of sums "
+            "finds one; use residual, normalized or cqr"
+        )
 
 
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
@@ -201,13 +238,24 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
             raise InputError(f"site {name!r} joined {how}; nothing was sent")
 
 
+def alpha_of(invite: Invite) -> Fraction:
+    """Return the alpha of an invitation."""
+    losses = invite.losses
+    return Fraction(invite.alpha, ALPHA_UNIT) if losses is None else limit_of(losses) / Fraction(losses.bound)
+
+
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
         found = registry.build(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
-    if invite.epsilon is not None:
+    if invite.losses is not None:
+        if invite.epsilon is not None:
+            raise InputError("the invitation is for losses and for noise, and sums of losses have none")
+        check_losses(found)
+        loss_rounds(invite, found, [])
+    elif invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)

@@ -3,7 +3,8 @@
 A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
 reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
 site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
-different ones, and the seed for the earlier answer stays with the site. A site that is out stays out.
+different ones, and the seed for the earlier answer stays with the site. A site that is out stays out; and after the
+first sum nobody may be missing any more: the difference of two sums would show one site.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.signatures import signing_key
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.privacy.sums.memory import remembering
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -42,13 +44,14 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import check_trusted, guarantee_of
+from fedconformal.privacy.sums.session import check_scores, check_trusted, guarantee_of
 from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.summary import origin_fields
+from fedconformal.summaries.summary import origin_fields, origin_of
 
 logger = logging.getLogger(__name__)
 
@@ -70,17 +73,25 @@ def new_site(
         trusted: the keys that all sites have to join with, by site, in hexadecimal digits; a roster with another one
             is refused.
     """
+    return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), origin or UNKNOWN, trusted)
+
+
+def _made(name: str, words: bytes, origin: Origin, trusted: Mapping[str, str] | None, rows: int = 0) -> SiteState:
     return SiteState(
         name=as_name(name, "site"),
-        scores=keys_of(as_scores(scores)).astype("<u8").tobytes(),
+        scores=words,
+        rows=rows,
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
-        **origin_fields(origin or UNKNOWN),
+        **origin_fields(origin),
+        origin=origin.about,
     )
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
-    """Make a site with fresh keys from its own exact summary, which stays there."""
+    """Make a site with fresh keys from its own exact summary, or its loss curve, which stays there."""
+    if isinstance(summary, LossSummary) and len(summary.sites) == 1:
+        return _made(summary.sites[0], kept_more(summary).tobytes(), summary.origin, trusted, summary.n)
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
     return new_site(summary.sites[0], summary.values, summary.origin, trusted)
@@ -88,7 +99,8 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = ("name", "scores", "score", "model", "temperature", "trusted", "summed", "ledger", "policy")
+    same = ("name", "scores", "rows", "score", "model", "temperature", "origin")
+    kept = (*same, "trusted", "summed", "ledger", "policy")
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
 
 
@@ -114,7 +126,8 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    size, signing, masking = len(site.keys), site.signing.public, site.masking.public
+    check_scores(origin_of(site, **msgspec.structs.asdict(site.origin)), invite, f"site {site.name!r}")
+    size, signing, masking = site.size, site.signing.public, site.masking.public
     identity = None
     if key is not None:
         kept = signing_key(key)
@@ -129,8 +142,9 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         model=site.model,
         temperature=site.temperature,
         identity=identity,
+        about=site.origin,
     )
-    return changed(site, invite=invite, repeated=site.summed != ""), pack(message, site.signing)
+    return changed(site, invite=invite), pack(message, site.signing)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -139,7 +153,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     site = changed(site, roster=roster)
     session = site.session
-    mine = (site.name, len(site.keys), site.signing.public, site.masking.public)
+    mine = (site.name, site.size, site.signing.public, site.masking.public)
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
@@ -167,6 +181,8 @@ def answer(site: SiteState, asked: bytes) -> Step:
         raise InputError("the message is of another session")
     if question.number != site.number or question.number >= len(session.rounds.widths):
         raise InputError(f"the message is of round {question.number}, expected round {site.number}")
+    if site.stage == "over":
+        raise InputError("the session is at its end: a site was lost after its answer")
     again = site.stage == "answered"
     if site.stage == "signed" or (again and question.present == session.as_bits(site.present)):
         raise InputError(f"round {question.number} has been answered")
@@ -216,7 +232,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
             raise InputError(f"a share of site number {sender} was altered")
         opened.append((sender, found[start : start + SECRET]))
     message = Shares(session.id, request.about, site.index, opened)
-    return changed(site, present=site.present - lost, stage="waiting"), pack(message, site.signing)
+    return changed(site, stage="over"), pack(message, site.signing)
 
 
 def _left(site: SiteState, bits: bytes) -> frozenset[int]:
@@ -225,6 +241,11 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     left = session.of_bits(bits)
     if site.index not in left or (left is not site.present and not left <= site.present):
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
+    if site.number and left != site.present:
+        raise InputError(
+            f"site {site.name!r} counts for nobody any more: a site was lost after the first sum, and the difference "
+            "of two sums shows a single site; the session is at its end"
+        )
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if near < session.near:

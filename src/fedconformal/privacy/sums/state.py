@@ -29,10 +29,9 @@ from fedconformal.privacy.sums.messages import (
     Shares,
 )
 from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.session import Session, session_of
+from fedconformal.privacy.sums.session import Session, joined_origin, session_of
 from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import origin_of
-from fedconformal.summaries.wire import ScoreField
+from fedconformal.summaries.wire import NOTHING, About, ScoreField
 
 
 class SiteState(
@@ -69,19 +68,26 @@ class SiteState(
     """The next round, or the one that is open."""
     prefix: int = 0
     """The digits of the last question."""
-    stage: Literal["waiting", "answered", "signed", "revealed"] = "waiting"
-    """What the site did last in the round; after `revealed` it may still open shares of sites that were lost."""
+    stage: Literal["waiting", "answered", "signed", "revealed", "over"] = "waiting"
+    """What the site did last in the round; after `revealed` it may open shares of lost sites, and then it is over."""
     about: bytes = b""
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
-    repeated: bool = False
-    """Whether a sum of these rows had been opened before the session: then nobody may be lost in it."""
+    rows: int = 0
+    """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
+    origin: About = NOTHING
+    """What else the scores were made from, and what for."""
 
     @property
     def keys(self) -> Keys:
         """The keys of the scores."""
         return np.frombuffer(self.scores, dtype="<u8")
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.rows or len(self.keys)
 
     @cached_property
     def session(self) -> Session:
@@ -92,8 +98,8 @@ class SiteState(
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked of the site any more: the last round is revealed, and the shares are open."""
-        return bool(self.roster) and self.number >= len(self.session.rounds.widths) and self.stage == "waiting"
+        """Whether nothing can be asked of the site any more: it has opened shares of sites that were lost."""
+        return self.stage == "over"
 
     def __repr__(self) -> str:
         """Show no secrets."""
@@ -108,7 +114,7 @@ class CoordinatorState(
     signing: SigningKey
     invite: Invite
     first: Join | None = None
-    """How the first site joined; the scores of all others were made from the same."""
+    """How the first site joined, with what any site says of the scores: all were made from the same."""
     roster: bytes = b""
     """As it is sent, with the coordinator's signature."""
     search: Search = Search()
@@ -157,7 +163,7 @@ class CoordinatorState(
     @property
     def origin(self) -> Origin:
         """What all sites' scores were made from."""
-        return origin_of(self.first)
+        return Origin() if self.first is None else joined_origin(self.first)
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:

@@ -1,0 +1,157 @@
+"""Columns of any kind that put rows into groups: sex, age, scanner.
+
+A group is a column and a value, such as sex=F. A row is in one group of a column, or in none where it has no value, so
+it is in several groups if there are several columns. All rows are a group too, and so are those in no other group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base.arrays import Integers
+from fedconformal._base.names import as_name, check_name, harmless, name_key, shown
+from fedconformal.errors import InputError
+
+Groups = Mapping[str, Any]
+"""Columns by their names, each with a value a row; None or an empty text where there is none."""
+ALL, NONE = "all rows", "none of the others"
+"""The two groups that are always there; their names are not those of a column and a value."""
+ABSENT = "not given"
+MISSING = ("nan", "NaN", "NaT", "<NA>")
+"""How values that are not there read in numpy and pandas."""
+MOST_VALUES = 200
+"""More groups than this say nothing."""
+
+
+def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
+    """Return one group a row, as numbers if all are numbers.
+
+    >>> as_groups(["f", "m", None, " f"], rows=4, name="sex").tolist()
+    ['f', 'm', 'not given', 'f']
+    """
+    array = _one_a_row(values, rows=rows, name=name)
+    found = _distinct(array, name)
+    if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
+        array = np.empty(rows, dtype=f"U{max((len(_name(value)) for value, _ in found), default=1)}")
+        for value, mine in found:
+            array[mine] = _name(value)
+    return array
+
+
+def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
+    """Return which rows are in each group that has any, by its name: all rows first, those in no other group last.
+
+    >>> members({"sex": ["F", "M", None, "F"], "age": [60.0, np.nan, np.nan, 70.0]}, rows=4)
+    {'all rows': array([0, 1, 2, 3]), 'age=60': array([0]), 'age=70': array([3]),
+     'sex=F': array([0, 3]), 'sex=M': array([1]), 'none of the others': array([2])}
+    """
+    found: dict[str, list[Integers]] = {}
+    others = np.ones(rows, dtype=np.bool_)
+    for column in columns_of(groups):
+        given = next(values for name, values in groups.items() if name_key(str(name)) == column)
+        missing = np.zeros(rows, dtype=np.bool_)
+        for value, mine in _distinct(_one_a_row(given, rows=rows, name=column), column):
+            if (text := _name(value)) == ABSENT:
+                missing[mine] = True
+            else:
+                found.setdefault(check_name(f"{column}={text}", "group"), []).append(mine)
+        others &= missing
+    parts = {name: np.sort(np.concatenate(some)) if some[1:] else some[0] for name, some in sorted(found.items())}
+    rest = np.flatnonzero(others)
+    return {ALL: np.arange(rows), **parts, **({NONE: rest} if len(rest) else {})}
+
+
+def columns_of(groups: Mapping[str, Any]) -> list[str]:
+    """Check the names of the columns, and return them in order.
+
+    >>> columns_of({"sex": [], " age": []})
+    ['age', 'sex']
+    """
+    if not hasattr(groups, "items") or not len(groups):
+        raise InputError(f'groups is {shown(groups)}, expected columns with a value a row, such as {{"sex": [...]}}')
+    names = sorted(as_name(name, "the name of a column of groups") for name, _ in groups.items())
+    if odd := next((name for name in names if "=" in name), None):
+        raise InputError(f"groups: the column {shown(odd)!r} has a = in its name; give it another one")
+    if len(set(names)) < len(names):
+        raise InputError("groups: two columns have the same name")
+    return names
+
+
+def column_of(group: str) -> str | None:
+    """Return the column of a group, if it is one of a column and a value.
+
+    >>> column_of("age=60-69"), column_of(ALL)
+    ('age', None)
+    """
+    column, _, value = group.partition("=")
+    return column if value else None
+
+
+def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{shown(name)}: cannot be read as one value a row ({error})") from None
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,):
+        raise InputError(f"{shown(name)}: expected {rows} values, one a row, got an array of shape {array.shape}")
+    if array.dtype.kind not in "iubfU":  # such as the objects of a table with missing values
+        named = lru_cache(maxsize=None, typed=True)(_name)  # of a million rows a few values
+        try:
+            array = np.array(list(map(named, array.tolist())), dtype=np.str_)
+        except TypeError:
+            raise InputError(f"{shown(name)}: expected a text or a number a row, got lists or the like") from None
+    return array
+
+
+def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
+    """Return each value that is there, and its rows; one comparison of numbers a value, faster than to sort texts."""
+    found: list[tuple[Any, Integers]] = []
+    keys, exact = _hashed(array) if array.dtype.kind == "U" else (array, True)
+    left = np.ones(len(array), dtype=np.bool_)
+    while len(array) and left[first := int(left.argmax())]:
+        value = array[first].item()
+        if len(found) == MOST_VALUES:
+            count = len(found) + len(set(array[left].tolist()))
+            raise InputError(
+                f"{shown(name)}: has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69"
+            )
+        same = np.isnan(keys) if isinstance(value, float) and math.isnan(value) else keys == keys[first]
+        mine = np.flatnonzero(same)
+        if not exact and (array[mine] != value).any():  # two texts with one hash
+            mine = np.flatnonzero(array == value)
+            same = np.isin(np.arange(len(array)), mine)
+        found.append((value, mine))
+        left &= ~same
+    return found
+
+
+def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[Any], bool]:
+    """Return a number for each text, the same for the same text, and whether it is another one for every other text.
+
+    A polynomial of its characters, modulo 2^64; up to eight that fit in a byte are its digits.
+    """
+    letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    width = letters.shape[1]
+    if width == 1:
+        return letters[:, 0], True
+    exact = width <= 8 and letters.max(initial=0) < 256
+    found = letters[:, 0].astype(np.uint64)
+    for k in range(1, width):
+        found *= np.uint64(256 if exact else 0x9E3779B97F4A7C15)
+        found += letters[:, k]
+    return found, bool(exact)
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():  # whole numbers are floats where some are missing
+        value = int(value)
+    absent = value is None or str(value) in MISSING
+    return ABSENT if absent else harmless(name_key(str(value))) or ABSENT

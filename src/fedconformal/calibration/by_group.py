@@ -1,0 +1,155 @@
+"""Calibrate from summaries by group: a threshold for each group, or one for each class in it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from fedconformal._base.groups import ALL, NONE
+from fedconformal._base.names import listed
+from fedconformal.calibration.by_class import check_holders, class_names, searched
+from fedconformal.calibration.certificate import GroupRecord
+from fedconformal.calibration.curve import ClassCurves, GroupCurves, PromiseCurve
+from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
+from fedconformal.calibration.search import Search
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee
+from fedconformal.guarantees.by_class import held_at
+from fedconformal.guarantees.by_group import group_shortfall
+from fedconformal.summaries import ClassSummary, GroupSummary
+from fedconformal.summaries.by_group import MAX_GROUPS, check_columns
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.parted import PartedSummary
+from fedconformal.summaries.summary import Summary
+
+MOST_SAID = 5
+"""Of more groups that lack scores, how many are needed is said of the first ones."""
+
+NO_UPPER_END = {"coverage_at_most": 1.0}
+"""A row takes the largest threshold of its groups, so that each of them may be covered more often than it needs."""
+
+
+class Found(NamedTuple):
+    """What was found for one group; `lacking` are the classes that lack scores, or the group itself, in words."""
+
+    record: GroupRecord
+    make_curve: Callable[[], PromiseCurve | ClassCurves]
+    lacking: list[tuple[str, Guarantee, list[int]]]
+
+
+def by_group(
+    summaries: Sequence[Summary], alpha: Fraction, guarantee: ByGroup, bound: Guarantee, names: Sequence[str]
+) -> Calibration:
+    """Search group by group; `bound` is what promises coverage to one of them."""
+    sites = _group_summaries(summaries)
+    kept = guarantee.guarantee
+    of_group = (
+        _of_classes(sites, alpha, kept, bound, names) if isinstance(kept, ByClass) else _of_rows(sites, alpha, bound)
+    )
+    found = [of_group(group) for group in _groups(sites)]
+    if lacking := [one for group in found for one in group.lacking]:
+        every = "which are in every set there" if guarantee.by_class else "where every label is in every set"
+        needed = [f"{name}: {group_shortfall(own, alpha, sizes, names)}" for name, own, sizes in lacking[:MOST_SAID]]
+        words = f"cannot be promised to {listed([name for name, _, _ in lacking])}, {every}; {'; '.join(needed)}"
+        warnings.warn(f"alpha={float(alpha):g} {words}", InfeasibleWarning, stacklevel=3)
+    records = [one.record for one in found]
+    certificate = certificate_of(
+        summaries,
+        alpha,
+        guarantee,
+        threshold=[record.threshold for record in records],
+        target=str(1 - alpha),
+        groups=records,
+        rank=None,
+        rank_out_of=None,
+        slack=max(record.slack for record in records),
+        coverage_at_least=min(record.coverage_at_least for record in records),
+        coverage_at_most=1.0,
+    )
+    return Calibration(certificate, lambda: GroupCurves({one.record.group: one.make_curve() for one in found}))
+
+
+def _of_rows(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
+    sure, none = are_sure(sites), ExactSummary(values=np.empty(0), sizes=(0,))
+
+    def found(group: str) -> Found:
+        held, sizes = [site.parts.get(group, none) for site in sites], _sizes(sites, group)
+        search = Search(held, bound, sizes)
+        band = band_of(bound, alpha, search.smallest(alpha), sizes, [part.gap for part in held], sure=sure)
+        record = GroupRecord(group=group, scores=sum(sizes), **band | NO_UPPER_END)
+        lacking = [(group, bound, sizes)] if record.threshold == "inf" else []
+        return Found(record, partial(search.curve, alpha), lacking)
+
+    return found
+
+
+def _of_classes(
+    sites: Sequence[GroupSummary], alpha: Fraction, kept: ByClass, bound: Guarantee, names: Sequence[str]
+) -> Callable[[str], Found]:
+    whole = [_within(site, ALL) for site in sites]
+    called = class_names(whole)
+    places = kept.places(called, names)
+    check_holders(whole, places, called, names)
+
+    def own(label: int) -> Guarantee:
+        return held_at(bound, places.get(label))
+
+    def found(group: str) -> Found:
+        held = [_within(site, group) for site in sites]
+        searches, classes = searched(held, alpha, own, called, places)
+        record = GroupRecord(
+            group=group,
+            scores=sum(one.n for one in held),
+            threshold=[one.threshold for one in classes],
+            rank=None,
+            rank_out_of=None,
+            slack=max(one.slack for one in classes),
+            coverage_at_least=min(one.coverage_at_least for one in classes),
+            coverage_at_most=1.0,
+        )
+        lacking = [
+            (f"class {called[one.label]} in {group}", own(one.label), _sizes(held, one.label))
+            for one in classes
+            if one.threshold == "inf"
+        ]
+        return Found(record, lambda: ClassCurves([one.curve(alpha) if one else None for one in searches]), lacking)
+
+    return found
+
+
+def _within(site: GroupSummary, group: str) -> ClassSummary:
+    """Return a site's scores of one group by class; with a size for every site in it, also those without the group."""
+    part = site.parts.get(group, ClassSummary(parts={}, sizes=(0,)))
+    if not isinstance(part, ClassSummary):
+        raise InputError(f"{site.label} was not summarised by class; summarise with by_class=True")
+    return replace(part, sizes=site.sizes_of(group), sites=site.sites, origin=site.origin)
+
+
+def _group_summaries(summaries: Sequence[Summary]) -> list[GroupSummary]:
+    sites: list[GroupSummary] = []
+    for summary in summaries:
+        if not isinstance(summary, GroupSummary):
+            raise InputError(f"{summary.label} was not summarised by group; summarise with groups=")
+        sites.append(summary)
+    check_columns(sites)
+    return sites
+
+
+def _groups(sites: Sequence[GroupSummary]) -> list[str]:
+    """Name the groups of all sites: all rows first, those in no other group last."""
+    found = {group for site in sites for group in site.parts}
+    if len(found) > MAX_GROUPS:
+        raise InputError(
+            f"the sites have {len(found)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
+        )
+    return [ALL, *sorted(found - {ALL, NONE}), *([NONE] if NONE in found else [])]
+
+
+def _sizes(sites: Sequence[PartedSummary], part: str | int) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(part)]

@@ -1,0 +1,265 @@
+"""A score of numbers and a promise curve: everything it takes to turn predictions into intervals."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
+from fedconformal._base.names import shown
+from fedconformal.calibration.calibrate import Calibration
+from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.curve import USUAL_ALPHAS, CurveFields, EndCurves, PromiseCurve
+from fedconformal.calibration.document import Document
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation.full import lacks_ends
+from fedconformal.evaluation.regression import IntervalEvaluation, evaluate_intervals
+from fedconformal.guarantees.by_class import name_of
+from fedconformal.scores import RegressionScore
+from fedconformal.scores.regression_score import as_numbers
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+EXACT_LEVELS = sorted({level for alpha in USUAL_ALPHAS for level in (alpha, 1 - alpha)})
+"""The curve of the upper end is exact at these."""
+
+
+class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the JSON file holds, field by field."""
+
+    score: dict[str, Any]
+    certificate: Certificate
+    curve: CurveFields
+    lower: CurveFields | None = None
+    """Of the scores times -1, where the lower end has a curve of its own."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class IntervalPredictor(Document):
+    """Turns a model's predictions into intervals that keep the certificate's promise.
+
+    >>> from fedconformal import Residual, calibrate
+    >>> from fedconformal.summaries.predictions import summarize_predictions
+    >>> site = summarize_predictions([1.0] * 9, [1.25] * 8 + [3.0], score=Residual(), site="a")
+    >>> predictor = IntervalPredictor.of(calibrate([site], alpha=0.2))
+    >>> predictor
+    IntervalPredictor(Residual(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)
+    >>> predictor.predict_interval([2.0, 5.0])
+    array([[1.75, 2.25],
+           [4.75, 5.25]])
+    """
+
+    kind = "fedconformal interval predictor"
+
+    score: RegressionScore
+    certificate: Certificate
+    curve: PromiseCurve | EndCurves
+
+    def __post_init__(self) -> None:
+        if self.certificate.score != self.score.to_dict():
+            raise InputError("the predictor's score is not the one that was certified")
+        if (self.score.lower_share is None) != (self.certificate.lower is None):
+            raise InputError("the certificate is malformed: its ends are not those of the score")
+        if self.curve.threshold(as_alpha(self.certificate.alpha)) != self._certified:
+            raise InputError("the promise curve and the certificate give different thresholds")
+
+    @classmethod
+    def of(cls, result: Calibration, *, score: RegressionScore | None = None) -> IntervalPredictor:
+        """Make a predictor from a calibration; the summaries must say which score they hold."""
+        described, curve = result.certificate.score, result.curve
+        if described is None or not isinstance(curve, PromiseCurve | EndCurves):
+            raise InputError("the summaries do not say which score of numbers they hold; summarise with score=")
+        found = registry.build(described, RegressionScore)
+        if score is not None and found != score:
+            raise InputError(f"the summaries hold scores of {found}, not of {score}")
+        return cls(score=found, certificate=result.certificate, curve=curve)
+
+    @property
+    def _certified(self) -> float | tuple[float, float]:
+        upper, lower = float(self.certificate.limit), self.certificate.lower
+        return upper if lower is None else (float(lower.threshold), upper)
+
+    def threshold(self, alpha: Any = None) -> float | tuple[float, float]:
+        """Return the threshold at alpha, by default the certified one; the lower and the upper if there are two.
+
+        It is infinite, with a warning, if alpha is too small for the scores that were seen.
+        """
+        found = self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
+        ends = list(found) if isinstance(found, tuple) else [found]
+        if so := lacks_ends(ends):
+            wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
+            warnings.warn(
+                f"alpha={float(wanted):g} cannot be promised, so {so}; "
+                f"the scores that this predictor was made from promise {self._most(ends):.6g} at most",
+                InfeasibleWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def _most(self, ends: Sequence[float]) -> float:
+        """Return the most that both ends promise together, or by itself the one that is at infinity."""
+        curve = self.curve
+        if isinstance(curve, PromiseCurve):
+            return float(curve.most)
+        most = [end.most for end, q in zip((curve.lower, curve.upper), ends, strict=True) if math.isinf(q)]
+        return max(0.0, float(sum(most, Fraction(1 - len(most)))))
+
+    def predict_interval(self, predictions: ArrayLike, *, alpha: Any = None) -> Floats:
+        """Return the (n, 2) ends of the intervals, or (n, 2, A) for a list of A alphas.
+
+        Each alpha must have been fixed beforehand; picking one after looking at intervals voids the promise.
+        """
+        if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
+            if np.ndim(alpha) != 1 or not len(alpha):
+                raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
+            return np.stack([self.predict_interval(predictions, alpha=a) for a in alpha], axis=-1)
+        found = self.threshold(alpha)
+        lower, upper = found if isinstance(found, tuple) else (None, found)
+        return self._ends(predictions, upper, lower)
+
+    def contains(self, predictions: ArrayLike, y: ArrayLike, *, alpha: Any = None) -> Booleans:
+        """Say for each row whether its interval holds this number.
+
+        >>> from fedconformal import Residual, calibrate, summarize
+        >>> predictor = IntervalPredictor.of(calibrate([summarize([0.5] * 9, score=Residual())]))
+        >>> predictor.contains([2.0, 2.0], [2.5, 3.0])
+        array([ True, False])
+        """
+        ends = self.predict_interval(predictions, alpha=alpha)
+        truth = as_numbers(one_a_row(as_array(y, "y"), len(ends), "y"), "y")
+        inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        return inside
+
+    def predict_distribution(self, predictions: ArrayLike, levels: Sequence[float] | Floats = LEVELS) -> Floats:
+        """Return (n, L) numbers: for each level c, fixed beforehand, one that y is at most with probability c or more.
+
+        Pointwise: each level holds by itself, not all of them at once. `distribution_band` says how exact each is. It
+        takes a score with its sign, such as Signed.
+        """
+        upper = self._upper_curve()
+        found = [upper.threshold(1 - level) for level in as_levels(levels)]
+        if any(map(math.isinf, found)):
+            highest = float(upper.most)
+            message = f"levels above {highest:.6g} cannot be promised from these scores, so they are at infinity"
+            warnings.warn(message, InfeasibleWarning, stacklevel=2)
+        return np.stack([self._ends(predictions, threshold, -math.inf)[:, 1] for threshold in found], axis=1)
+
+    def distribution_band(self, levels: Sequence[float] | Floats = LEVELS) -> Floats:
+        """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
+
+        It is below the number with probability of at most the second; for a level that is no hundredth, that of the
+        next hundredth.
+
+        >>> from fedconformal import Signed, calibrate, summarize
+        >>> sites = [summarize([i / 8 for i in range(start, 10, 2)], score=Signed()) for start in (-8, -7)]
+        >>> predictor = IntervalPredictor.of(calibrate(sites, alpha=0.3))
+        >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
+        array([[0.5  , 1.125]])
+        >>> predictor.distribution_band([0.25, 0.5])
+        array([[0.25, 0.3 ],
+               [0.5 , 0.55]])
+        """
+        upper, lower = self._upper_curve(), self.certificate.lower
+        if lower is None or self.certificate.status != "certified":
+            return np.tile([0.0, 1.0], (len(levels), 1))
+        guarantee, names, sizes = self.certificate.terms()
+        bound, none = guarantee.bind(names, sizes).of_one_end(), [0] * len(self.certificate.summaries)
+        found = []
+        for level in as_levels(levels):
+            finite = math.isfinite(upper.threshold(1 - level))
+            exact = next((one for one in EXACT_LEVELS if one >= level), None)
+            most = 1.0 if exact is None else float(bound.at_most(1 - exact, sizes, none)) + lower.slack
+            least = float(bound.at_least(1 - level, sizes)) if finite else 1.0
+            found.append((least, min(1.0, most) if finite else 1.0))
+        return np.array(found)
+
+    def _upper_curve(self) -> PromiseCurve:
+        if not isinstance(self.curve, EndCurves):
+            raise InputError(f"{self.score.name} has no sign, so it gives no distribution; calibrate with Signed")
+        return self.curve.upper
+
+    def _ends(self, predictions: ArrayLike, upper: float, lower: float | None) -> Floats:
+        """Return the ends for predictions as they were scored at calibration: in float32, if the certificate says so.
+
+        If it does not, those in float32 may be rounded from others, at most one step of float32 away. The ends go that
+        much further out, so nothing is lost to the rounding.
+        """
+        given = as_array(predictions, "predictions")
+        if self.certificate.precision == "float32":
+            with np.errstate(over="ignore"):  # what is too large for float32 is refused as not finite
+                return self.score.interval(given.astype(np.float32), upper, lower)
+        ends = self.score.interval(given, upper, lower)
+        if given.dtype.kind == "f" and given.dtype.itemsize < ends.dtype.itemsize:
+            steps = np.spacing(np.abs(given)).astype(np.float64).reshape(len(ends), -1).sum(axis=1)
+            for end, (threshold, sign) in enumerate([(upper if lower is None else lower, -1.0), (upper, 1.0)]):
+                ends[:, end] += sign * steps * max(1.0, abs(threshold))
+        return ends
+
+    def evaluate(
+        self,
+        predictions: ArrayLike,
+        y: ArrayLike,
+        *,
+        clients: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: Mapping[str, ArrayLike] | None = None,
+        alpha: Any = None,
+    ) -> IntervalEvaluation:
+        """Compare the intervals with known numbers: coverage, width and Winkler score, by client and group, a verdict.
+
+        `clients`, `clusters` and `groups` are as in `Predictor.evaluate`.
+        """
+        return evaluate_intervals(
+            self.predict_interval(predictions, alpha=alpha),
+            y,
+            clients=clients,
+            clusters=clusters,
+            groups=groups,
+            certificate=self.certificate,
+            alpha=alpha,
+        )
+
+    def content(self) -> dict[str, Any]:
+        ends = self.curve.to_dict() if isinstance(self.curve, EndCurves) else {"curve": self.curve.to_dict()}
+        return {"score": self.score.to_dict(), "certificate": self.certificate.to_dict(), **ends}
+
+    @classmethod
+    def of_content(cls, content: dict[str, Any]) -> IntervalPredictor:
+        held = msgspec.convert(content, _Content, strict=True)
+        score = registry.build(held.score, RegressionScore)
+        upper, share = held.curve.built(), score.lower_share
+        if (share is None) != (held.lower is None):
+            raise InputError("the predictor is malformed: its promise curves are not those of the score's ends")
+        curve = EndCurves(held.lower.built(), upper, share) if held.lower and share else upper
+        return cls(score=score, certificate=held.certificate, curve=curve)
+
+    def __repr__(self) -> str:
+        about = self.certificate
+        sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+        return (
+            f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
+            f"{about.status}: {name_of(about.guarantee)} of {sites})"
+        )
+
+
+def as_levels(levels: Sequence[float] | Floats) -> list[Fraction]:
+    """Check levels of a distribution, as the decimals that were typed, rounded up to 15 places.
+
+    >>> as_levels([0.25, 0.5])
+    [Fraction(1, 4), Fraction(1, 2)]
+    """
+    try:
+        found = [1 - as_alpha(1 - Fraction(repr(float(level)))) for level in levels]
+    except (ValueError, TypeError, OverflowError):
+        found = []
+    if not found:
+        raise InputError(f"levels are {shown(levels)}, expected numbers between 0 and 1")
+    return found

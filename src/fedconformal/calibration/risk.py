@@ -1,0 +1,189 @@
+"""Calibrate from loss curves: the smallest threshold of the grid whose expected loss is at most a limit.
+
+Where a guarantee promises a share of rows, it promises the same of rows that count in part, m_k(t) = sum_i (1 -
+L_i(t)/B), so the mean loss is at most B (1 - what is promised). In proportion to n_k + 1 that is (sum L + K B)/(N + K).
+Proof: add a virtual row to every site. The smallest t at which all losses, with these, add up to at most a (N + K) is
+symmetric within every site, so the mixture's mean loss there is at most a; taking B for the virtual losses can only
+raise it. One virtual row at the site of the test row is not enough (tests/validity/test_risk.py). Where no threshold of
+the grid is good enough, the answer is one more, beyond its end: a safe action, which never loses more than the limit,
+nor than the last threshold does on the same row. An action that loses the limit always is not safe (.54 at .5).
+Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022, for one site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import ALPHA_UNIT, Integers
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import RiskRecord, site_names, threshold_json
+from fedconformal.calibration.result import Calibration, are_sure, certificate_of
+from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.guarantees import PAC, Guarantee
+from fedconformal.guarantees.guarantee import whole_type
+from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.losses.loss import Loss, described_loss
+from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
+from fedconformal.summaries.origin import Origin, as_bound
+from fedconformal.summaries.summary import Summary
+
+CONDITIONS = (
+    "The promise is for a limit, a bound and a grid of thresholds that were fixed beforehand. It says nothing of sites "
+    "that sent no summary or were left out."
+)
+CAVEAT = (
+    "This is a promise on the mean loss of the rows named above, at this threshold: a single row may lose more, and so "
+    "may a class, another group of rows, or a site that is not named by itself."
+)
+SAFE = "which never loses more than that nor than the last one"
+MOST_SAFE = 200
+CHUNK = 2**12
+
+
+def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
+    """Refuse summaries that are no loss curves, and guarantees that promise nothing on losses."""
+    for summary in summaries:
+        if not isinstance(summary, LossSummary):
+            raise InputError(f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there")
+    if not guarantee.fractional:
+        guarantee.grouped_parts([], 1)
+    if summaries[0].origin.rising and not isinstance(guarantee, PAC):
+        raise InputError(
+            f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
+        )
+
+
+def by_risk(
+    summaries: Sequence[Summary], risk: Any, guarantee: Guarantee, bound: Guarantee, safe: str | None
+) -> Calibration:
+    """Find the smallest threshold whose expected loss is at most `risk`."""
+    curves = [summary for summary in summaries if isinstance(summary, LossSummary)]
+    origin, most = curves[0].origin, Fraction(curves[0].bound)
+    limit = as_limit(risk, curves[0].bound)
+    safe = safe_action(origin, limit, safe)
+    sizes = [n for summary in curves for n in summary.sizes]
+    group, promise = bound.grouped_parts(sizes, UNIT)
+    promised = promise(_kept(curves, group, sizes))
+    risks = bound.tested([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
+    curve = RiskCurve(curves[0].grid, tuple(risks))
+    threshold = curve.threshold(limit)
+    alpha = limit / most
+    if threshold == math.inf:
+        best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
+        warn_of_no_threshold(bound, alpha, sizes, site_names(curves), limit, safe, best, stacklevel=5)
+    sure = are_sure(curves) and threshold < math.inf
+    certificate = certificate_of(
+        curves,
+        alpha,
+        guarantee,
+        caveat=CAVEAT,
+        conditions=CONDITIONS,
+        threshold=threshold_json(threshold),
+        target=str(limit),
+        rank=None,
+        rank_out_of=None,
+        slack=float(bound.slack([curve.gap for curve in curves], sizes) / UNIT),
+        coverage_at_least=float(1 - alpha) if sure else 0.0,
+        coverage_at_most=1.0,
+        risk=risk_record(origin, limit, safe),
+    )
+    return Calibration(certificate, lambda: curve)
+
+
+def as_limit(risk: Any, bound: float) -> Fraction:
+    """Read a limit on the expected loss as the decimal that was typed, rounded down to 15 places.
+
+    >>> as_limit("0.1", bound=1)
+    Fraction(1, 10)
+    """
+    try:
+        exact = risk if isinstance(risk, Fraction) else Fraction(repr(float(str(risk))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    except (ValueError, OverflowError):
+        exact = Fraction(0)
+    if not 0 < exact < Fraction(bound):
+        raise InputError(f"risk is {shown(risk)}, expected a number above 0 and below the bound {bound:g}")
+    return exact
+
+
+def safe_action(origin: Origin, limit: Fraction, safe: str | None) -> str | None:
+    """Check the limit against the loss, and return what to do where no threshold is good enough."""
+    if loss := described_loss(origin.loss):
+        check_limit(loss, limit)
+        safe = safe or loss.safe
+    return as_safe(safe)
+
+
+def check_limit(loss: Loss, limit: Fraction) -> None:
+    """Refuse a limit that the loss was not made for."""
+    if loss.only_limit is not None and as_limit(loss.only_limit, 1) != limit:
+        raise InputError(
+            f"risk is {float(limit):g}, and the losses were made for {loss.only_limit:g} by {loss}; calibrate at that"
+        )
+
+
+def as_safe(safe: Any) -> str | None:
+    """Check what a safe action is called."""
+    if safe is not None and not (isinstance(safe, str) and safe.isprintable() and 0 < len(safe) <= MOST_SAFE):
+        raise InputError(f"safe is {shown(safe)}, expected a line of up to {MOST_SAFE} characters")
+    return safe
+
+
+def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:
+    """Add up what is kept of the rows, group by group, a few thousand sites at a time."""
+    kind = whole_type(sum(sizes) * UNIT)
+    place = np.zeros(len(curves), dtype=np.int64) if group is None else group
+    sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
+    for start in range(0, len(curves), CHUNK):
+        inside = slice(start, start + CHUNK)
+        rows = np.array([curve.n for curve in curves[inside]], dtype=np.int64)[:, None]
+        lost = np.concatenate([curve.units for curve in curves[inside]]).reshape(len(rows), -1)
+        some = (rows * UNIT - lost).astype(kind, copy=False)
+        order = np.argsort(place[inside], kind="stable")
+        groups, firsts = np.unique(place[inside][order], return_index=True)
+        sums[groups] += np.add.reduceat(some[order], firsts, axis=0)
+    return sums
+
+
+def risk_record(origin: Origin, limit: Fraction, safe: str | None) -> RiskRecord:
+    """Say what a promise on these losses is about."""
+    grid = grid_of(origin)
+    return RiskRecord(
+        limit=float(limit),
+        bound=as_bound(origin.bound),
+        points=len(grid),
+        first=float(grid[0]),
+        last=float(grid[-1]),
+        grid_sha256=hashlib.sha256(origin.grid or b"").hexdigest(),
+        loss=origin.loss,
+        rising=origin.rising,
+        safe=safe,
+    )
+
+
+def warn_of_no_threshold(
+    bound: Guarantee,
+    alpha: Fraction,
+    sizes: Sequence[int],
+    names: Sequence[str],
+    limit: Fraction,
+    safe: str | None,
+    best: str,
+    *,
+    stacklevel: int = 4,
+) -> None:
+    """Warn, and say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
+    if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
+        best = shortfall(bound, alpha, sizes, names).replace("scores", "rows")
+    then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE}, nothing is promised"
+    text = f"risk={float(limit):g} cannot be promised at any threshold of the grid ({best}); {then}"
+    warnings.warn(text, InfeasibleWarning, stacklevel=stacklevel)

@@ -1,0 +1,61 @@
+"""A limit on any risk, also one that does not fall with the threshold, for nearly every calibration set.
+
+Each threshold of the grid is a hypothesis, "its risk is above the limit", with a p-value of Hoeffding and Bentkus. All
+that are rejected are promised at once, but for a chance of `failure`, so the smallest of them may be chosen:
+Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021. To try many has a price. The grid is parted into
+walks of the same length, each with an equal part of `failure`; a walk goes from its safest threshold down and ends at
+the first that is not rejected. One walk is the fixed sequence, as many as there are thresholds is the correction of
+Bonferroni.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.pac import PAC
+
+MOST_WALKS = 2**14
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnThenTest(PAC):
+    """Keep the risk at most at its limit, except with probability `failure`; losses may rise along the grid.
+
+    Attributes:
+        failure: how often the calibration draw may be a bad one.
+        walks: into how many parts the grid is cut; each is tested from its safest threshold down.
+
+    >>> LearnThenTest(walks=10).spent == 0.05 / 10
+    True
+    """
+
+    name = "learn-then-test"
+
+    walks: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.walks) is not int or not 1 <= self.walks <= MOST_WALKS:
+            raise InputError(f"walks is {self.walks!r:.60}, expected a whole number, at least 1")
+
+    @property
+    def spent(self) -> float:
+        """How often one walk may fail, rounded down."""
+        part = self.failure / self.walks
+        return part if part * self.walks <= self.failure else math.nextafter(part, 0)
+
+    def tested(self, risks: Sequence[int]) -> list[int]:
+        """Do so within each walk.
+
+        >>> LearnThenTest(walks=2).tested([3, 1, 2, 4, 9, 5])  # two walks, each from right to left
+        [3, 2, 2, 9, 9, 5]
+        """
+        found = list(risks)
+        ends = {math.ceil(len(found) * (walk + 1) / self.walks) - 1 for walk in range(self.walks)}
+        for place in range(len(found) - 2, -1, -1):
+            if place not in ends:
+                found[place] = max(found[place], found[place + 1])
+        return found

@@ -1,0 +1,199 @@
+"""What every loss has in common: checked inputs, bounded memory, an answer from a threshold.
+
+A loss says how bad the answer to one row is, as a number from 0 to 1 at each threshold of a public grid. The larger the
+threshold, the safer the answer. A row is a row of labels, an image or a volume: scores of any shape, and a truth of the
+same shape. Scores are rounded to float32 first, so that calibration and prediction compare the same numbers to the last
+bit, in whichever precision they come.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Booleans, Floats, Integers, as_array, rising
+from fedconformal._base.chunks import QUICK
+from fedconformal._base.names import shown
+from fedconformal.errors import InputError
+
+Scores = NDArray[np.float32]
+
+GRID = np.arange(1001) / 1000
+"""The thresholds where none are named: 0, 0.001, ..., 1."""
+
+
+class Rows(NamedTuple):
+    """Some rows side by side: the entries of each in one line."""
+
+    start: int
+    scores: Scores
+    truth: Booleans
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(ABC):
+    """How bad an answer is, for rows of scores in [0, 1]; the larger the threshold, the safer the answer."""
+
+    name: ClassVar[str]
+    monotone: ClassVar[bool]
+    """Whether no row's loss rises with the threshold; if not, only learn-then-test controls the risk."""
+    means: ClassVar[str]
+    """What the mean over rows is, to begin a sentence that goes on with "is at most 0.1"."""
+    safe: ClassVar[str]
+    """What is answered at the threshold +inf, and why its risk is known."""
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return what the contract checks try."""
+        return (cls(),)
+
+    @property
+    def only_limit(self) -> float | None:
+        """The one limit that the loss is made for, if it depends on the limit."""
+        return None
+
+    @abstractmethod
+    def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
+        """Return the losses of some checked rows, (rows, entries), at every threshold: (rows, G)."""
+
+    @abstractmethod
+    def answer(self, scores: Scores, threshold: float) -> Booleans:
+        """Return what is predicted for checked scores of any shape."""
+
+    def evaluate(self, scores: Any, truth: Any, *, thresholds: ArrayLike | None = None) -> Floats:
+        """Return (n, G) losses, for scores and truth of n rows: an array, or a list with one array a row.
+
+        The thresholds must be fixed before the scores are seen, and be the same at all sites.
+        """
+        grid = as_grid(thresholds)
+        if not hasattr(scores, "__len__") or not hasattr(truth, "__len__"):
+            raise InputError("scores and truth: expected a row for each case, in an array or in a list")
+        out = np.empty((len(scores), len(grid)))
+        for rows in chunked(scores, truth, len(grid)):
+            out[rows.start : rows.start + len(rows.scores)] = self.of_rows(rows.scores, rows.truth, grid)
+        return out
+
+    def predict(self, scores: Any, threshold: float) -> Any:
+        """Return booleans in the shape of the scores; a list of arrays for a list."""
+        limit = as_threshold(threshold)
+        if is_list(scores):
+            return [self.answer(as_row(row, i), limit) for i, row in enumerate(scores)]
+        array = as_array(scores, "scores")
+        if array.ndim < 2:
+            raise InputError(f"scores: has shape {array.shape}, expected rows of scores, or a list of images")
+        return self.answer(checked(array.reshape(len(array), -1), 0).reshape(array.shape), limit)
+
+    @property
+    def described(self) -> tuple[str, tuple[Any, ...]]:
+        """The name and the parameters in order, as they travel with a summary; `described_loss` reads them."""
+        return self.name, astuple(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, **asdict(self)}
+
+
+def as_grid(thresholds: ArrayLike | None) -> Floats:
+    """Check for finite thresholds in rising order; the default ones for None."""
+    if thresholds is None:
+        return GRID
+    grid = as_array(thresholds, "thresholds").astype(np.float64)
+    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or not rising(grid):
+        raise InputError("thresholds: expected finite numbers in rising order, each once")
+    return grid
+
+
+def as_threshold(threshold: Any) -> float:
+    """Check for one number; +inf is the safe answer."""
+    try:
+        number = float(threshold)
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isnan(number):
+        raise InputError(f"threshold is {shown(threshold)}, expected a number")
+    return number
+
+
+def is_list(rows: Any) -> bool:
+    """Whether rows come one by one, as images of different sizes do."""
+    return isinstance(rows, Sequence) and any(np.ndim(row) > 1 or hasattr(row, "shape") for row in rows[:1])
+
+
+def as_row(row: Any, number: int) -> Scores:
+    """Check the scores of one row."""
+    array = as_array(row, f"scores of row {number}")
+    return checked(array.reshape(1, -1), number).reshape(array.shape)
+
+
+def checked(scores: NDArray[Any], start: int) -> Scores:
+    """Refuse scores outside [0, 1], and round the others to float32; `start` is the number of the first row."""
+    fine = (scores >= 0) & (scores <= 1)
+    if not fine.all():
+        row = int(np.argmin(fine.all(axis=1)))
+        bad = scores[row][~fine[row]][0]
+        raise InputError(f"scores: row {start + row} holds {bad:.6g}, expected numbers from 0 to 1")
+    return scores.astype(np.float32, copy=False)
+
+
+def as_truth(truth: Any, name: str) -> Booleans:
+    """Check for booleans, or zeros and ones."""
+    array = as_array(truth, name)
+    if array.dtype != np.bool_:
+        if not ((array == 0) | (array == 1)).all():
+            raise InputError(f"{name}: expected booleans, or zeros and ones")
+        array = array == 1
+    return array
+
+
+def chunked(scores: Any, truth: Any, points: int) -> Iterator[Rows]:
+    """Give checked rows, as many at a time as leave memory bounded; `points` numbers a row come out."""
+    if len(truth) != len(scores):
+        raise InputError(f"truth: has {len(truth)} rows, the scores have {len(scores)}")
+    if is_list(scores):
+        for i, row in enumerate(scores):
+            own, label = as_row(row, i), as_truth(truth[i], f"truth of row {i}")
+            if own.shape != label.shape:
+                raise InputError(f"truth of row {i}: has shape {label.shape}, its scores have {own.shape}")
+            yield Rows(i, own.reshape(1, -1), label.reshape(1, -1))
+        return
+    array, labels = as_array(scores, "scores"), as_array(truth, "truth")
+    if array.ndim < 2 or array.shape != labels.shape:
+        raise InputError(f"truth: has shape {labels.shape}, the scores {array.shape}; expected the same, a row each")
+    step = max(1, QUICK // max(1, points, array[:1].size))
+    for start in range(0, len(array), step):
+        part = array[start : start + step].reshape(min(step, len(array) - start), -1)
+        yield Rows(start, checked(part, start), as_truth(labels[start : start + step], "truth").reshape(part.shape))
+
+
+def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Integers:
+    """Count, for every row and grid point, the entries whose position is at most that point's.
+
+    >>> counts_at(np.array([0, 2, 1]), np.array([0, 0, 1]), 2, 2)  # the second is beyond the grid
+    array([[1, 1],
+           [0, 1]])
+    """
+    flat = np.bincount(row * (points + 1) + positions, minlength=rows * (points + 1))
+    return np.cumsum(flat.reshape(rows, points + 1)[:, :points], axis=1)
+
+
+def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
+    """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own.
+
+    >>> described_loss(("selective-error", [0.05]))
+    SelectiveError(limit=0.05)
+    """
+    name, parameters = described or ("", ())
+    cls: Any = registry.members(Loss).get(name)
+    if cls is None:
+        return None
+    names = [field.name for field in fields(cls)]
+    if len(names) != len(parameters):
+        raise InputError(f"{name}: has {len(parameters)} parameters, expected {len(names)}")
+    built: Loss = cls(**dict(zip(names, parameters, strict=True)))
+    return built

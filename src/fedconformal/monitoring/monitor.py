@@ -1,0 +1,203 @@
+"""Is the promise still kept? A watch over misses that may be read at any time, with a stated chance of a false alarm.
+
+Each row is covered or missed. If sets miss at most `limit` of independent rows, the e-value of `beta.py` ever reaches
+1 / false_alarm with probability false_alarm at most (Ville, 1939). It may be read after every row, and watching may
+stop or go on as anybody likes. A calibration itself may be unlucky: `Monitor.of` watches a_b, which this calibration
+exceeds with probability `failure` at most, so that false alarms ever have probability false_alarm + failure at most.
+Watching alpha itself raises several times as many.
+
+Rows whose outcome is not known yet count as covered. So nothing is claimed too early, also if labels of missed rows
+come sooner than those of others: E with some misses still unknown is never above E with all of them known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.names import shown
+from fedconformal.errors import InputError
+from fedconformal.monitoring.beta import log_beta, log_e
+from fedconformal.monitoring.state import MOST_ROWS, is_count, opened, sealed
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.document import Document
+
+MAGIC = b"FCW1"
+
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitor:
+    """Counts of misses and hits, and what they say of a limit on the miss rate; `update` returns the next state.
+
+    Attributes:
+        limit: how often rows may be missed while the promise holds.
+        false_alarm: how often an alarm is ever raised while rows are missed at most that often.
+        failure: how often a calibration is so unlucky that the limit does not hold; it adds to false alarms.
+        known: rows with a known outcome.
+        misses: how many of them are missed; or their losses, each divided by the bound, added up.
+        waiting: rows whose outcome is not known yet.
+        alarm_at: the number of known rows at which the alarm was raised; None if it was not.
+
+    >>> watch = Monitor(limit=0.1, false_alarm=0.05).update(misses=[0, 1, 0, 0, 1, 1, 0, 1])
+    >>> round(watch.e_value, 8), watch.alarm, watch.alarm_at, watch.rows
+    (20.44154175, True, 8, 8)
+    >>> watch.update(waiting=30).e_value < 1 < watch.e_value
+    True
+    """
+
+    limit: float
+    false_alarm: float = 0.025
+    failure: float = 0.0
+    known: Rows = 0
+    misses: float = 0.0
+    waiting: Rows = 0
+    alarm_at: Rows | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "false_alarm"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.floating) or not 0 < value < 1:
+                raise InputError(f"{name} is {shown(value)}, expected a number between 0 and 1")
+            object.__setattr__(self, name, float(value))
+        if not 0 <= self.failure < 1:
+            raise InputError(f"failure is {shown(self.failure)}, expected a number from 0 to below 1")
+        counts = (self.known, self.waiting)
+        if not all(is_count(n) for n in counts) or not 0 <= self.misses <= self.known or sum(counts) > MOST_ROWS:
+            raise InputError(
+                f"{shown(self.known)} known rows, {shown(self.misses)} misses, {shown(self.waiting)} waiting: "
+                "expected counts of rows, no more misses than rows"
+            )
+
+    @classmethod
+    def of(cls, predictor: Document, *, failure: float = 0.025, false_alarm: float = 0.025) -> Self:
+        """Watch what a predictor promises to the mixture of its sites; rows must come from them in that mixture.
+
+        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. Where every site
+        or class is promised coverage by itself, watch each with a limit of its own.
+        """
+        certificate = predictor.certificate
+        bound, _, sizes = certificate.parties()
+        limits = bound.miss_limits(as_alpha(certificate.alpha), sizes, failure)
+        if certificate.status != "certified" or certificate.threshold == "inf" or len(limits) != 1:
+            why = "it is estimated" if certificate.status != "certified" else bound.why_no_limit
+            if certificate.threshold == "inf":
+                why = "every label is in every set, so that nothing can be missed"
+            elif len(limits) > 1:
+                why = "it promises coverage to several by themselves"
+            raise InputError(f"this predictor gives no limit to watch: {why}; state one, Monitor(limit=...)")
+        return cls(limit=limits[0].rate, failure=failure, false_alarm=false_alarm)
+
+    def update(self, *, misses: ArrayLike = (), waiting: int = 0) -> Self:
+        """Add rows in the order in which their outcomes came: 1 if missed, 0 if covered, or a loss between 0 and 1.
+
+        `waiting` is how many rows have no outcome yet, now, and not how many more.
+        """
+        new = _outcomes(misses)
+        if not is_count(waiting):
+            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows")
+        missed, known = self.misses + np.cumsum(new), self.known + np.arange(1.0, len(new) + 1)
+        alarm_at = self.alarm_at
+        if alarm_at is None:
+            alarm_at = self._first_alarm(missed, known, waiting)
+        total = float(missed[-1]) if len(new) else self.misses
+        rows = self.known + len(new)
+        return replace(self, known=rows, misses=min(total, rows), waiting=int(waiting), alarm_at=alarm_at)
+
+    def _first_alarm(self, missed: Floats, known: Floats, waiting: int) -> int | None:
+        """Find the first row at which E is at least 1 / false_alarm; E is worked out only where it can be.
+
+        While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
+        Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
+        """
+        enough = -math.log(self.false_alarm)
+        hits = known - missed + waiting
+        place = np.flatnonzero(missed > self.limit * (missed + hits))
+        place = place[_whole_mixture(missed[place], hits[place], self.limit) >= enough]
+        start, step = 0, 64
+        while start < len(place):  # mostly the first candidate is it
+            some = place[start : start + step]
+            above = np.flatnonzero(log_e(missed[some], hits[some], self.limit) >= enough)
+            if len(above):
+                return int(known[some[above[0]]])
+            start, step = start + step, step * 2
+        return None
+
+    @property
+    def rows(self) -> int:
+        """All rows: those with a known outcome, and those that wait."""
+        return self.known + self.waiting
+
+    @property
+    def log_e_value(self) -> float:
+        """The evidence now that more than the limit is missed; rows that wait count as covered."""
+        return float(log_e(self.misses, self.known - self.misses + self.waiting, self.limit))
+
+    @property
+    def e_value(self) -> float:
+        """The same, as a number: what a stake of one has become by betting against the promise."""
+        return math.exp(min(self.log_e_value, 700.0))
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the evidence was ever enough."""
+        return self.alarm_at is not None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bound the miss rate from below and above, at all times at once, but with probability `false_alarm`.
+
+        Rows that wait count as covered for the lower end and as missed for the upper one.
+        """
+        hits = self.known - self.misses
+        low = _end(self.misses, hits + self.waiting, self.false_alarm)
+        return low, 1 - _end(hits, self.misses + self.waiting, self.false_alarm)
+
+    def to_bytes(self) -> bytes:
+        """Write the state; to go on from it gives the same bits."""
+        return sealed(MAGIC, asdict(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a state, which may be hostile."""
+        return opened(MAGIC, data, lambda content: msgspec.msgpack.decode(content, type=cls), "a monitor")
+
+
+def _outcomes(misses: ArrayLike) -> Floats:
+    try:
+        new = np.asarray(misses, dtype=np.float64)
+    except (TypeError, ValueError):
+        new = np.array([np.nan])
+    if new.ndim != 1 or not ((new >= 0) & (new <= 1)).all():
+        raise InputError("misses: expected a list with 1 for a missed row, 0 for a covered one, or a loss in between")
+    return new
+
+
+def _whole_mixture(misses: Floats, hits: Floats, limit: float) -> Floats:
+    """Return ln of the mixture over all rates, which is at least ln E; a little is added for the rounding of floats."""
+    powers = misses * math.log(limit) + hits * math.log1p(-limit)
+    return log_beta(misses + 0.5, hits + 0.5) - math.log(2 * math.acos(math.sqrt(limit))) - powers + 1e-6
+
+
+def _end(misses: float, hits: float, level: float) -> float:
+    """Find the lower end of the rates p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level)."""
+    if misses == 0:
+        return 0.0
+    whole = float(log_beta(np.array([misses + 0.5]), np.array([hits + 0.5]))[0]) - math.log(math.pi)
+    low, high = 0.0, misses / (misses + hits)
+    for _ in range(200):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        against = whole - misses * math.log(middle) - (hits * math.log1p(-middle) if hits else 0.0)
+        low, high = (middle, high) if against >= -math.log(level) else (low, middle)
+    return low

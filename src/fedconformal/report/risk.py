@@ -1,0 +1,149 @@
+"""The page of a promise on losses: what is promised, which threshold was chosen, and the risk at each site."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from html import escape
+
+from fedconformal._base.arrays import ALPHA_UNIT
+from fedconformal.calibration.certificate import remarks, threshold_text
+from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.evaluation.losses import LossEvaluation, LossGroup
+from fedconformal.guarantees import PAC
+from fedconformal.report.charts import MAX_GROUPS, Dot, dots_chart
+from fedconformal.report.document import document
+from fedconformal.report.fine_print import fine_print
+from fedconformal.report.html import answer, card, columns, soft, table
+from fedconformal.report.plot import Plot
+from fedconformal.summaries.origin import has_expired
+
+
+def risk_page(
+    rule: RiskPredictor, evaluation: LossEvaluation | None = None, *, sent: Mapping[str, int] | None = None
+) -> str:
+    """Return the whole page as HTML, with nothing to load from anywhere else.
+
+    Args:
+        rule: what the report is about.
+        evaluation: what rows with a known truth lose at its threshold.
+        sent: how many bytes each summary has, by its SHA-256.
+    """
+    about = rule.certificate
+    sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+    parts = [
+        f"<h1>A limit on the risk across {sites}</h1>",
+        f'<p class="lede">{escape(about.sentence())}</p>',
+        f'<div class="board">{"".join(_board(rule, evaluation))}</div>',
+        *(f'<p class="warning" role="note">{escape(str(remark))}.</p>' for remark in remarks(about)),
+        columns([card("What each threshold promises", _promises(rule), _numbers(rule)), *_by_site(rule, evaluation)]),
+        fine_print(about, None, "" if rule.loss is None else str(rule.loss), sent or {}),
+    ]
+    return document(sites, parts)
+
+
+def _board(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+    about, limit = rule.about, f"{rule.about.limit:.4g}"
+    chosen = rule.certificate.limit
+    what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
+    whom = rule.certificate.terms()[0].plainly([])
+    if chosen == math.inf:
+        yield answer("What is promised", "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
+        safe = about.safe or "there is none, so nothing is promised"
+        yield answer("Which threshold", "None", [f"The safe action is left: {safe}."])
+    else:
+        sure = rule.certificate.status == "certified"
+        words = f"{what} is {'' if sure else 'estimated to be '}at most {limit}, over {whom}."
+        yield answer("What is promised", f"at most {limit}" if sure else "Nothing", [words])
+        loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
+        yield answer("Which threshold", threshold_text(chosen), [f"The smallest that promises enough. {loss}"])
+    yield _holds(rule, evaluation)
+    steps = "".join(f"<li>{escape(step)}</li>" for step in _to_do(rule, evaluation))
+    yield f'<section class="card answer"><h2>What to do</h2><ul>{steps}</ul></section>'
+
+
+def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+    if has_expired(rule.certificate.expires):
+        yield "Calibrate again: the promise has ended."
+    if rule.certificate.limit == math.inf:
+        yield "Take the safe action, or collect more calibration cases, or allow a larger risk."
+        return
+    if evaluation is None:
+        yield "Check the promise on cases with a known truth before anyone relies on it."
+    elif evaluation.overall.low > rule.about.limit:
+        yield "Find out why these cases lose more, and calibrate again with recent cases."
+    else:
+        yield "Use this threshold, with the same model and the same loss."
+        yield "Check again with new cases at fixed times: patients, devices and models change."
+
+
+def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
+    about = rule.about
+    if evaluation is None:
+        return answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
+    found = evaluation.overall
+    interval = f"95% interval {found.low:.3f} to {found.high:.3f}, if cases are independent"
+    texts = [f"is lost on average by {found.rows:,} checked cases ({interval})."]
+    if found.low > about.limit:
+        luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
+        texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
+    return answer("Does it hold?", f"{found.mean_loss:.3f}", texts)
+
+
+def _promises(rule: RiskPredictor) -> str:
+    """Draw the promised risk against the threshold, the limit, and the chosen point."""
+    curve, about = rule.curve, rule.about
+    low, high = float(curve.thresholds[0]), float(curve.thresholds[-1])
+    plot = Plot(
+        title="Promised risk against the threshold",
+        x=(low, high if high > low else low + 1.0),
+        y=(0.0, about.bound),
+        x_label="threshold",
+        y_label="promised risk",
+    )
+    points = [
+        (float(threshold), min(about.bound, risk / ALPHA_UNIT))
+        for threshold, risk in zip(curve.thresholds, curve.risks, strict=True)
+    ]
+    plot.line(points, "promised", step=True)
+    plot.target(about.limit, "limit")
+    chosen = rule.certificate.limit
+    if chosen < math.inf:
+        plot.dots([one for one in points if one[0] == chosen], "chosen")
+    text = "An upper bound, rounded up. Valid for a limit fixed beforehand."
+    if about.rising:
+        text += " The loss may rise with the threshold, so each walk along the grid is tested from its safest end."
+    return soft(text) + plot.svg()
+
+
+def _numbers(rule: RiskPredictor) -> str:
+    """Write some of the thresholds as numbers, the chosen one among them."""
+    step = max(1, len(rule.curve.risks) // 20)
+    cells = [
+        (f"{threshold:.6g}", f"{risk / ALPHA_UNIT:.4f}", "chosen" if threshold == rule.certificate.limit else "")
+        for place, (threshold, risk) in enumerate(zip(rule.curve.thresholds, rule.curve.risks, strict=True))
+        if place % step == 0 or threshold == rule.certificate.limit
+    ]
+    return table(("threshold", "promised risk", ""), cells)
+
+
+def _by_site(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+    if evaluation is None:
+        return
+    groups: list[LossGroup] = evaluation.by_client or [evaluation.overall]
+    drawn = sorted(groups, key=lambda group: -group.mean_loss)[:MAX_GROUPS] if len(groups) > MAX_GROUPS else groups
+    dots = [
+        Dot(
+            group.name,
+            group.mean_loss,
+            group.low,
+            group.high,
+            f"{group.name}: {group.mean_loss:.4f} ({group.low:.4f} to {group.high:.4f}), {group.rows} rows",
+        )
+        for group in drawn
+    ]
+    most = min(rule.about.bound, max(2 * rule.about.limit, *(group.high for group in drawn)))
+    title = f"Mean loss of {len(groups)} groups against the limit {rule.about.limit:g}"
+    chart = dots_chart(dots, rule.about.limit, (0.0, most), "mean loss", title, "{:.4g}".format)
+    text = soft("Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit.")
+    yield card("Risk by site", text + chart, table(("site", *evaluation.columns), (group.cells for group in groups)))

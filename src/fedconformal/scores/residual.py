@@ -1,0 +1,39 @@
+"""The absolute error of a prediction: intervals of one width.
+
+Papadopoulos, Proedrou, Vovk and Gammerman, "Inductive confidence machines for regression", 2002.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats
+from fedconformal.scores.regression_score import RegressionScore, around, highest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual(RegressionScore):
+    """|y - prediction|: the interval is the prediction, plus and minus the threshold.
+
+    >>> Residual().evaluate([1.0, 2.0], [1.5, 0.0])
+    array([0.5, 2. ])
+    >>> Residual().interval([1.0, 2.0], 0.5)
+    array([[0.5, 1.5],
+           [1.5, 2.5]])
+    """
+
+    name = "residual"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("prediction",)
+
+    def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
+        np.subtract(y, columns[0], out=out)
+        np.abs(out, out=out)
+
+    def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
+        f = columns[0]
+        return around(f, -highest(lambda y: y + f, -f, threshold), highest(lambda y: y - f, f, threshold))

@@ -1,0 +1,269 @@
+"""A site's losses on a grid of thresholds: one sum for each threshold, in fixed point, rounded up.
+
+A loss between 0 and its bound B says how bad an answer is at a threshold; it falls as the threshold rises. To limit its
+mean, sums are enough: sum_i (1 - L_i(t)/B) is a count of rows, of which some count in part (Angelopoulos, Bates, Fisch,
+Lei and Schuster, "Conformal risk control", 2022, for one site). Sums are whole numbers of B / 2^20, never too small:
+
+- every loss is parted, exactly, in whole multiples of 2^-30 of a power of two above B, and a rest;
+- the whole multiples add up without an error, as they stay below 2^62;
+- a float sum s' of n rests, none negative, in any order, has s <= s' / (1 - u)^(n - 1) <= s' (1 + n 2^-52), u = 2^-53
+  (Higham, "Accuracy and stability of numerical algorithms", 2002, section 4.2; n u is below 1/2 as n <= 2^32);
+- what these give is exact, in fractions, until it is rounded up once.
+
+So losses that are multiples of 2^-30, such as 0 and 1, cost nothing, and others one unit: a millionth of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base.arrays import Floats, Integers, as_array, rising
+from fedconformal._base.names import as_name
+from fedconformal.errors import InputError
+from fedconformal.summaries import wire
+from fedconformal.summaries.origin import Origin, as_bound, as_grid
+from fedconformal.summaries.summary import Summary, extended
+
+UNIT = 2**20
+"""The units of one row that loses all."""
+
+FINE = 30
+"""Losses are parted at this many bits below a power of two that no loss exceeds."""
+
+BLOCK = 2**14
+"""How many losses are looked at together, so that they stay close to the processor."""
+
+NO_SCORES = "loss curves have no scores; calibrate them with risk="
+
+
+class LossMessage(wire.Header, frozen=True):
+    """How often sums were rounded up; the sums, or the places where they change and the sums there."""
+
+    rounded: Annotated[int, msgspec.Meta(ge=1, le=wire.MAX_SIZE)]
+    places: bytes
+    sums: bytes
+
+
+class _Named:
+    """A name that is not among those of the kinds that scores are summarised in."""
+
+    name = "losses"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LossSummary(_Named, Summary):
+    """The sums of a site's losses at every threshold of a grid, or of several sites that were pooled.
+
+    >>> site = summarize_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="clinic-a")
+    >>> site, site.mean_losses
+    (<losses summary of 2 rows from site 'clinic-a'>, array([1.   , 0.75 , 0.125]))
+    """
+
+    letter = "L"
+    message = LossMessage
+
+    units: Integers
+    """The sum of all losses at each threshold, in units of bound / 2^20."""
+    rounded: int = 1
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        rng = np.random.default_rng(0)
+        curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
+        return tuple(
+            cls.of_losses(losses, sites=("a",), origin=Origin(bound=1, grid=as_grid(range(losses.shape[1]))))
+            for losses in curves
+        )
+
+    @classmethod
+    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+        raise InputError("scores are no losses; use summarize_losses")
+
+    @classmethod
+    def of_losses(cls, losses: ArrayLike, *, origin: Origin, **about: Any) -> Self:
+        """Check and add up the losses of one site."""
+        rows, units = added_up(losses, origin)
+        return cls(units=units, sizes=(rows,), origin=origin, **about)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n > wire.MAX_SIZE:
+            raise InputError(f"loss curves of {self.n} rows are too many for one message; send the sites apart")
+
+    @property
+    def bound(self) -> float:
+        """The most that a row can lose."""
+        return as_bound(self.origin.bound)
+
+    @cached_property
+    def grid(self) -> Floats:
+        """The thresholds."""
+        return grid_of(self.origin)
+
+    @property
+    def mean_losses(self) -> Floats:
+        """The mean loss at each threshold, up to how sums are rounded."""
+        return self.units.astype(np.float64) * (self.bound / UNIT / self.n)
+
+    @property
+    def points(self) -> Floats:
+        raise InputError(NO_SCORES)
+
+    @property
+    def gap(self) -> int:
+        """By how many units the sums may be too large."""
+        return self.rounded
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        raise InputError(NO_SCORES)
+
+    def extend(self, more: ArrayLike) -> Self:
+        """Add the losses of more rows of the same site, on the same grid."""
+        about = extended(self, as_losses(more, len(self.grid)))
+        return self.merge([self, self.of_losses(more, origin=self.origin)], **about)
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        units: Integers = np.sum([part.units for part in parts], axis=0)
+        return cls(units=units, rounded=sum(part.rounded for part in parts), **about)
+
+    def to_message(self, header: dict[str, Any]) -> LossMessage:
+        """Send the places where sums change, if these are fewer than half."""
+        places = np.flatnonzero(np.diff(self.units, prepend=self.n * UNIT))
+        few = 2 * len(places) < len(self.units)
+        return LossMessage(
+            **header,
+            rounded=self.rounded,
+            places=wire.numbers(places, "<u8") if few else b"",
+            sums=wire.numbers(self.units[places] if few else self.units, "<u8"),
+        )
+
+    @classmethod
+    def from_message(cls, message: LossMessage, about: dict[str, Any]) -> Self:
+        """Check that there is a sum for every threshold, that none is too large, and that they fall as they must."""
+        points, most = len(grid_of(about["origin"])), sum(message.sizes) * UNIT
+        sums = wire.array(message.sums, "<u8", "sums")
+        places = wire.array(message.places, "<u8", "places")
+        if len(sums) != points:
+            if len(places) != len(sums) or not rising(places) or (len(places) and places[-1] >= points):
+                raise InputError(f"the summary has {len(sums)} sums for {points} thresholds")
+            sums = np.append(most, sums)[np.searchsorted(places, np.arange(points), side="right")]
+        if sums.max() > most:
+            raise InputError("the summary's losses exceed their bound")
+        if not about["origin"].rising and not (sums[1:] <= sums[:-1]).all():
+            raise InputError("the summary's losses rise along the grid")
+        return cls(units=sums, rounded=message.rounded, **about)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("scores", "rows", 1)
+
+
+def grid_of(origin: Origin) -> Floats:
+    """Return the thresholds of loss curves."""
+    return np.frombuffer(origin.grid or b"", dtype="<f8").astype(np.float64, copy=False)
+
+
+def summarize_losses(
+    losses: ArrayLike,
+    *,
+    thresholds: ArrayLike,
+    bound: float = 1,
+    site: str | None = None,
+    model: str | None = None,
+    loss: Any = None,
+    rising: bool = False,
+    **about: Any,
+) -> LossSummary:
+    """Summarise the losses of one site: a row for each calibration row, a column for each threshold of the grid.
+
+    Losses are between 0 and `bound`, and fall along the grid; or not, with `rising`, which few guarantees take. Grid
+    and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters.
+    `model`, `estimated`, `calibration` and `expires` are as in `summarize`. The summary shows the site's mean loss at
+    every threshold to who reads it; of a site with one row, that is the row's.
+
+    >>> summarize_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at column 1; they must fall along the grid
+    """
+    origin = Origin(
+        model=None if model is None else as_name(model, "model fingerprint"),
+        loss=getattr(loss, "described", loss),
+        bound=as_bound(bound),
+        grid=as_grid(thresholds),
+        rising=rising,
+        **about,
+    )
+    sites = () if site is None else (as_name(site, "site"),)
+    return LossSummary.of_losses(losses, sites=sites, origin=origin)
+
+
+def added_up(losses: ArrayLike, origin: Origin) -> tuple[int, Integers]:
+    """Check losses, and return how many rows there are and their sums in units, rounded up."""
+    array, bound = as_losses(losses, len(grid_of(origin))), as_bound(origin.bound)
+    exponent = math.frexp(bound)[1]  # the bound is below 2^exponent
+    scale = math.ldexp(1.0, FINE - exponent)
+    whole, rest = np.zeros(array.shape[1], dtype=np.int64), np.zeros(array.shape[1])
+    step = max(1, BLOCK // array.shape[1])
+    parts, wholes = np.empty((2, min(step, len(array)), array.shape[1]))
+    for start in range(0, len(array), step):
+        block = np.ascontiguousarray(array[start : start + step], dtype=np.float64)
+        check_losses(block, bound, start, rising=origin.rising)
+        part, floor = parts[: len(block)], wholes[: len(block)]
+        np.floor(np.multiply(block, scale, out=part), out=floor)
+        part -= floor
+        whole += floor.sum(axis=0).astype(np.int64)
+        rest += part.sum(axis=0)
+    rows = len(array)
+    factor = Fraction(UNIT) * Fraction(2) ** (exponent - FINE) / Fraction(bound)
+    margin = 1 + Fraction(rows, 2**52)
+    # A sum of losses is at most n B. Where they fall along the grid so do the sums: what bounds one bounds the next.
+    found = [
+        min(rows * UNIT, math.ceil((one + Fraction(more) * margin) * factor))
+        for one, more in zip(whole.tolist(), rest.tolist(), strict=True)
+    ]
+    units = np.array(found, dtype=np.int64)
+    return rows, units if origin.rising else np.minimum.accumulate(units)
+
+
+def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
+    """Check for a row for each calibration row, with a column for each threshold."""
+    array = as_array(losses, "losses")
+    if array.ndim != 2 or array.shape[1] != points:
+        raise InputError(f"losses: have shape {array.shape}, expected (rows, {points}), a column for each threshold")
+    if not len(array):
+        raise InputError("losses: are empty; a site needs at least one calibration row")
+    if len(array) > wire.MAX_SIZE:
+        raise InputError(f"losses: have {len(array)} rows, more than {wire.MAX_SIZE}")
+    return array
+
+
+def check_losses(block: Floats, bound: float, start: int, *, rising: bool) -> None:
+    """Refuse losses that are no numbers, out of bounds, or rise; `start` is the number of the first row."""
+    if rising:
+        sound = block.min() >= 0 and block.max() <= bound
+    else:  # then the first of a row is the largest; beside a NaN nothing is less
+        sound = block[:, 0].max() <= bound and block[:, -1].min() >= 0 and (block[:, 1:] <= block[:, :-1]).all()
+    if sound:
+        return
+    for bad, why in (
+        (~np.isfinite(block), "is {} at column {}, expected a finite loss"),
+        ((block < 0) | (block > bound), "is {} at column {}, expected a loss from 0 to the bound " + f"{bound:g}"),
+    ):
+        if bad.any():
+            row, column = map(int, np.unravel_index(np.argmax(bad), bad.shape))
+            raise InputError(f"losses: row {start + row} " + why.format(f"{block[row, column]:g}", column))
+    row, column = map(int, np.unravel_index(np.argmax(block[:, 1:] > block[:, :-1]), block[:, 1:].shape))
+    here, there = block[row, column : column + 2].tolist()
+    raise InputError(
+        f"losses: row {start + row} rises from {here:g} to {there:g} at column {column + 1}; "
+        "they must fall along the grid"
+    )

@@ -1,0 +1,203 @@
+"""An estimator that answers with intervals: what it is made of, scikit-learn's own checks, and the promise it keeps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.summaries.predictions import summarize_predictions
+from tests.contracts.tools import refused
+
+CONFORMAL = fc.FederatedConformalRegressor
+LOW, HIGH = QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0)
+
+
+def rows_of(rows: int = 200, seed: int = 0) -> tuple[Floats, Floats]:
+    """Draw y = x + noise that grows with x."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 4, (rows, 1))
+    return x, x[:, 0] + (0.2 + x[:, 0] / 4) * rng.normal(size=rows)
+
+
+def sites_of(count: int = 3, rows: int = 60) -> dict[str, tuple[Floats, Floats]]:
+    return {f"site-{k}": rows_of(rows, seed=10 + k) for k in range(count)}
+
+
+@pytest.fixture(autouse=True)
+def _small_data() -> Iterator[None]:
+    """Allow what the tests of scikit-learn bring along: too few rows for a promise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+        yield
+
+
+@pytest.mark.parametrize("estimator", [LinearRegression(), make_pipeline(StandardScaler(), LinearRegression())])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # pandas may not be there
+@pytest.mark.filterwarnings("ignore:.*does not inherit from")  # that would need scikit-learn before it is asked for
+def test_the_checks_of_scikit_learn(estimator: Any) -> None:
+    done = check_estimator(CONFORMAL(estimator=estimator), expected_failed_checks={})
+    assert len(done) > 40
+    assert {check["status"] for check in done} <= {"passed", "skipped"}
+
+
+def test_it_is_a_regressor() -> None:
+    assert is_regressor(CONFORMAL())
+    assert is_regressor(CONFORMAL(estimator=(LOW, HIGH), score=fc.CQR()))
+
+
+def scored(name: str) -> tuple[Any, Any]:
+    x, y = rows_of(seed=1)
+    f = LinearRegression().fit(x, y)
+    if name == "cqr":
+        return fc.CQR(), (LOW.fit(x, y), HIGH.fit(x, y))
+    if name == "normalized":
+        return fc.Normalized(), (f, lambda rows: 0.2 + rows[:, 0] / 4)
+    return (fc.Signed() if name == "signed" else fc.Residual()), f
+
+
+@pytest.mark.parametrize("name", ["residual", "normalized", "cqr", "signed"])
+def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
+    score, estimator = scored(name)
+    sites, (x, y) = sites_of(), rows_of(seed=9)
+    made = CONFORMAL(estimator=estimator, score=score, alpha=0.2).calibrate(sites)
+
+    def predicted(rows: Floats) -> Any:
+        parts = estimator if isinstance(estimator, tuple) else (estimator,)
+        return np.column_stack([one.predict(rows) if hasattr(one, "predict") else one(rows) for one in parts])
+
+    summaries = [
+        summarize_predictions(predicted(rows), truth, "exact", score=score, alpha=0.2, site=site)
+        for site, (rows, truth) in sites.items()
+    ]
+    expected = fc.IntervalPredictor.of(fc.calibrate(summaries, alpha=0.2))
+    assert made.predictor.to_bytes() == expected.to_bytes()
+    assert np.array_equal(made.predict_interval(x), expected.predict_interval(predicted(x)))
+    assert made.predict_interval(x, alpha=[0.2, 0.3]).shape == (200, 2, 2)
+    point = predicted(x).mean(axis=1) if name == "cqr" else predicted(x)[:, 0]
+    assert np.allclose(made.predict(x), point)
+    assert made.score(x, y) == pytest.approx(r2_score(y, point))
+    weights = np.arange(200)
+    assert made.score(x, y, sample_weight=weights) == pytest.approx(r2_score(y, point, sample_weight=weights))
+    found = made.evaluate(x, y, clients=["a"] * 200, groups={"x": np.where(x[:, 0] > 2, "high", "low")})
+    assert set(found.by_group) == {"x"}
+    assert found.coverage == expected.evaluate(predicted(x), y).coverage
+    assert made.threshold_ == expected.threshold()
+    assert made.certificate_.clients == 3
+    made.save(tmp_path / "p.json")
+    assert fc.load(tmp_path / "p.json").to_bytes() == expected.to_bytes()
+    if name == "signed":
+        assert np.array_equal(made.predict_distribution(x, [0.5]), expected.predict_distribution(predicted(x), [0.5]))
+    else:
+        with refused("it gives no distribution"):
+            made.predict_distribution(x)
+
+
+def test_lists_ids_and_predictions_alone() -> None:
+    sites = sites_of()
+    whole = [np.concatenate([one[i] for one in sites.values()]) for i in (0, 1)]
+    ids = np.repeat(list(sites), 60)
+    f = LinearRegression().fit(*rows_of(seed=1))
+    named = CONFORMAL(estimator=f).calibrate(sites)
+    assert CONFORMAL(estimator=f).calibrate(*whole, sites=ids).predictor.to_bytes() == named.predictor.to_bytes()
+    assert CONFORMAL(estimator=f).calibrate(list(sites.values())).threshold_ == named.threshold_
+    assert CONFORMAL().calibrate(f.predict(whole[0]), whole[1], sites=ids).threshold_ == named.threshold_
+    both = CONFORMAL(estimator=lambda x: np.column_stack([x[:, 0], x[:, 0] + 1]), score=fc.CQR()).calibrate(sites)
+    pair = CONFORMAL(estimator=[lambda x: x[:, 0], lambda x: x[:, 0] + 1], score=fc.CQR()).calibrate(sites)
+    assert both.threshold_ == pair.threshold_
+
+
+@pytest.mark.parametrize(
+    ("score", "estimator"),
+    [
+        (None, LinearRegression()),
+        (fc.CQR(), (LOW, HIGH)),
+        (fc.Normalized(), (LinearRegression(), KNeighborsRegressor(50))),
+        (fc.Signed(scaled=True), (LinearRegression(), KNeighborsRegressor(50))),
+    ],
+)
+def test_fit_trains_each_part_on_some_rows_and_calibrates_on_others(score: Any, estimator: Any) -> None:
+    x, y = rows_of(600)
+    made = CONFORMAL(estimator=estimator, score=score, random_state=0).fit(x, y, sites=np.arange(600) % 3)
+    assert made.certificate_.scores == 150
+    assert made.n_features_in_ == 1
+    ends = made.predict_interval(np.array([[0.5], [3.5]]))
+    if score is not None:
+        assert np.diff(ends[1]) > 1.3 * np.diff(ends[0])  # wider where the noise is larger
+    again = clone(made).fit(x, y, sites=np.arange(600) % 3)
+    assert again.threshold_ == made.threshold_
+    assert made.calibrate(x, y).certificate_.scores == 600  # with what was trained
+
+
+def test_fit_keeps_the_promise_for_a_learner_that_knows_its_rows_by_heart() -> None:
+    """A deep tree has no error on its own rows; intervals from those would have no width."""
+    hits = []
+    for seed in range(60):
+        x, y = rows_of(160, seed)
+        made = CONFORMAL(estimator=DecisionTreeRegressor(), alpha=0.2, random_state=seed).fit(x, y)
+        new = rows_of(200, 1000 + seed)
+        hits.append(made.evaluate(*new).coverage)
+    assert np.mean(hits) == pytest.approx(0.81, abs=0.02)
+
+
+def test_frozen_or_a_function_is_only_calibrated() -> None:
+    x, y = rows_of()
+    f = LinearRegression().fit(*rows_of(seed=1))
+    frozen = CONFORMAL(estimator=FrozenEstimator(f)).fit(x, y)
+    assert frozen.certificate_.scores == len(y)
+    assert frozen.threshold_ == CONFORMAL(estimator=f.predict).fit(x, y).threshold_
+    pair = CONFORMAL(estimator=(FrozenEstimator(LOW.fit(x, y)), FrozenEstimator(HIGH.fit(x, y))), score=fc.CQR())
+    assert clone(pair).fit(x, y).certificate_.scores == len(y)
+
+
+def test_in_a_grid_search_stored_and_shown(tmp_path: Path) -> None:
+    x, y = rows_of()
+    search = GridSearchCV(CONFORMAL(GradientBoostingRegressor(n_estimators=5)), {"estimator__max_depth": [1, 2]}, cv=2)
+    best = search.fit(x, y).best_estimator_
+    joblib.dump(best, tmp_path / "best.joblib")
+    assert np.array_equal(joblib.load(tmp_path / "best.joblib").predict_interval(x), best.predict_interval(x))
+    assert "IntervalPredictor(Residual()" in repr(best)
+
+
+@pytest.mark.parametrize(
+    ("given", "fragment"),
+    [
+        ({"score": fc.LAC()}, "score is LAC"),
+        ({"score": "cqr"}, "score is cqr, expected a score of numbers such as fedconformal.CQR()"),
+        ({"score": fc.CQR(), "estimator": (len,)}, "estimator has 1 estimators, expected one for lower and one for"),
+        ({"estimator": (len, len)}, "estimator has 2 estimators, expected one"),
+        ({"estimator": 3}, "estimator is 3, which has no predict"),
+        ({"score": fc.CQR(), "estimator": LinearRegression().fit([[0.0]], [0.0])}, "site 'a': predictions: has shape"),
+        ({"score": fc.Normalized(), "estimator": lambda x: x * [1, 0]}, "site 'a': predictions: row 0 has prediction"),
+        ({"score": fc.CQR(), "estimator": lambda x: x * [1, -1]}, "site 'a': predictions: row 0 has lower and upper"),
+    ],
+)
+def test_what_is_refused_is_one_line(given: dict[str, Any], fragment: str) -> None:
+    with refused(fragment):
+        CONFORMAL(**given).calibrate({"a": (np.ones((2, 1)), [1.0, 2.0])})
+
+
+def test_before_calibration() -> None:
+    with pytest.raises(NotFittedError, match="not calibrated yet"):
+        CONFORMAL().predict_interval([1.0])
+    with refused("site 'b': y: row 1 is nan"):
+        CONFORMAL().calibrate({"a": ([1.0], [1.0]), "b": ([1.0, 2.0], [1.0, np.nan])})

@@ -1,0 +1,234 @@
+"""From loss curves to a threshold, its certificate and a predictor that can be checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.calibration.certificate import RiskRecord
+from fedconformal.summaries import LossSummary
+from tests.contracts.tools import refused
+
+GRID = np.linspace(0, 1, 11)
+
+
+def sites(count: int = 3, *, bound: float = 1, **about: Any) -> list[LossSummary]:
+    rng = np.random.default_rng(0)
+    found = []
+    for k in range(count):
+        rows = np.clip(rng.random((40 + 10 * k, 1)) - GRID * rng.random((40 + 10 * k, 1)), 0, 1) * bound
+        found.append(fc.summarize_losses(rows, thresholds=GRID, bound=bound, site=f"s{k}", **about))
+    return found
+
+
+def altered(rule: fc.RiskPredictor, **change: Any) -> fc.RiskPredictor:
+    return fc.RiskPredictor(certificate=msgspec.structs.replace(rule.certificate, **change), curve=rule.curve)
+
+
+def test_the_certificate_says_what_is_promised() -> None:
+    given = sites(loss=("fnr", (True,)), model="m")
+    result = fc.calibrate(given, risk="0.3", safe="take every label")
+    found = result.certificate
+    assert found.risk == RiskRecord(
+        limit=0.3,
+        bound=1.0,
+        points=11,
+        first=0.0,
+        last=1.0,
+        grid_sha256=found.risk.grid_sha256 if found.risk else "",
+        loss=("fnr", (True,)),
+        safe="take every label",
+    )
+    assert (found.format, found.status, found.target, found.model) == (2, "certified", "3/10", "m")
+    assert (found.coverage_at_least, found.coverage_at_most, found.rank, found.alpha) == (0.7, 1.0, None, 0.3)
+    assert found.sentence().startswith("The expected loss is at most 0.3 for a test row from the mixture of the sites")
+    assert "fixed beforehand" in found.conditions
+    assert 0 < found.slack < 1e-6
+    assert result.threshold in GRID.tolist()
+
+
+def test_the_threshold_is_the_smallest_that_keeps_the_limit() -> None:
+    given = sites()
+    total = np.sum([one.units for one in given], axis=0).tolist()
+    bounds = [(Fraction(units, 2**20) + 3) / (150 + 3) for units in total]
+    for risk in ("0.2", "0.3", "0.35", "0.4", "0.45"):
+        expected = next((t for t, b in zip(GRID.tolist(), bounds, strict=True) if b <= Fraction(risk)), math.inf)
+        assert fc.calibrate(given, risk=risk).threshold == expected
+    tie = math.ceil(bounds[5] * 10**15)
+    exact = fc.calibrate(given, risk=Fraction(tie, 10**15))
+    assert exact.threshold == GRID[5]
+    assert fc.calibrate(given, risk=Fraction(tie - 1, 10**15)).threshold == GRID[6]
+    assert exact.curve.risk(0.55) == Fraction(tie, 10**15)
+    assert exact.curve.risk(-0.1) is None
+
+
+@pytest.mark.parametrize("bound", [0.3, 7.0, 1e5])
+def test_a_bound_is_a_unit(bound: float) -> None:
+    plain = fc.calibrate(sites(), risk=0.35)
+    scaled = fc.calibrate(sites(bound=bound), risk=0.35 * bound)
+    assert scaled.threshold == plain.threshold
+    assert np.allclose(np.array(scaled.curve.risks, float) / bound, np.array(plain.curve.risks, float), rtol=1e-6)
+
+
+def test_pooled_sites_count_as_they_are() -> None:
+    given = sites()
+    apart, together = fc.calibrate(given, risk=0.35), fc.calibrate([fc.pool(given)], risk=0.35)
+    assert apart.curve.to_dict() == together.curve.to_dict()
+    assert together.certificate.clients == 3
+    with refused("came pooled, and every-client needs every site's own summary"):
+        fc.calibrate([fc.pool(given)], risk=0.35, guarantee=fc.EveryClient())
+
+
+def test_losses_that_rise_are_tested_from_the_safe_end() -> None:
+    """A threshold below one that is too bad is not taken, however good it is by itself."""
+    losses = np.tile([0.0, 0.9, 0.1, 0.0], (400, 1))
+    site = fc.summarize_losses(losses, thresholds=[1, 2, 3, 4], rising=True)
+    result = fc.calibrate([site], risk=0.3, guarantee=fc.PAC())
+    assert result.threshold == 3
+    assert result.curve.risks[0] == result.curve.risks[1] > 9 * 10**14
+
+
+@pytest.mark.parametrize("risk", [0, 1, -0.1, 2, "x", math.nan, [0.1]])
+def test_bad_limits_are_refused(risk: Any) -> None:
+    with refused("risk is", "expected a number above 0 and below the bound 1"):
+        fc.calibrate(sites(), risk=risk)
+
+
+def test_bad_words_are_refused() -> None:
+    bad: list[Any] = ["", "x" * 201, "a\nb", 5]
+    for safe in bad:
+        with refused("safe is"):
+            fc.calibrate(sites(), risk=0.3, safe=safe)
+    with refused("alpha is for coverage and risk for losses; give one of them"):
+        fc.calibrate(sites(), risk=0.3, alpha=0.2)
+    with refused("give risk as well"):
+        fc.calibrate([fc.summarize([0.1])], safe="ask a doctor")
+
+
+def test_where_no_threshold_is_good_enough() -> None:
+    with pytest.warns(fc.InfeasibleWarning, match=r"risk=0\.01 cannot .* \(calibration rows needed: \d+ more in all"):
+        few = fc.calibrate(sites(), risk=0.01)
+    assert few.threshold == math.inf
+    assert few.certificate.coverage_at_least == 0
+    assert few.certificate.sentence().endswith("so nothing is promised without a safe action.")
+    with pytest.warns(
+        fc.InfeasibleWarning, match=r"the best one promises 0\.\d+\); take the safe action: ask a doctor"
+    ):
+        lossy = fc.calibrate(sites(), risk=0.05, safe="ask a doctor")
+    assert lossy.certificate.sentence().endswith("so take the safe action: ask a doctor.")
+    rule = fc.RiskPredictor.of(lossy)
+    assert fc.verify(rule, sites()) == []
+    with pytest.warns(fc.InfeasibleWarning, match="never loses more than that nor than the last one"):
+        assert rule.threshold() == math.inf
+    with refused("give those of the safe action"):
+        rule.evaluate(np.zeros((3, 11)))
+    assert rule.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        fc.Mixture(),
+        fc.Mixture(weights="uniform"),
+        fc.EveryClient(),
+        fc.WorstCase(contamination=0.1),
+        fc.NewClient(),
+        fc.OneClient(client="s1"),
+        fc.Robust(liars=1),
+        fc.PAC(failure=0.1),
+    ],
+    ids=repr,
+)
+def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path: Path) -> None:
+    given = sites(calibration="june", expires="2999-01-31")
+    rule = fc.RiskPredictor.of(fc.calibrate(given, risk=0.45, guarantee=guarantee))
+    rule.save(tmp_path / "rule.json")
+    again = fc.load(tmp_path / "rule.json")
+    assert type(again) is fc.RiskPredictor
+    assert again.to_bytes() == rule.to_bytes()
+    assert fc.verify(again, given) == []
+    assert fc.verify(again, given[::-1]) == []
+    assert fc.verify(again, given[:2]) == ["the certified summary of site 's2' was not given"]
+    assert again.threshold() == rule.certificate.limit
+    for risk in (0.4, 0.45, 0.6):
+        expected = fc.calibrate(given, risk=risk, guarantee=guarantee).threshold
+        assert again.threshold(risk) == expected or guarantee.name == "one-client"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"risk": RiskRecord(limit=0.45, bound=1.0, points=11, first=0.0, last=1.0, grid_sha256="0" * 64)},
+        {"alpha": 0.4},
+        {"target": "1/2"},
+        {"coverage_at_least": 0.9},
+        {"caveat": "none"},
+        {"conditions": "none"},
+        {"slack": 0.0},
+        {"promise": "for everybody"},
+    ],
+    ids=str,
+)
+def test_a_changed_certificate_is_noticed(change: dict[str, Any]) -> None:
+    given = sites()
+    rule = fc.RiskPredictor.of(fc.calibrate(given, risk=0.45))
+    (problem,) = fc.verify(altered(rule, **change), given)
+    assert problem.startswith(f"{next(iter(change))}: the certificate says")
+
+
+def test_files_that_do_not_hold_together_are_refused() -> None:
+    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.45))
+    with refused("the risk curve and the certificate give different thresholds"):
+        altered(rule, threshold=0.9)
+    with refused("the certificate is not one on losses"):
+        altered(rule, risk=None, format=1)
+    with refused("altered after it was made"):
+        fc.RiskPredictor.from_bytes(rule.to_bytes().replace(b"mean loss", b"mean joy"))
+    with refused("not a fedconformal predictor: it is a fedconformal risk predictor"):
+        fc.Predictor.from_bytes(rule.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "risks", "words"),
+    [
+        ([0.1, 0.2], [5], "equally many"),
+        ([0.2, 0.1], [5, 4], "not finite and rising"),
+        ([0.1, 0.2], [4, -5], "negative"),
+        ([], [], "1 to"),
+    ],
+)
+def test_bad_curves_are_refused(thresholds: list[float], risks: list[int], words: str) -> None:
+    from fedconformal.calibration.risk_curve import RiskCurve
+
+    with refused(words):
+        RiskCurve(np.array(thresholds), tuple(risks))
+
+
+def test_new_rows_are_compared_with_the_promise() -> None:
+    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.45))
+    at = int(np.searchsorted(GRID, rule.threshold()))
+    rng = np.random.default_rng(1)
+    losses = np.clip(rng.random((200, 1)) - GRID * rng.random((200, 1)), 0, 1)
+    found = rule.evaluate(losses, clients=["a", "b"] * 100)
+    assert found.overall.mean_loss == pytest.approx(losses[:, at].mean())
+    assert found.overall.low < found.overall.mean_loss < found.overall.high
+    assert [group.name for group in found.by_client] == ["a", "b"]
+    assert found.by_client[0].mean_loss == pytest.approx(losses[::2, at].mean())
+    assert found == rule.evaluate(losses[:, at], clients=["a", "b"] * 100)
+    assert json.dumps(found.to_dict())
+    for bad, words in (
+        (losses[:, :3], "losses: have 3 columns for 11 thresholds"),
+        (losses[:, 0] + 1, "expected a loss from 0 to the bound 1"),
+        ([np.nan], "losses: row 0 is nan"),
+        ([], "expected one loss a row"),
+    ):
+        with refused(words):
+            rule.evaluate(bad)

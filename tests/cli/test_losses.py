@@ -1,0 +1,196 @@
+"""Loss curves by files: from a site's losses to a threshold that can be verified, and what is refused on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries import LossSummary
+from tests.cli.command import Command
+
+GRID = np.linspace(0, 1, 11)
+SITES = [f"s{k}.fcs" for k in range(3)]
+
+
+@pytest.fixture
+def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        np.save(f"l{k}.npy", np.clip(rng.random((60, 1)) - GRID * rng.random((60, 1)), 0, 1))
+    np.save("grid.npy", GRID)
+    return tmp_path
+
+
+@pytest.fixture
+def sent(losses: Path, command: Command) -> Path:
+    for k in range(3):
+        command.ok("summarize-losses", f"l{k}.npy", "-o", SITES[k], "--thresholds", "grid.npy")
+    return losses
+
+
+def summary(path: str) -> LossSummary:
+    found = fc.Summary.from_bytes(Path(path).read_bytes())
+    assert isinstance(found, LossSummary)
+    return found
+
+
+def test_from_losses_to_a_verified_threshold(sent: Path, command: Command) -> None:
+    done = command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    assert "The expected loss is at most 0.4 for a test row from the mixture of the sites" in done.out
+    assert "threshold 0.4, certified from 180 rows of 3 sites" in done.out
+    rule = fc.load("p.json")
+    assert isinstance(rule, fc.RiskPredictor)
+    assert rule.threshold() == fc.calibrate([summary(site) for site in SITES], risk=0.4).threshold == 0.4
+    assert "confirmed from 3 summaries" in command.ok("verify", "p.json", *SITES).out
+    missing = command("verify", "p.json", *SITES[:2])
+    assert (missing.code, "the certified summary of site 's2' was not given" in missing.out) == (1, True)
+    stated = command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json", "--json").json
+    assert stated["certificate"]["risk"]["limit"] == 0.4
+    assert command.ok("verify", "p.json", *SITES, "--json").json["confirmed"] is True
+
+
+def test_tables_arrays_and_grids_are_read_alike(losses: Path, command: Command) -> None:
+    rows, texts = np.load("l0.npy"), ",".join(map(repr, GRID.tolist()))
+    Path("t.csv").write_text(texts + "\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    Path("u.csv").write_text("\n".join(",".join(map(repr, row)) for row in rows.tolist()))
+    Path("grid.txt").write_text("\n".join(map(repr, GRID.tolist())))
+    np.savez("z.npz", losses=rows, thresholds=GRID)
+    ways = [
+        ("l0.npy", "--thresholds", "grid.npy"),
+        ("l0.npy", "--thresholds", texts),
+        ("l0.npy", "--thresholds", "grid.txt"),
+        ("t.csv",),
+        ("t.csv", "--thresholds", "grid.npy"),
+        ("u.csv", "--thresholds", "grid.npy"),
+        ("z.npz",),
+    ]
+    made = set()
+    for way in ways:
+        stated = command.ok("summarize-losses", *way, "-o", "x.fcs", "--site", "a", "--json").json
+        assert (stated["rows"], stated["thresholds"], stated["kind"]) == (60, 11, "losses")
+        made.add(Path("x.fcs").read_bytes())
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "options", "words"),
+    [
+        ("0,1,2", ["1,0.5,0", "0.2,0.4,0"], [], "t.csv: line 3 rises from 0.2 to 0.4 at column 1"),
+        ("0,1,2", ["1,0.5,0", "2,0.4,0"], [], "t.csv: line 3 is 2 at column 0, expected a loss from 0 to the bound 1"),
+        ("0,1,2", ["1,0.5,0", "nan,0.4,0"], [], "t.csv: line 3, column 0 holds nan, a missing value"),
+        ("0,2,1", ["1,0.5,0"], [], "thresholds: 1 after 2; list them in rising order"),
+        ("a,b,c", ["1,0.5,0"], [], "t.csv: the header has a, expected a threshold, a number"),
+        ("0,1,2", ["1,0.5,0"], ["--thresholds", "0,x"], "--thresholds has x, expected a threshold, a number"),
+        ("0,1,2", ["1,0.5,0"], ["--thresholds", "0,1"], "expected (rows, 2), a column for each threshold"),
+        ("0,1,2", ["1,0.5,0"], ["--bound", "0"], "bound is 0.0, expected a number from 1e-06 to 1e+06"),
+    ],
+)
+def test_bad_losses_are_one_line_and_nothing_is_written(
+    losses: Path, command: Command, header: str, lines: list[str], options: list[str], words: str
+) -> None:
+    Path("t.csv").write_text("\n".join([header, *lines]))
+    done = command("summarize-losses", "t.csv", "-o", "x.fcs", *options)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not Path("x.fcs").exists()
+
+
+def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
+    other = ",".join(map(str, (GRID + 0.5).tolist()))
+    command.ok("summarize-losses", "l1.npy", "-o", "grid.fcs", "--thresholds", other)
+    command.ok("summarize-losses", "l1.npy", "-o", "bound.fcs", "--thresholds", "grid.npy", "--bound", "2")
+    for bad, words in (
+        ("grid.fcs", "grid of 11 thresholds from 0 to 1 against of 11 thresholds from 0.5 to 1.5"),
+        ("bound.fcs", "bound 1.0 against 2.0"),
+    ):
+        done = command("calibrate", "s0.fcs", bad, "--risk", "0.4", "-o", "p.json")
+        assert f"s0.fcs and {bad} do not go together: {words}" in done.err
+        assert len(done.err.splitlines()) == 1
+    assert not Path("p.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "loss curves have no scores; say --risk LIMIT"),
+        (["--risk", "1"], "risk is 1, expected a number above 0 and below the bound 1"),
+        (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha, --by-class and --privacy"),
+        (["--safe", "x"], "--safe goes with --risk"),
+        (["--risk", "0.4", "--guarantee", "independent"], "independent is no promise on losses: its rank is a count"),
+    ],
+)
+def test_bad_calibrations_are_refused(sent: Path, command: Command, options: list[str], words: str) -> None:
+    done = command("calibrate", *SITES, *options, "-o", "p.json")
+    assert (done.code, words in done.err, Path("p.json").exists()) == (2, True, False)
+
+
+def test_scores_are_no_losses(sent: Path, command: Command) -> None:
+    Path("a.fcs").write_bytes(fc.summarize([0.1, 0.2], site="a").to_bytes())
+    done = command("calibrate", "a.fcs", "--risk", "0.4", "-o", "p.json")
+    assert "say --alpha instead of --risk, or use summarize-losses there" in done.err
+
+
+def test_no_threshold_is_good_enough(sent: Path, command: Command) -> None:
+    done = command.ok("calibrate", *SITES, "--risk", "0.01", "--safe", "ask a doctor", "-o", "p.json")
+    assert "risk=0.01 cannot be promised at any threshold of the grid" in done.err
+    assert "so take the safe action: ask a doctor." in done.out
+    assert "confirmed" in command.ok("verify", "p.json", *SITES).out
+    assert "ask a doctor" in command.ok("show", "p.json").out
+
+
+def test_new_rows_are_evaluated(sent: Path, command: Command) -> None:
+    command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    Path("c.txt").write_text("\n".join(["a", "b"] * 30))
+    rows = np.load("l1.npy")
+    done = command.ok("evaluate", "p.json", "l1.npy", "--clients", "c.txt")
+    assert f"{rows[:, 4].mean():.4f}" in done.out
+    assert f"{rows[::2, 4].mean():.4f}" in done.out
+    assert "of one calibration the mean loss may be above the limit by luck" in done.out
+    found = command.ok("evaluate", "p.json", "l1.npy", "--json").json
+    assert found["overall"]["mean_loss"] == pytest.approx(rows[:, 4].mean())
+    other = command.ok("evaluate", "p.json", "l1.npy", "--json", "--risk", "0.5").json
+    assert (other["risk"], other["threshold"] < found["threshold"]) == (0.5, True)
+    np.savez("other.npz", losses=rows, thresholds=GRID + 1)
+    for arguments, words in (
+        (["p.json", "l1.npy", "--alpha", "0.1"], "give LOSSES, or SCORES and TRUTH, and no more than --clients"),
+        (["p.json", "other.npz"], "other.npz: has other thresholds than the predictor"),
+    ):
+        assert words in command("evaluate", *arguments).err
+
+
+def test_rows_that_contradict_a_promise_for_nearly_all_draws(sent: Path, command: Command) -> None:
+    command.ok("calibrate", *SITES, "--risk", "0.4", "--guarantee", "pac", "-o", "p.json")
+    np.save("bad.npy", np.ones((200, 11)))
+    done = command("evaluate", "p.json", "bad.npy", "--check")
+    assert (done.code, "These rows contradict the promise" in done.out) == (1, True)
+    assert command("evaluate", "p.json", "l1.npy", "--check").code == 0
+
+
+def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
+    shown = command.ok("show", "s0.fcs").out
+    assert "the mean loss of its rows at each of 11 thresholds" in shown
+    assert command.ok("show", "s0.fcs", "--json").json["holds"]["bound"] == 1.0
+    command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    rule = command.ok("show", "p.json").out
+    assert "limit of the expected loss  0.4" in rule
+    assert "the mean loss over all sites at every threshold" in rule
+
+
+def test_a_policy_can_forbid_losses(losses: Path, command: Command) -> None:
+    Path("policy.toml").write_text('kinds = ["ranks"]\n')
+    done = command("summarize-losses", "l0.npy", "-o", "x.fcs", "--thresholds", "grid.npy", "--policy", "policy.toml")
+    assert 'kinds = ["ranks"], and this is of the kind losses' in done.err
+    assert not Path("x.fcs").exists()
+    Path("policy.toml").write_text('kinds = ["losses"]\n')
+    command.ok("summarize-losses", "l0.npy", "-o", "x.fcs", "--thresholds", "grid.npy", "--policy", "policy.toml")
+
+
+def test_inputs_are_never_overwritten(losses: Path, command: Command) -> None:
+    Path("t.fcs").write_bytes(Path("l0.npy").read_bytes())
+    done = command("summarize-losses", "l0.npy", "-o", "t.fcs", "--thresholds", "grid.npy")
+    assert "t.fcs: exists, and is not a summary" in done.err

@@ -1,0 +1,305 @@
+"""Intervals by files: from predictions and true numbers to summaries, a predictor, intervals and a verdict."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.summaries.predictions import summarize_predictions
+from tests.cli.command import Command
+
+SITES = ("north", "south")
+SCORES: dict[str, Any] = {
+    "residual": fc.Residual(),
+    "normalized": fc.Normalized(),
+    "cqr": fc.CQR(),
+    "signed": fc.Signed(),
+}
+
+
+def rows_of(seed: int, rows: int = 80) -> dict[str, Floats]:
+    """Draw what a regressor says of rows, and the true numbers."""
+    rng = np.random.default_rng(seed)
+    f, s = rng.normal(100, 20, rows), rng.uniform(5, 15, rows)
+    return {"prediction": f, "scale": s, "lower": f - s, "upper": f + s, "y": f + s * rng.normal(size=rows)}
+
+
+def write(path: Path, columns: dict[str, Any], *, separator: str = ",", comma: bool = False) -> None:
+    """Write a table, with decimal commas if asked."""
+    lines = [list(columns), *zip(*(map(str, values) for values in columns.values()), strict=True)]
+    with path.open("w", newline="") as file:
+        for line in lines:
+            file.write(separator.join(cell.replace(".", ",") if comma else cell for cell in line) + "\n")
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for seed, site in enumerate(SITES):
+        write(Path(f"{site}.csv"), rows_of(seed))
+    test = [rows_of(10 + seed) for seed in range(2)]
+    columns: dict[str, Any] = {name: np.concatenate([one[name] for one in test]) for name in test[0]}
+    sites = np.repeat(SITES, 80)
+    sex = np.where(np.arange(160) % 3, "f", "m")
+    write(Path("test.csv"), {"id": [f"v{i}" for i in range(160)], "site": sites, "sex": sex, **columns})
+    return tmp_path
+
+
+def calibrated(command: Command, score: str) -> Path:
+    for site in SITES:
+        command.ok(
+            *("summarize", f"{site}.csv", "--labels", "y", "--task", "regression", "--score", score),
+            *("-o", f"{site}.fcs", "--force"),
+        )
+    command.ok("calibrate", *[f"{site}.fcs" for site in SITES], "-o", "p.json", "--alpha", "0.2", "--force")
+    return Path("p.json")
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_files_give_what_python_gives(score: str, tables: Path, command: Command) -> None:
+    rule, function = fc.load(calibrated(command, score)), SCORES[score]
+
+    def chosen(columns: dict[str, Floats]) -> Floats:
+        return np.column_stack([columns[name] for name in function.columns])
+
+    sites = [
+        summarize_predictions(chosen(rows_of(seed)), rows_of(seed)["y"], score=function, alpha=0.1, site=site)
+        for seed, site in enumerate(SITES)
+    ]
+    expected = fc.IntervalPredictor.of(fc.calibrate(sites, alpha=0.2))
+    assert rule.to_bytes() == expected.to_bytes()
+    test = [rows_of(10 + seed) for seed in range(2)]
+    values, y = np.concatenate([chosen(one) for one in test]), np.concatenate([one["y"] for one in test])
+    command.ok("predict", "p.json", "test.csv", "--id", "id", "-o", "out.csv")
+    with Path("out.csv").open() as file:
+        header, *lines = csv.reader(file)
+    assert header == ["id", "lower", "upper"]
+    assert [line[0] for line in lines] == [f"v{i}" for i in range(160)]
+    assert np.array_equal(np.array([line[1:] for line in lines], float), expected.predict_interval(values))
+    done = command.ok(
+        *("evaluate", "p.json", "test.csv", "--labels", "y", "--clients", "site", "--groups", "sex", "--json")
+    )
+    found = expected.evaluate(
+        values, y, clients=np.repeat(SITES, 80), groups={"sex": np.where(np.arange(160) % 3, "f", "m")}
+    )
+    stated = found.to_dict()
+    assert {key: done.json[key] for key in stated} == stated
+    assert command.ok("verify", "p.json", "north.fcs", "south.fcs").out.endswith("confirmed from 2 summaries\n")
+
+
+def test_what_is_printed(tables: Path, command: Command) -> None:
+    calibrated(command, "signed")
+    said = command.ok("evaluate", "p.json", "test.csv", "--labels", "y", "--clients", "site", "--groups", "sex").out
+    assert "the intervals miss" in said
+    for word in ("mean width", "median", "Winkler", "north", "sex", "f ", "m "):
+        assert word in said
+    shown = command.ok("show", "p.json").out
+    assert "The intervals hold the true value with probability at least 0.8" in shown
+    assert " to " in next(line for line in shown.splitlines() if "threshold" in line)
+    for ending in ("csv", "npz"):
+        command.ok("predict", "p.json", "test.csv", "-o", f"out.{ending}")
+        assert "prediction intervals" in command.ok("show", f"out.{ending}").out
+    with np.load("out.npz") as found:
+        assert found["intervals"].shape == (160, 2)
+
+
+def test_other_names_of_columns_and_decimal_commas(tables: Path, command: Command) -> None:
+    rows = rows_of(0)
+    write(Path("excel.csv"), {"q05": rows["lower"], "q95": rows["upper"], "wert": rows["y"]}, separator=";", comma=True)
+    given = ("--score", "cqr", "--predictions", "q05,q95", "--labels", "wert", "--site", "north")
+    command.ok("summarize", "excel.csv", *given, "-o", "excel.fcs")
+    command.ok("summarize", "north.csv", "--score", "cqr", "--labels", "y", "-o", "north.fcs")
+    assert Path("excel.fcs").read_bytes() == Path("north.fcs").read_bytes()
+
+
+def test_two_files_and_arrays(tables: Path, command: Command) -> None:
+    rows = rows_of(0)
+    np.save("f.npy", rows["prediction"])
+    np.save("y.npy", rows["y"])
+    command.ok("summarize", "f.npy", "y.npy", "--task", "regression", "--site", "north", "-o", "arrays.fcs")
+    command.ok("summarize", "north.csv", "--score", "residual", "--labels", "y", "-o", "north.fcs")
+    assert Path("arrays.fcs").read_bytes() == Path("north.fcs").read_bytes()
+
+
+def test_chunks(tables: Path, command: Command) -> None:
+    rows = rows_of(0)
+    for part in range(2):
+        write(Path(f"part-{part}.csv"), {name: values[part::2] for name, values in rows.items()})
+    given = ("--score", "residual", "--labels", "y", "--site", "north")
+    command.ok("summarize", "part-0.csv", "part-1.csv", "--chunks", *given, "-o", "chunks.fcs")
+    command.ok("summarize", "north.csv", *given, "-o", "whole.fcs")
+    assert Path("chunks.fcs").read_bytes() == Path("whole.fcs").read_bytes()
+
+
+def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Command) -> None:
+    write(Path("small.csv"), {name: values[:5] for name, values in rows_of(0).items()})
+    command.ok("summarize", "small.csv", "--score", "residual", "--labels", "y", "-o", "small.fcs")
+    said = command.ok("calibrate", "small.fcs", "-o", "p.json").err
+    assert "so every interval is the whole line; calibration scores needed: 4 more in all" in said
+    done = command.ok("predict", "p.json", "test.csv", "-o", "out.csv", "--json")
+    assert (done.json["infinite"], done.json["mean_width"], done.json["threshold"]) == (160, None, "inf")
+    assert "160 of 160 intervals have an end at infinity: alpha=0.1 cannot be promised" in done.err
+    assert Path("out.csv").read_text().splitlines()[1] == "0,-inf,inf"
+
+
+BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "quantiles that cross": (
+        {"lower": [1, 3], "upper": [2, 2], "y": [1, 1]},
+        ["--score", "cqr"],
+        "bad.csv: line 3 has lower and upper 3 and 2; these quantiles cross",
+    ),
+    "no number": (
+        {"prediction": [1.5, "nan"], "y": [1, 1]},
+        ["--score", "residual"],
+        "bad.csv: line 3, column prediction",
+    ),
+    "an infinite prediction": (
+        {"prediction": [1.5, "inf"], "y": [1, 1]},
+        ["--score", "residual"],
+        "bad.csv: line 3, column prediction",
+    ),
+    "a scale of zero": (
+        {"prediction": [1, 2], "scale": [1, 0], "y": [1, 1]},
+        ["--score", "normalized"],
+        "bad.csv: line 3 has prediction and scale 2 and 0",
+    ),
+    "a column too few": (
+        {"lower": [1, 2], "y": [1, 1]},
+        ["--score", "cqr"],
+        "bad.csv: has no column upper; there are lower; name the columns of lower and upper with --predictions",
+    ),
+    "a column too many": (
+        {"lower": [1, 2], "upper": [2, 3], "y": [1, 1]},
+        ["--score", "cqr", "--predictions", "lower"],
+        "bad.csv: 1 columns are named, lower; the score needs lower and upper",
+    ),
+    "text in y": (
+        {"prediction": [1.5, 2.5], "y": [1, "high"]},
+        ["--score", "residual"],
+        "bad.csv: line 3, column y holds 'high', which is not a number",
+    ),
+    "one column for two uses": (
+        {"prediction": [1.5, 2.5], "y": [1, 2]},
+        ["--score", "residual", "--predictions", "y"],
+        "bad.csv: the column y has two uses",
+    ),
+    "a score of labels": (
+        {"prediction": [1.5, 2.5], "y": [1, 2]},
+        ["--score", "lac", "--task", "regression"],
+        "--score lac is for labels",
+    ),
+    "classes": (
+        {"prediction": [1.5, 2.5], "y": [1, 2]},
+        ["--score", "residual", "--classes", "a,b"],
+        "--classes is for classes, and residual scores numbers",
+    ),
+    "by class": (
+        {"prediction": [1.5, 2.5], "y": [1, 2]},
+        ["--score", "residual", "--by-class"],
+        "--by-class is for classes, and residual scores numbers",
+    ),
+    "logits": (
+        {"prediction": [1.5, 2.5], "y": [1, 2]},
+        ["--score", "residual", "--from", "logits"],
+        "--from logits is for classes",
+    ),
+    "columns of a regressor for classes": (
+        {"a": [0.5, 0.5], "b": [0.5, 0.5], "y": ["a", "b"]},
+        ["--predictions", "a"],
+        "--predictions is for a score of numbers, such as cqr",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_nothing_is_written(case: str, tables: Path, command: Command) -> None:
+    columns, given, expected = BAD[case]
+    write(Path("bad.csv"), columns)
+    done = command("summarize", "bad.csv", "--labels", "y", *given, "-o", "bad.fcs")
+    assert done.code == 2
+    assert done.err.count("error: ") == 1, done.err
+    assert expected in done.err.splitlines()[-1]
+    assert not Path("bad.fcs").exists()
+
+
+def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None:
+    calibrated(command, "residual")
+    for given, expected in (
+        (("predict", "p.json", "test.csv", "--allow-empty", "-o", "out.csv"), "--allow-empty is for sets"),
+        (("evaluate", "p.json", "test.csv", "--labels", "y", "--allow-empty"), "--allow-empty is for sets"),
+        (("plan", "--sizes", "9", "--pilot", "p.json", "--probs", "test.csv"), "is a predictor of intervals"),
+        (
+            ("calibrate", "north.fcs", "--by-class", "-o", "q.json"),
+            "by-class is for classes, and residual scores numbers",
+        ),
+        (("evaluate", "p.json", "test.csv"), "test.csv: has no test_predictions"),
+    ):
+        done = command(*given)
+        assert done.code == 2
+        assert expected in done.err, done.err
+    assert not Path("out.csv").exists()
+
+
+def test_a_training_run(tables: Path, command: Command) -> None:
+    rows, test = rows_of(0), rows_of(1)
+    run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["lower", "prediction", "upper"])}
+    for part, drawn in (("val", rows), ("test", test)):
+        run[f"{part}_predictions"] = np.column_stack([drawn[str(name)] for name in run["columns"]]).astype(np.float32)
+        run[f"{part}_targets"], run[f"{part}_clients"] = drawn["y"], np.arange(80) % 2
+    np.savez("predictions.npz", **run)
+    said = command.ok("summarize", "predictions.npz", "-o", "sites", "--json").json
+    assert said["score"] == "CQR()"  # as there are quantiles
+    assert [one["site"] for one in said["summaries"]] == list(SITES)
+    command.ok("calibrate", "sites/north.fcs", "sites/south.fcs", "-o", "p.json")
+    found = command.ok("evaluate", "p.json", "predictions.npz", "--json").json
+    assert [one["name"] for one in found["by_client"]] == list(SITES)
+    ends = run["test_predictions"][:, [0, 2]].astype(np.float64)
+    assert found["overall"]["coverage"] == fc.load("p.json").evaluate(ends, test["y"]).coverage
+    command.ok("summarize", "predictions.npz", "--score", "signed", "-o", "signed")
+    done = command("summarize", "predictions.npz", "--score", "normalized", "-o", "none")
+    assert "predictions.npz: has no scale, which normalized needs; there is lower and prediction and upper" in done.err
+    assert not Path("none").exists()
+
+
+def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) -> None:
+    calibrated(command, "signed")
+    given = ("test.csv", "--labels", "y", "--clients", "site", "--groups", "sex", "--summary", "north.fcs")
+    command.ok("report", "p.json", *given, "-o", "page.html")
+    page = Path("page.html").read_text()
+    assert "Coverage by sex" in page
+    assert "Calibration of the distribution" in page
+    command.ok("report", "p.json", "-o", "short.html")
+    assert "Not checked" in Path("short.html").read_text()
+    done = command("report", "p.json", *given[:3], "--images", "x.npy", "-o", "none.html")
+    assert "--images is for classes" in done.err
+    run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["prediction"])}
+    for seed, part in enumerate(("val", "test")):
+        run[f"{part}_predictions"] = rows_of(seed)["prediction"][:, None].astype(np.float32)
+        run[f"{part}_targets"], run[f"{part}_clients"] = rows_of(seed)["y"], np.arange(80) % 2
+    Path("run").mkdir()
+    np.savez("run/predictions.npz", **run)
+    command.ok("report", "run", "-o", "run.html")
+    assert "Coverage by site" in Path("run.html").read_text()
+    done = command("report", "run", "--score", "cqr", "-o", "none.html")
+    assert "has no lower and upper, which cqr needs; there is prediction" in done.err
+    assert not Path("none.html").exists()
+
+
+def test_plan_for_numbers(tables: Path, command: Command) -> None:
+    said = command.ok("plan", "--sizes", "20,4", "--score", "residual").out
+    assert "whole line" in said
+    assert "labels" not in said
+    assert "class" not in said
+    plain = command.ok("plan", "--sizes", "20,20", "--alpha", "0.05", "--json").json
+    signed = command.ok("plan", "--sizes", "20,20", "--alpha", "0.1", "--score", "signed", "--json")
+    assert signed.json["options"] == plain["options"]  # each end has half of alpha
+    assert "each end of signed has its share of alpha; this is the plan of the dearer one, at 0.05" in signed.err
+    calibrated(command, "signed")
+    found = command.ok("plan", "north.fcs", "south.fcs", "--json")
+    assert "the dearer one, at 0.05" in found.err  # the summaries say which score they hold

@@ -1,0 +1,157 @@
+"""What every guarantee does with losses: promise the same of rows that count in part, or refuse with a reason."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal.evaluation.intervals import clopper_pearson
+from fedconformal.summaries import LossSummary
+from fedconformal.summaries.losses import UNIT
+from fedconformal.summaries.origin import Origin, as_grid
+from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, refused
+
+EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
+taking = pytest.mark.parametrize("guarantee", [one for one in EXAMPLES if one.fractional], ids=repr)
+refusing = pytest.mark.parametrize("guarantee", [one for one in EXAMPLES if not one.fractional], ids=repr)
+some_sizes = st.lists(st.integers(1, 40), min_size=len(SITES), max_size=len(SITES))
+GRID = as_grid(range(6))
+
+
+def curves(sizes: list[int], data: st.DataObject) -> list[Floats]:
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    shares = [-np.sort(-(rng.random((n, 6)) ** data.draw(st.sampled_from([1, 3, 9]))), axis=1) for n in sizes]
+    return [share.round(2) if seed % 2 else share for share in shares]
+
+
+def summaries_of(losses: list[Floats]) -> list[LossSummary]:
+    return [fc.summarize_losses(part, thresholds=range(6), site=site) for part, site in zip(losses, SITES, strict=True)]
+
+
+def test_there_are_both() -> None:
+    taken = {one.name for one in EXAMPLES if one.fractional}
+    alike = {"mixture", "exchangeable", "one-client", "every-client", "worst-case", "new-client", "robust"}
+    assert taken == {*alike, "pac", "learn-then-test"}
+
+
+@refusing
+def test_a_guarantee_that_takes_no_losses_says_why(guarantee: fc.Guarantee) -> None:
+    sites = summaries_of([np.zeros((9, 6)) for _ in SITES])
+    with refused(f"{guarantee.name} is no promise on losses: {guarantee.why_not_fractional}; use another guarantee"):
+        fc.calibrate(sites, risk=0.5, guarantee=guarantee)
+
+
+@taking
+@given(some_sizes, st.data())
+@checks(12)
+def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject) -> None:
+    bound = guarantee.bind(SITES, sizes)
+    counts = np.array([[data.draw(st.integers(0, n)) for _ in range(3)] for n in sizes])
+    group, promise = bound.grouped_parts(sizes, UNIT)
+    place = np.zeros(len(sizes), dtype=np.int64) if group is None else group
+    sums = np.zeros((place.max() + 1, 3), dtype=np.int64)
+    np.add.at(sums, place, counts * UNIT)
+    promised = promise(sums)
+    if isinstance(guarantee, fc.PAC):  # at a threshold that is fixed, a bound for any losses is above that for 0 and 1
+        kept = counts.sum(axis=0)
+        exact = clopper_pearson(kept, np.full(3, sum(sizes)), confidence=1 - 2 * guarantee.failure)[0]
+        assert all(0 <= part <= share + 1e-8 for part, share in zip(promised, exact.tolist(), strict=True))
+    else:
+        assert promised == bound.promised_many(counts, sizes)
+
+
+@taking
+@given(some_sizes, st.data())
+@checks(12)
+def test_the_threshold_is_the_smallest_that_keeps_the_limit(
+    guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject
+) -> None:
+    sites, bound = summaries_of(curves(sizes, data)), guarantee.bind(SITES, sizes)
+    risk = Fraction(data.draw(st.integers(1, 99)), 100)
+    with maybe_infeasible():
+        result = fc.calibrate(sites, risk=risk, guarantee=guarantee)
+    found = [Fraction(units, ALPHA_UNIT) for units in result.curve.risks]
+    assert found == sorted(found, reverse=True) or isinstance(guarantee, fc.LearnThenTest)  # which may begin anew
+    assert result.threshold == min((t for t, r in zip(range(6), found, strict=True) if r <= risk), default=np.inf)
+    tighter, looser = (result.curve.threshold(limit) for limit in (risk * Fraction(4, 5), (1 + risk) / 2))
+    assert looser <= result.threshold <= tighter
+    if not isinstance(guarantee, fc.PAC):
+        kept = np.stack([site.n * UNIT - site.units for site in sites])
+        exact = [1 - bound.promised(column, sizes) / UNIT for column in kept.T.tolist()]
+        assert all(0 <= r - e < Fraction(2, ALPHA_UNIT) for r, e in zip(found, exact, strict=True))
+        # Never below what the losses themselves give.
+        assert all(e >= 0 for e in exact)
+
+
+@taking
+def test_a_row_that_loses_more_never_lowers_the_threshold(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(0)
+    losses = [-np.sort(-rng.random((30, 6)), axis=1) for _ in SITES]
+    for k in range(len(SITES)):
+        worse = [part.copy() for part in losses]
+        worse[k][:10, :4] = 1.0
+        with maybe_infeasible():
+            before, after = (
+                fc.calibrate(summaries_of(part), risk=0.6, guarantee=guarantee) for part in (losses, worse)
+            )
+        assert all(a >= b for a, b in zip(after.curve.risks, before.curve.risks, strict=True))
+
+
+@taking
+def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(1)
+    sites = summaries_of([-np.sort(-rng.random((30, 6)), axis=1) for _ in SITES])
+    pooled = [fc.pool(sites[:2]), sites[2]]
+    if guarantee.bind(SITES, [30] * 3).sites_apart:
+        with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
+            fc.calibrate(pooled, risk=0.5, guarantee=guarantee)
+        return
+    with maybe_infeasible():
+        apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee) for given in (sites, pooled))
+    assert apart.curve.to_dict() == together.curve.to_dict()
+
+
+HUGE = [
+    fc.Mixture(),
+    fc.Mixture(weights="uniform"),
+    fc.Exchangeable(),
+    fc.EveryClient(),
+    fc.WorstCase(contamination=0.5),
+    fc.Robust(liars=1),
+    fc.Robust(liars=1, most_scores=1000),
+    fc.NewClient(),
+]
+
+
+@pytest.mark.parametrize("guarantee", HUGE, ids=repr)
+def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
+    """Sums over many sites of the largest size there is exceed 64 bits."""
+    size, count = 2**32, 4000
+    units = [size * UNIT // 2, size * UNIT // 4]
+    origin = Origin(bound=1, grid=as_grid([0, 1]))
+    sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]
+    with maybe_infeasible():
+        result = fc.calibrate(sites, risk=0.4, guarantee=guarantee)
+    assert [round(risk / ALPHA_UNIT, 2) for risk in result.curve.risks] == [0.5, 0.25]
+    assert result.threshold == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**32), st.floats(0, 1)), min_size=3, max_size=5), st.integers(0, 2))
+@checks(60)
+def test_robust_takes_the_worst_honest_sites(claimed: list[tuple[int, float]], liars: int) -> None:
+    sizes = [n for n, _ in claimed]
+    kept = [int(n * UNIT * share) for n, share in claimed]
+    promise = fc.Robust(liars=liars).grouped_parts(sizes, UNIT)[1]
+    least = min(
+        Fraction(sum(kept[k] for k in some), UNIT * sum(sizes[k] + 1 for k in some))
+        for some in combinations(range(len(sizes)), len(sizes) - liars)
+    )
+    assert promise(np.array(kept)[:, None]) == [least]

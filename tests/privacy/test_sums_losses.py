@@ -1,0 +1,242 @@
+"""Loss curves through sums: the plain threshold, or a larger one, and no more than a few sums of the curve."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.privacy import calibrate_losses_by_sums
+from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.coordinator import invite, invite_losses
+from fedconformal.privacy.sums.losses import kept_needed
+from fedconformal.privacy.sums.messages import Answer, Losses, pack
+from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
+from fedconformal.summaries import LossSummary
+from fedconformal.summaries.losses import UNIT
+from tests.contracts.tools import checks, maybe_infeasible, refused
+from tests.privacy.attack import watching
+from tests.privacy.sums_play import each, took
+
+GUARANTEES = [fc.Mixture(), fc.Exchangeable(), fc.PAC(failure=0.1)]
+NUMBERS: Any = [[[1, 0.5, 0.25, 0], [1, 1, 0, 0], [0.5, 0.25, 0, 0]], [[1, 1, 0.5, 0], [1, 0.75, 0.5, 0.25]]]
+"""Two sites whose bounds were worked out by hand: .9285714286 .7857142857 .4642857143 .3214285714."""
+
+
+def curves(sites: int, rows: int, points: int, bound: float = 1) -> list[LossSummary]:
+    """Losses that fall along a grid, of sites that differ."""
+    found = []
+    for k in range(sites):
+        rng = np.random.default_rng(k)
+        rate = rng.gamma(1 + k, 1, size=(rows + k, 1))
+        losses = bound * np.clip(rate * np.exp(-4 * np.linspace(0, 1, points)), 0, 1)
+        found.append(fc.summarize_losses(losses, thresholds=np.linspace(0, 1, points), bound=bound, site=f"s{k}"))
+    return found
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+@pytest.mark.parametrize(("points", "bound", "risk"), [(1000, 1, 0.1), (37, 5, 0.9), (8, 1, 0.3), (1, 1, 0.99)])
+def test_it_is_the_threshold_of_plain_calibration(
+    guarantee: fc.Guarantee, points: int, bound: float, risk: float
+) -> None:
+    sites = curves(4, 60, points, bound)
+    with maybe_infeasible():
+        expected = fc.calibrate(sites, risk=risk, guarantee=guarantee)
+        with watching() as seen:
+            found = calibrate_losses_by_sums(sites, risk=risk, guarantee=guarantee, exact=True)
+    assert found.threshold == expected.threshold
+    stated, plain = found.calibration.certificate, expected.certificate
+    for field in (
+        "risk",
+        "status",
+        "coverage_at_least",
+        "coverage_at_most",
+        "target",
+        "promise",
+        "alpha",
+        "conditions",
+    ):
+        assert getattr(stated, field) == getattr(plain, field)
+    assert stated.slack == (plain.slack if found.threshold < math.inf else 1.0)
+    assert "no site's own counts were seen" in stated.caveat
+    assert sum(len(total) for _, _, total in seen) <= 8 * math.ceil(max(1, math.log2(points)) / 3)  # not the curve
+    with maybe_infeasible():
+        rounded = calibrate_losses_by_sums(sites, risk=risk, guarantee=guarantee)
+    assert rounded.threshold >= found.threshold
+
+
+def test_numbers_by_hand() -> None:
+    """Three sites take a session: the second one is parted, which adds a row that loses all to the bound."""
+    rows = [NUMBERS[0], NUMBERS[1][:1], NUMBERS[1][1:]]
+    sites = [fc.summarize_losses(part, thresholds=[1, 2, 3, 4], site=f"s{k}") for k, part in enumerate(rows)]
+    bounds = [Fraction(11, 2) + 2, Fraction(7, 2) + 3, Fraction(5, 4) + 3, Fraction(1, 4) + 3]
+    for t, lost in ((3, bounds[2]), (4, bounds[3])):
+        at = lost / 8
+        assert calibrate_losses_by_sums(sites, risk=at, exact=True).threshold == t
+        assert fc.calibrate(sites, risk=at).threshold == t
+    with pytest.warns(fc.InfeasibleWarning, match=r"risk=0.406 cannot be promised .*take the safe action: ask"):
+        found = calibrate_losses_by_sums(sites, risk=0.406, exact=True, safe="ask")
+    assert found.threshold == math.inf
+    assert found.calibration.certificate.coverage_at_least == 0.0
+
+
+@given(
+    st.lists(
+        st.lists(st.lists(st.sampled_from([0, 0.1, 0.25, 1 / 3, 1]), min_size=5, max_size=5), min_size=1, max_size=6),
+        min_size=3,
+        max_size=4,
+    ),
+    st.fractions(Fraction(1, 10), Fraction(9, 10), max_denominator=60),
+    st.booleans(),
+)
+@checks(60)
+def test_never_below_the_plain_threshold(rows: list[list[list[float]]], risk: Fraction, exact: bool) -> None:
+    sites = [
+        fc.summarize_losses(-np.sort(-np.array(part), axis=1), thresholds=range(5), site=f"s{k}")
+        for k, part in enumerate(rows)
+    ]
+    with maybe_infeasible():
+        found = calibrate_losses_by_sums(sites, risk=risk, exact=exact)
+        expected = float(fc.calibrate(sites, risk=risk).threshold)
+    assert found.threshold == expected if exact else found.threshold >= expected
+
+
+def test_the_target_is_the_least_that_is_enough() -> None:
+    for guarantee in GUARANTEES:
+        target = kept_needed(guarantee, [20, 30, 50], Fraction(1, 5))
+        _, promise = guarantee.grouped_parts([20, 30, 50], UNIT)
+        enough, less = promise(np.array([[target, target - 1]]))
+        assert enough >= Fraction(4, 5) > less
+    assert kept_needed(fc.Mixture(), [20, 30, 50], Fraction(1, 5)) == math.ceil(Fraction(4, 5) * 103 * UNIT)
+    assert kept_needed(fc.Mixture(), [2, 3], Fraction(1, 100)) == 5 * UNIT + 1  # more than there is
+
+
+def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
+    sites = {one.sites[0]: at_site.site_from(one) for one in curves(5, 60, 200)}
+    expected = fc.calibrate(curves(5, 60, 200), risk=0.1).threshold
+    state, invitation = invite_losses(fc.Mixture(), 0.1, np.linspace(0, 1, 200), exact=True)
+    outgoing = dict.fromkeys(sites, invitation)
+    while outgoing:
+        sites = {name: decode_state(encode_state(one), SiteState) for name, one in sites.items()}
+        if state.search.number == 2 and state.expects is Answer:
+            sites.pop("s3", None)
+        sites, sent = each(sites, outgoing)
+        state, outgoing = took(state, sent)
+    found = certified(state)
+    assert found.certificate.privacy is not None
+    precision = found.certificate.privacy["precision"]
+    assert (state.search.number, precision["stopped"]) == (2, "a site was lost after the first sum")
+    assert precision["above"] < expected < found.threshold < 1
+    rule = fc.RiskPredictor.of(found)
+    again = fc.RiskPredictor.from_bytes(rule.to_bytes())
+    assert again.threshold() == found.threshold
+    assert again.curve.risk(0.0) == 1
+    assert "The expected loss is at most 0.1" in again.certificate.sentence()
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    one, *rest = curves(3, 20, 9)
+    other = fc.summarize_losses(np.zeros((5, 8)), thresholds=np.linspace(0, 1, 8), site="other")
+    why = r"the session and site 'other' do not go together: grid of 9 thresholds from 0 to 1 against of 8"
+    with refused(why):
+        calibrate_losses_by_sums([one, *rest, other], risk=0.1)
+    double = fc.summarize_losses(np.zeros((5, 9)), thresholds=one.grid, bound=2, site="other")
+    with refused("do not go together: bound 1.0 against 2.0"):
+        calibrate_losses_by_sums([one, *rest, double], risk=0.1)
+    rising = fc.summarize_losses(np.zeros((5, 9)), thresholds=one.grid, rising=True, site="other")
+    with refused("has losses that may rise along the grid"):
+        calibrate_losses_by_sums([one, *rest, rising], risk=0.1)
+    _, invitation = invite_losses(fc.Mixture(), 0.1, one.grid)
+    with refused("site 'a' has scores, and the session is for losses"):
+        at_site.join(at_site.new_site("a", [0.5]), invitation)
+    _, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
+    with refused("site 's0' has losses, and the session is for scores"):
+        at_site.join(at_site.site_from(one), invitation)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "why"),
+    [
+        (fc.EveryClient(), "every-client needs every site's own counts"),
+        (fc.Independent(), "independent is no promise on losses"),
+        (fc.NewClient(), "new-client weighs the sites' losses differently"),
+        (fc.LearnThenTest(), "learn-then-test needs the losses at every threshold"),
+    ],
+    ids=repr,
+)
+def test_guarantees_that_one_sum_does_not_serve(guarantee: fc.Guarantee, why: str) -> None:
+    with refused(why):
+        calibrate_losses_by_sums(curves(4, 20, 9), risk=0.1, guarantee=guarantee)
+
+
+def test_rows_are_known_by_their_number_whatever_is_summed() -> None:
+    """A site that was in sums of scores is not in sums of losses of the same rows with others."""
+    from fedconformal.privacy.sums.memory import known_by
+
+    (one,) = curves(1, 20, 9)
+    by_losses, by_scores = at_site.site_from(one), at_site.new_site("s0", np.zeros(20))
+    assert (by_losses.size, by_scores.size) == (20, 20)
+    assert set(known_by(by_losses)) & set(known_by(by_scores))
+    assert at_site.renewed(by_losses).size == 20
+
+
+def test_bad_terms() -> None:
+    asked: Any
+    for asked, why in (
+        ({"risk": 0}, "risk is 0, expected a number above 0"),
+        ({"risk": 2}, "risk is 2, expected a number above 0 and below the bound 1"),
+        ({"risk": 0.1, "safe": "x\ny"}, "safe is"),
+    ):
+        with refused(why):
+            calibrate_losses_by_sums(curves(3, 9, 4), **asked)
+    with refused("there are no loss curves"):
+        calibrate_losses_by_sums([], risk=0.1)
+
+
+def test_a_part_of_the_grid_in_which_few_rows_change_is_not_split_in_eight() -> None:
+    sites = curves(4, 60, 1000)  # 246 rows
+    with watching() as seen:
+        found = calibrate_losses_by_sums(sites, risk=0.1)
+    precision = (found.calibration.certificate.privacy or {})["precision"]
+    assert (precision["least"], precision["stopped"]) == (50, "its cell has fewer than 50 rows")
+    assert precision["above"] < float(fc.calibrate(sites, risk=0.1).threshold) < found.threshold
+    assert len(seen) == found.rounds < calibrate_losses_by_sums(sites, risk=0.1, exact=True).rounds
+    for (_, search, total), (_, after, parts) in pairwise(seen):
+        split = total[after.digits & 7]
+        assert int(split) == int(parts.sum())  # what is split is what was found
+        assert int(split) << after.joined >= 50 * UNIT
+        assert search.joined == 0
+
+
+GRID = np.arange(9.0).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"epsilon": 1.0}, "for losses and for noise"),  # a policy would take it for noise
+        ({"widths": [3, 3]}, "widths are (3, 3)"),
+        ({"least": 1}, "cells of 1 rows are to be split"),
+        ({"losses": Losses(math.nan, 1.0, GRID)}, "risk is nan"),
+        ({"losses": Losses(0.1, math.inf, GRID)}, "bound is inf"),
+        ({"losses": Losses(0.1, 1.0, b"")}, "thresholds: have shape (0,)"),
+        ({"losses": Losses(0.1, 1.0, GRID[:-3])}, "the grid is not one of numbers"),
+        ({"losses": Losses(0.1, 1.0, GRID[::-1])}, "thresholds"),
+        ({"guarantee": '{"name": "independent"}'}, "independent is no promise on losses"),
+    ],
+)
+def test_hostile_invitations(fields: dict[str, Any], why: str) -> None:
+    state, _ = invite_losses(fc.Mixture(), 0.1, np.arange(9.0))
+    altered = pack(msgspec.structs.replace(state.invite, **fields), state.signing)
+    with refused(why):
+        at_site.join(at_site.site_from(curves(1, 20, 9)[0]), altered)

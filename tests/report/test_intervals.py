@@ -1,0 +1,98 @@
+"""The page about intervals: what a board reads, what is drawn, and that nothing hides what went wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.report import NumberRows, interval_page
+from fedconformal.report.interval_charts import MOST_ROWS, intervals_chart
+
+SITES = ("north", "south")
+
+
+def made(score: Any, rows: int = 400, alpha: float = 0.1, **about: Any) -> fc.FederatedConformalRegressor:
+    rng = np.random.default_rng(0)
+    sites = {name: (f, f + rng.normal(size=rows)) for name in SITES for f in [rng.normal(size=rows)]}
+    return fc.FederatedConformalRegressor(score=score, alpha=alpha, **about).calibrate(sites)
+
+
+def page(regressor: fc.FederatedConformalRegressor, spread: float = 1.0, rows: int = 300, **about: Any) -> str:
+    """Write a page about test rows whose errors are this large."""
+    rng = np.random.default_rng(1)
+    f: Floats = rng.normal(size=rows)
+    y = f + spread * rng.normal(size=rows)
+    evaluation = regressor.evaluate(f, y, clients=np.where(np.arange(rows) % 2, *SITES), **about)
+    return interval_page(regressor.predictor, evaluation, rows=NumberRows(predictions=f, y=y))
+
+
+def text(html: str) -> str:
+    seen = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
+    return " ".join(re.sub("<.*?>", " ", seen).split())
+
+
+def test_a_promise_that_holds() -> None:
+    found = page(made(fc.Residual()), groups={"sex": np.where(np.arange(300) % 3, "f", "m")})
+    said = text(found)
+    assert "Prediction intervals across 2 sites" in said
+    assert "The interval holds the true value in at least 90% of" in said
+    assert "certified; no contradiction" in said
+    assert "Use the intervals." in said
+    for title in ("Coverage by site", "Coverage by sex", "Mean width by site", "Mean width by sex", "Every interval"):
+        assert f"<h2>{title}</h2>" in found
+    assert "What each threshold promises" in said
+    assert "Calibration of the distribution" not in said  # errors without a sign give none
+    assert "set" not in re.findall(r"[a-z]+", said.lower().partition("the fine print")[0])
+    assert "http" not in re.sub(r"http-equiv", "", found)
+
+
+def test_a_promise_that_is_broken_is_said_first() -> None:
+    said = text(page(made(fc.Residual()), spread=3.0))
+    assert "below the promise" in said
+    assert "That is less than promised, and more than bad luck explains." in said
+    assert "Do not rely on the intervals until the cause is found" in said
+    assert "Use the intervals." not in said
+
+
+def test_a_distribution_is_drawn_and_an_end_that_is_missing_is_said() -> None:
+    assert "Calibration of the distribution" in text(page(made(fc.Signed())))
+    with pytest.warns(fc.InfeasibleWarning):
+        lopsided = made(fc.Signed(lower=0.01), rows=200)
+    with pytest.warns(fc.InfeasibleWarning):
+        said = text(page(lopsided))
+    assert "300 of 300 intervals have an end at infinity" in said
+    assert "no interval has a lower end" in said
+    assert "The intervals have one end only" in said
+    assert "infinite" in said
+    assert "certified; no contradiction" not in said
+
+
+def test_the_whole_line_promises_nothing() -> None:
+    with pytest.warns(fc.InfeasibleWarning):
+        few = made(fc.Residual(), rows=4)
+    with pytest.warns(fc.InfeasibleWarning):
+        said = text(page(few))
+    assert "so every interval is the whole line" in said
+    assert "Such an interval is always right and says nothing." in said
+    assert "Use the intervals." not in said
+
+
+def test_without_rows() -> None:
+    said = text(interval_page(made(fc.Residual()).predictor))
+    assert "Not checked" in said
+    assert "Every interval" not in said
+
+
+def test_every_missed_row_of_few_is_marked() -> None:
+    ends, y = np.array([[0.0, 1.0]] * 20), np.where(np.arange(20) < 3, 2.0, 0.5)
+    found = intervals_chart(ends, y)
+    assert found.count('<line class="interval') == 20
+    assert found.count("<rect") == 3 + 1  # and one in the legend
+    assert (
+        intervals_chart(np.tile([0.0, 1.0], (1000, 1)), np.full(1000, 0.5)).count('<line class="interval') == MOST_ROWS
+    )

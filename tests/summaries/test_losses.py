@@ -1,0 +1,346 @@
+"""Summaries of loss curves: sums that are never too small, refusals, and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import zlib
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.summaries import LossSummary, wire
+from fedconformal.summaries.losses import BLOCK, UNIT
+from tests.contracts.tools import checks, refused
+
+GRID = [0.1, 0.2, 0.5]
+LOSSES = np.array([[1.0, 0.5, 0.0], [0.3, 0.3, 0.1]])
+bounds = st.sampled_from([1.0, 0.3, 3.0, 1e6, 1e-6, 7.25])
+
+
+@st.composite
+def loss_curves(draw: st.DrawFn, bound: float, *, points: int | None = None) -> Floats:
+    shape = draw(st.integers(1, 12)), points or draw(st.integers(1, 8))
+    shares = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 0.5, 1 / 3, 1e-18, 5e-324]))
+    return -np.sort(-draw(arrays(np.float64, shape, elements=shares)) * bound, axis=1)
+
+
+def exact_sums(losses: Floats, bound: float) -> list[Fraction]:
+    return [sum(map(Fraction, column), start=Fraction(0)) * UNIT / Fraction(bound) for column in losses.T.tolist()]
+
+
+@given(bounds.flatmap(lambda bound: st.tuples(st.just(bound), loss_curves(bound))))
+@checks(300)
+def test_sums_are_rounded_up_by_less_than_two_units(given_: tuple[float, Floats]) -> None:
+    bound, losses = given_
+    site = fc.summarize_losses(losses, thresholds=range(losses.shape[1]), bound=bound)
+    for units, exact in zip(site.units.tolist(), exact_sums(losses, bound), strict=True):
+        assert exact <= units < exact + 1 + Fraction(1, 1000)
+    assert (np.diff(site.units) <= 0).all()
+    assert site.units.max() <= site.n * UNIT
+
+
+def test_many_rows_whose_float_sum_is_too_small() -> None:
+    losses = np.full((3 * BLOCK, 1), 0.1)
+    losses[::7] = 1e-17
+    site = fc.summarize_losses(losses, thresholds=[0])
+    exact = exact_sums(losses, 1)[0]
+    assert exact <= int(site.units[0]) <= exact + 1
+    assert Fraction(float(losses.sum())) != exact / UNIT  # so it is not by luck
+
+
+def test_a_float_sum_that_rounds_down_is_noticed() -> None:
+    """The rests add up to a whole number of units and a little, which a float does not hold."""
+    losses = np.full((2049, 1), 2.0**-30)
+    losses[-1] = 2.0**-80
+    assert exact_sums(losses, 1)[0] > 2
+    assert fc.summarize_losses(losses, thresholds=[0]).units.tolist() == [3]
+
+
+def test_sums_fall_where_losses_do() -> None:
+    """The second sum is a little less than the first, and a bound on it by itself would be a unit more."""
+    losses = np.full((1024, 2), 2.0**-29)
+    losses[0, 1] = np.nextafter(2.0**-29, 0)
+    assert fc.summarize_losses(losses, thresholds=[0, 1]).units.tolist() == [2, 2]
+    assert fc.summarize_losses(losses[:, 1:], thresholds=[1]).units.tolist() == [3]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
+    losses = np.array(np.arange(5)[:, None] > np.arange(4), dtype=dtype, order=order)
+    assert fc.summarize_losses(losses, thresholds=range(4)).units.tolist() == [UNIT * n for n in (4, 3, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([[1, 0.5, 0.6]], "losses: row 0 rises from 0.5 to 0.6 at column 2; they must fall along the grid"),
+        ([[1, 0.5, 0.2], [1, 1.5, 0]], "losses: row 1 is 1.5 at column 1, expected a loss from 0 to the bound 1"),
+        ([[1, 0.5, -0.1]], "losses: row 0 is -0.1 at column 2, expected a loss from 0 to the bound 1"),
+        ([[1, 0.5, 0], [1, np.nan, 0]], "losses: row 1 is nan at column 1, expected a finite loss"),
+        ([[np.nan] * 3], "losses: row 0 is nan at column 0"),
+        ([[np.inf, 1, 0]], "losses: row 0 is inf at column 0"),
+        ([[1, 0]], "losses: have shape (1, 2), expected (rows, 3), a column for each threshold"),
+        ([1, 0, 0], "losses: have shape (3,)"),
+        (np.empty((0, 3)), "losses: are empty; a site needs at least one calibration row"),
+        ([["x", "y", "z"]], "losses: holds"),
+    ],
+)
+def test_bad_losses_are_refused(losses: Any, words: str) -> None:
+    with refused(words):
+        fc.summarize_losses(losses, thresholds=GRID)
+
+
+def test_a_bad_row_is_found_in_a_later_block() -> None:
+    losses = np.zeros((2 * BLOCK, 2))
+    losses[BLOCK + 3, 1] = 0.5
+    with refused(f"losses: row {BLOCK + 3} rises from 0 to 0.5 at column 1"):
+        fc.summarize_losses(losses, thresholds=[1, 2])
+
+
+def test_one_threshold_is_checked_too() -> None:
+    with refused("row 1 is nan at column 0"):
+        fc.summarize_losses([[0.5], [np.nan]], thresholds=[1])
+
+
+def test_rising_losses_are_taken_if_it_is_said() -> None:
+    site = fc.summarize_losses([[0.25, 1, 0.5]], thresholds=GRID, rising=True)
+    assert site.mean_losses.tolist() == [0.25, 1, 0.5]
+    assert fc.Summary.from_bytes(site.to_bytes()).origin.rising
+    for bad in (1.5, -0.5, np.nan):
+        with refused("row 0 is"):
+            fc.summarize_losses([[0, bad, 0]], thresholds=GRID, rising=True)
+    with refused("these losses may rise along the grid, and mixture needs losses that fall; use learn-then-test"):
+        fc.calibrate([site], risk=0.5)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "words"),
+    [
+        ([1, 1, 2], "thresholds: 1 after 1; list them in rising order"),
+        ([2, 1, 3], "thresholds: 1 after 2; list them in rising order"),
+        ([1, np.nan, 3], "thresholds: number 1 is not finite"),
+        ([], "thresholds: have shape (0,)"),
+        ([[1, 2, 3]], "thresholds: have shape (1, 3)"),
+        (["a", "b", "c"], "thresholds: holds"),
+    ],
+)
+def test_bad_grids_are_refused(thresholds: Any, words: str) -> None:
+    with refused(words):
+        fc.summarize_losses(LOSSES, thresholds=thresholds)
+
+
+@pytest.mark.parametrize("bound", [0, -1, np.nan, np.inf, 1e7, "1", True, None])
+def test_bad_bounds_are_refused(bound: Any) -> None:
+    with refused("bound is", "expected a number from 1e-06 to 1e+06"):
+        fc.summarize_losses(LOSSES, thresholds=GRID, bound=bound)
+
+
+@pytest.mark.parametrize("loss", ["fnr", ("fnr",), ("fnr", ["a"]), (1, ()), ("fnr", (1,) * 17)])
+def test_bad_names_of_losses_are_refused(loss: Any) -> None:
+    with refused("loss"):
+        fc.summarize_losses(LOSSES, thresholds=GRID, loss=loss)
+
+
+def sites_of(**other: Any) -> list[LossSummary]:
+    about: dict[str, Any] = {"thresholds": GRID, "bound": 1, "loss": ("fnr", (True, 0.5))}
+    return [
+        fc.summarize_losses(LOSSES, site="a", **about),
+        fc.summarize_losses(LOSSES, site="b", **(about | other)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"bound": 2}, "bound 1.0 against 2.0"),
+        (
+            {"thresholds": [0.1, 0.2, 0.6]},
+            "grid of 3 thresholds from 0.1 to 0.5 against of 3 thresholds from 0.1 to 0.6",
+        ),
+        ({"thresholds": [0.1, 0.3, 0.5]}, "grid with 0.2 against with 0.3"),
+        ({"loss": ("fnr", (True, 0.25))}, "loss fnr(True, 0.5) against fnr(True, 0.25)"),
+        ({"loss": None}, "loss fnr(True, 0.5) against None"),
+        ({"rising": True}, "rising False against True"),
+        ({"model": "m"}, "model None against m"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(other: dict[str, Any], words: str) -> None:
+    sites = sites_of(**other)
+    for use in (lambda: fc.calibrate(sites, risk=0.5), lambda: fc.pool(sites)):
+        with refused(f"site 'a' and site 'b' do not go together: {words}; summarise all sites with the same loss"):
+            use()
+
+
+def test_losses_and_scores_do_not_mix() -> None:
+    losses, scores = fc.summarize_losses(LOSSES, thresholds=GRID, site="a"), fc.summarize([0.5], site="b")
+    with refused("do not go together: bound 1.0 against None"):
+        fc.calibrate([losses, scores], risk=0.5)
+    with refused("site 'b' sent scores, not losses; pass alpha=, or use summarize_losses there"):
+        fc.calibrate([scores], risk=0.5)
+    for ask in (lambda: fc.calibrate([losses]), lambda: losses.count_at_most(0.5), lambda: losses.points):
+        with refused("loss curves have no scores; calibrate them with risk="):
+            ask()
+
+
+@given(st.lists(loss_curves(1.0, points=5), min_size=2, max_size=4))
+@checks(60)
+def test_pooling_and_extending_add_up(parts: list[Floats]) -> None:
+    grid = range(5)
+    sites = [fc.summarize_losses(part, thresholds=grid, site=f"s{i}") for i, part in enumerate(parts)]
+    pooled, grown = fc.pool(sites), sites[0]
+    for part in parts[1:]:
+        grown = grown.extend(part)
+    exact = exact_sums(np.concatenate(parts), 1.0)
+    for one in (pooled, grown):
+        assert isinstance(one, LossSummary)
+        assert one.units.tolist() == np.sum([site.units for site in sites], axis=0).tolist()
+        assert one.gap == len(parts)
+        assert all(e <= u <= e + one.gap * 1.001 for u, e in zip(one.units.tolist(), exact, strict=True))
+        assert fc.Summary.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
+    assert pooled.sizes == tuple(map(len, parts))
+    assert grown.sizes == (sum(map(len, parts)),)
+    with refused("a pooled summary cannot be extended"):
+        pooled.extend(parts[0])
+
+
+def test_examples_and_their_bytes() -> None:
+    for site in LossSummary.examples():
+        again = fc.Summary.from_bytes(site.to_bytes())
+        assert isinstance(again, LossSummary)
+        assert again.to_bytes() == site.to_bytes()
+        assert again.units.tolist() == site.units.tolist()
+        assert (again.grid.tolist(), again.bound, again.gap) == (site.grid.tolist(), site.bound, site.gap)
+        assert site.to_bytes()[:5] == b"FCS2L"
+        assert repr(again) == f"<losses summary of {site.n} rows from site 'a'>"
+    assert fc.Summary.from_many([site.to_bytes() for site in LossSummary.examples()])
+
+
+GOLDEN = {
+    "464353324cc6ed8caf9283a46c6f737392b366616c73652d6e656761746976652d7261746590a5626f756e64cb3ff0000000000000a46772"
+    "6964c4280000000000000000000000000000d03f000000000000e03f000000000000e83f000000000000f03f98910291a8636c696e69632d"
+    "61c0a16dc001c400c42800002000000000000000180000000000000010000000000000001000000000000000040000000000": (
+        [2 * UNIT, 3 * UNIT // 2, UNIT, UNIT, UNIT // 4],
+        {"sites": ("clinic-a",), "loss": ("false-negative-rate", ()), "bound": 1.0, "rising": False, "model": "m"},
+    ),
+    "464353324c0e5db5cc9284ab63616c6962726174696f6ea46a756e65a5626f756e64cb4000000000000000a467726964c428000000000000"
+    "0000000000000000d03f000000000000e03f000000000000e83f000000000000f03fa6726973696e67c398910191a162c0c0c001c4100000"
+    "0000000000000300000000000000c41000000800000000000000000000000000": (
+        [UNIT // 2, UNIT // 2, UNIT // 2, 0, 0],
+        {"sites": ("b",), "calibration": "june", "bound": 2.0, "rising": True, "model": None},
+    ),
+}
+"""Bytes that every later release reads and writes, all sums and those that change, and what they say."""
+
+
+@pytest.mark.parametrize("sent", GOLDEN, ids=["all sums", "sums that change"])
+def test_these_bytes_are_read_for_ever(sent: str) -> None:
+    units, facts = GOLDEN[sent]
+    found = fc.Summary.from_bytes(bytes.fromhex(sent))
+    assert isinstance(found, LossSummary)
+    assert found.units.tolist() == units
+    assert found.grid.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert {name: getattr(found if name == "sites" else found.origin, name) for name in facts} == facts
+    again = LossSummary(units=found.units, sizes=found.sizes, sites=found.sites, origin=found.origin)
+    assert again.to_bytes().hex() == sent
+
+
+def test_equal_sums_are_sent_once() -> None:
+    steps = np.arange(1000) < np.array([[100], [900]])
+    smooth = np.linspace(1, 0, 1000)[None] ** [[1], [2]]
+    few, many = (fc.summarize_losses(losses, thresholds=range(1000)).to_bytes() for losses in (steps, smooth))
+    assert len(few) < 8000 + 200 < 16000 < len(many)
+
+
+def packed(sums: Any, places: Any = (), *, rounded: int = 1, size: int = 2, **about: Any) -> bytes:
+    origin: dict[str, Any] = {"bound": 1.0, "grid": np.array(GRID).astype("<f8").tobytes()} | about
+    message = LossSummary.message(
+        sizes=(size,),
+        sites=("a",),
+        score=None,
+        model=None,
+        temperature=None,
+        rounded=rounded,
+        places=np.array(places, dtype="<u8").tobytes(),
+        sums=np.array(sums, dtype="<u8").tobytes(),
+    )
+    return wire.pack("L", message, wire.About(**origin))
+
+
+def test_sound_bytes_are_read() -> None:
+    found = fc.Summary.from_bytes(packed([3, 2, 1]))
+    assert isinstance(found, LossSummary)
+    assert found.units.tolist() == [3, 2, 1]
+    kept = fc.Summary.from_bytes(packed([3], [1]))
+    assert isinstance(kept, LossSummary)
+    assert kept.units.tolist() == [2 * UNIT, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (packed([3, 2]), "2 sums for 3 thresholds"),
+        (packed([3, 2, 1, 0]), "4 sums for 3 thresholds"),
+        (packed([3], [3]), "1 sums for 3 thresholds"),
+        (packed([3, 2], [1]), "2 sums for 3 thresholds"),
+        (packed([3, 2], [1, 1]), "2 sums for 3 thresholds"),
+        (packed([2, 3, 1]), "rise along the grid"),
+        (packed([2 * UNIT + 1, 2, 1]), "exceed their bound"),
+        (packed([2**60, 2, 1]), "impossible count"),
+        (packed([2 * UNIT, 3, 3]), "not in canonical form"),  # one change: to be sent as such
+        (packed([3, 2, 1], [0, 1, 2]), "not in canonical form"),
+        (packed([3], [1], rounded=0), "cannot be decoded"),
+        (packed([3, 2, 1], bound=None), "bound is None"),
+        (packed([3, 2, 1], grid=None), "thresholds"),
+        (packed([3, 2, 1], grid=b"1234567"), "not one of numbers"),
+        (packed([3, 2, 1], grid=np.array([1.0, 1.0, 2.0]).tobytes()), "rising order"),
+        (packed([3, 2, 1], grid=np.array([-0.0, 1.0, 2.0]).tobytes()), "not in canonical form"),
+        (packed([3, 2, 1], bound=math.nan), "bound is"),
+        (packed([3, 2, 1], bound=None, grid=None, calibration="c"), "has no grid"),
+        (packed([3, 2, 1], loss=("", ())), "cannot be decoded"),
+    ],
+    ids=range(19),
+)
+def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
+    with refused(words):
+        fc.Summary.from_bytes(data)
+
+
+def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
+    data = bytearray(packed([3, 2, 1]).replace(b"bound", b"bo\x0bnd"))
+    checksum = zlib.crc32(memoryview(data)[wire.PREFIX :], zlib.crc32(data[: wire.LETTER + 1]))
+    data[wire.LETTER + 1 : wire.PREFIX] = checksum.to_bytes(4, "little")
+    with refused("cannot be decoded", "bo nd"):
+        fc.Summary.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("kind", ["exact", "ranks"])
+def test_scores_with_a_grid_are_refused(kind: str) -> None:
+    scores = [fc.summarize([0.1, 0.2], kind, site=site) for site in ("a", "b")]
+    about = wire.About(bound=1.0, grid=np.array(GRID).tobytes())
+    sent = []
+    for one in scores:
+        header = {"sizes": one.sizes, "sites": one.sites, "score": None, "model": None, "temperature": None}
+        sent.append(wire.pack(one.letter, one.to_message(header), about))
+    with refused("has the grid of loss curves and is none"):
+        fc.Summary.from_many(sent)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 255))
+@checks(200)
+def test_changed_bytes_are_refused_or_canonical(place: int, change: int) -> None:
+    data = bytearray(sites_of()[0].to_bytes())
+    body = wire.PREFIX + place % (len(data) - wire.PREFIX)
+    data[body] ^= change
+    checksum = zlib.crc32(memoryview(data)[wire.PREFIX :], zlib.crc32(data[: wire.LETTER + 1]))
+    data[wire.LETTER + 1 : wire.PREFIX] = checksum.to_bytes(4, "little")
+    with contextlib.suppress(fc.InputError):
+        assert fc.Summary.from_bytes(bytes(data)).to_bytes() == bytes(data)

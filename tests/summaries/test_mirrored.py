@@ -1,0 +1,116 @@
+"""The scores times -1, as a lower end needs them: counts stay bounds, and none is below the smallest score."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.summaries.batch import decoded
+from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
+from fedconformal.summaries.stream import summarize_stream
+from tests.contracts.tools import certified_kinds, checks, probes, refused, true_counts, vectors
+
+SIGNED = fc.Signed(lower=0.25)
+certified_kind = pytest.mark.parametrize("kind", sorted(certified_kinds()))
+
+
+def check_mirrored(summary: fc.Summary, scores: Floats) -> None:
+    """Demand counts of -s that bracket the truth, rise, and end with all of them."""
+    found = summary.mirrored()
+    q = probes(0.0 - scores, found.points.tolist())
+    truth = true_counts(0.0 - scores, q)
+    lower, upper = found.bounds(q)
+    assert (lower <= truth).all()
+    assert (truth <= upper).all()
+    assert found.reached[-1] == len(scores)
+    assert (np.diff(found.reached) >= 0).all()
+    assert (np.diff(found.points) >= 0).all()
+    assert np.array_equal(found.bounds(found.points)[0] >= found.reached, np.ones(len(found.points), dtype=bool))
+    assert found.sizes == summary.sizes
+
+
+@certified_kind
+@given(vectors(40), vectors(20), st.sampled_from([None, 0.1, 0.6]))
+@checks(40)
+def test_counts_are_bracketed(kind: str, scores: Floats, more: Floats, alpha: float | None) -> None:
+    site = fc.summarize(scores, kind, alpha=alpha, score=SIGNED, site="a")
+    check_mirrored(site, scores)
+    check_mirrored(site.extend(more), np.append(scores, more))
+    other = fc.summarize(more, kind, alpha=alpha, score=SIGNED, site="b")
+    pooled = fc.Summary.from_bytes(fc.pool([site, other]).to_bytes())
+    check_mirrored(pooled, np.append(scores, more))
+
+
+@certified_kind
+def test_large_sites_grow_and_are_pooled(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    scores, more = rng.normal(size=500), rng.normal(size=2500) - 2  # more than are taken one by one
+    site = fc.summarize(scores, kind, alpha=0.1, score=SIGNED)
+    check_mirrored(site, scores)
+    grown = site.extend(more)
+    check_mirrored(fc.Summary.from_bytes(grown.to_bytes()), np.append(scores, more))
+    again = np.linspace(-9, 9, 2200)
+    check_mirrored(grown.extend(again), np.concatenate([scores, more, again]))
+
+
+def test_the_tdigest_is_the_digest_of_the_scores_times_minus_one() -> None:
+    scores = np.random.default_rng(2).normal(size=90)
+    found = fc.summarize(scores, "tdigest", score=SIGNED).mirrored()
+    wanted = fc.summarize(-scores, "tdigest", score=SIGNED)
+    assert found.to_bytes() == wanted.to_bytes()
+
+
+def test_both_tails_are_fine() -> None:
+    alpha, n = 0.1, 10_000
+    site = fc.summarize(np.arange(n) / 1.0, alpha=alpha, score=fc.Signed())
+    assert isinstance(site, RankSummary)
+    for summary in (site, site.mirrored()):
+        place = np.searchsorted(summary.reached, 0.95 * n)
+        assert summary.reached[place] - 0.95 * n <= 10
+        assert summary.reached[place + 1] - summary.reached[place - 1] <= 30
+    assert site.lower[0] == 1
+    assert len(site.points) <= 100
+    assert len(site.to_bytes()) < 900
+
+
+def test_a_site_that_hides_its_smallest_score_is_refused() -> None:
+    plain = fc.summarize(np.arange(500) / 1.0, site="a")
+    with refused("site 'a'", "smallest score", "Signed"):
+        plain.mirrored()
+
+
+def test_streams_and_batches_follow_the_same_ranks() -> None:
+    rng = np.random.default_rng(3)
+    sites = [fc.summarize(rng.normal(size=n), alpha=0.2, score=SIGNED, site=f"s{n}") for n in (700, 701, 50)]
+    together = decoded([site.to_bytes() for site in sites])
+    for site, found in zip(sites, together, strict=True):
+        assert isinstance(site, RankSummary)
+        assert isinstance(found, RankSummary)
+        assert np.array_equal(found.lower, site.lower)
+        assert found.gap == site.gap
+    scores = rng.normal(size=5000)
+    streamed = summarize_stream(lambda: [scores[:2000], scores[2000:]], alpha=0.2, origin=sites[0].origin)
+    assert streamed.to_bytes() == fc.summarize(scores, alpha=0.2, score=SIGNED).to_bytes()
+
+
+@given(st.integers(1, 400), st.integers(1, 60), st.sampled_from(["0.1", "0.5", None]), st.sampled_from(["1/4", "1/2"]))
+@checks(60)
+def test_first_and_last_rank_are_always_sent(n: int, points: int, alpha: str | None, lower: str) -> None:
+    ranks = scheduled_ranks(n, points, None if alpha is None else Fraction(alpha), Fraction(lower))
+    assert (ranks[0], ranks[-1]) == (1, n)
+    assert (np.diff(ranks) > 0).all()
+    assert len(ranks) <= max(2, points)
+
+
+def test_changed_bytes_are_refused_or_another_summary() -> None:
+    """What follows from the score in a message is checked as if it was sent: no flip is read as the same summary."""
+    data = fc.summarize(np.linspace(-1, 1, 300), alpha=0.1, score=SIGNED, site="a").to_bytes()
+    for i in range(9, len(data)):
+        with refused():
+            fc.Summary.from_bytes(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])

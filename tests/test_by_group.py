@@ -1,0 +1,381 @@
+"""Predictors that promise every group by itself: thresholds, sets, p-values, files, verification, refusals."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base import registry
+from fedconformal._base.groups import ALL, NONE
+from fedconformal.calibration.curve import GroupCurves
+from fedconformal.calibration.pilot import PilotDraws
+from fedconformal.evaluation import why_full
+from fedconformal.evaluation.verdict import standing
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.sums.coordinator import invite
+from tests.contracts.tools import guarantee_examples, refused, score_examples
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fedconformal.errors.ClassCountsWarning", "ignore::fedconformal.errors.InfeasibleWarning"
+)
+
+SITES = ("a", "b", "c")
+CLASSES = 4
+
+
+def lettered(rows: str, site: str, **about: Any) -> fc.Summary:
+    """Summarise rows such as ".1A .2AB .5-": a score, and the groups that the row is in."""
+    parts = [(float(row.rstrip("AB-")), row.lstrip(".0123456789")) for row in rows.split()]
+    groups = {letter: ["yes" if letter in held else None for _, held in parts] for letter in "AB"}
+    return fc.summarize([score for score, _ in parts], "exact", site=site, groups=groups, **about)
+
+
+PAIR = [(".1A .2AB .3B .4A .5- .6A", "one"), (".15A .25B .35AB .8A", "two")]
+
+
+def limits(result: fc.Calibration | fc.Predictor) -> dict[str, Any]:
+    return {record.group: record.threshold for record in result.certificate.groups or ()}
+
+
+def test_the_numbers_on_two_sites() -> None:
+    sites = [lettered(rows, site) for rows, site in PAIR]
+    result = fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup())
+    assert limits(result) == {ALL: 0.5, "A=yes": 0.6, "B=yes": 0.35, NONE: "inf"}
+    records = {record.group: record for record in result.certificate.groups or ()}
+    assert {group: (record.rank, record.rank_out_of) for group, record in records.items()} == {
+        ALL: (8, 12),  # target 7.8
+        "A=yes": (6, 9),  # 5.85
+        "B=yes": (4, 6),  # 3.9
+        NONE: (2, 3),
+    }
+    uniform = fc.Mixture(weights="uniform")
+    assert limits(fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup(uniform)))["A=yes"] == 0.8
+    in_group = uniform.in_class([6, 4])  # of A there are 4 and 3; w = 1/2 over 7 and 5
+    (half, fifth) = Fraction(1, 14), Fraction(1, 10)
+    assert in_group.promised([4, 2], [4, 3]) == (4 * half + 2 * fifth) / (5 * half + 4 * fifth)
+    assert float(Fraction("0.65") * (5 * half + 4 * fifth)) == pytest.approx(0.4921428571, abs=1e-10)
+    assert in_group.promised([4, 2], [4, 3]) < Fraction("0.65") <= in_group.promised([4, 3], [4, 3])
+
+
+def test_new_sites_count_as_the_maths_say() -> None:
+    """Sum m_kg / n_k reaches (1 - alpha) (sum n_kg / n_k + 1)."""
+    bound = fc.ByGroup(fc.NewClient()).bind(["one", "two"], [6, 4])
+    counted, held = Fraction(4, 6) + Fraction(2, 4), Fraction(4, 6) + Fraction(3, 4)
+    assert bound.promised([4, 2], [4, 3]) == counted / (held + 1)
+
+
+def rows(seed: int, count: int = 150) -> tuple[Any, Any, dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(CLASSES), count).astype(np.float32)
+    labels = np.array([rng.choice(CLASSES, p=p / p.sum()) for p in probs.astype(np.float64)])
+    groups = {
+        "sex": rng.choice(["F", "M"], count).astype(object),
+        "age": rng.choice([40.0, 60.0, np.nan], count, p=[0.5, 0.3, 0.2]),
+    }
+    groups["sex"][rng.random(count) < 0.3] = None
+    return probs, labels, groups
+
+
+def sites(score: fc.Score, kind: str = "ranks", *, by_class: bool = False) -> list[fc.Summary]:
+    found = []
+    for seed, site in enumerate(SITES):
+        probs, labels, groups = rows(seed)
+        more: dict[str, Any] = {"labels": labels, "by_class": True} if by_class else {}
+        scores = score.evaluate(probs, labels)
+        found.append(fc.summarize(scores, kind, groups=groups, score=score, site=site, alpha=0.1, **more))
+    return found
+
+
+def made(guarantee: fc.Guarantee, score: fc.Score | None = None, kind: str = "ranks") -> fc.Predictor:
+    wanted, score = fc.ByGroup(guarantee), score or fc.RAPS()
+    return fc.Predictor.of(fc.calibrate(sites(score, kind, by_class=wanted.by_class), alpha=0.2, guarantee=wanted))
+
+
+TEST_PROBS, TEST_LABELS, TEST_GROUPS = rows(9, 80)
+EVERY = [*guarantee_examples(), fc.ByClass(), fc.ByClass(fc.Independent())]
+
+
+def largest(predictor: fc.Predictor, alpha: Any) -> Any:
+    """Return the threshold of every row, worked out row by row."""
+    assert isinstance(predictor.curve, GroupCurves)
+    known = dict(zip(predictor.curve.of_group, predictor.curve.threshold(Fraction(str(alpha))), strict=True))
+    found = []
+    for sex, age in zip(TEST_GROUPS["sex"], TEST_GROUPS["age"], strict=True):
+        held = [] if sex is None else [f"sex={sex}"]
+        held += [] if np.isnan(age) else [f"age={age:.0f}"]
+        found.append(np.max([known[group] for group in [ALL, *(held or [NONE])]], axis=0))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("guarantee", EVERY, ids=repr)
+def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee, tmp_path: Path) -> None:
+    predictor = made(guarantee)
+    p = predictor.predict_p(TEST_PROBS, groups=TEST_GROUPS)
+    scores = fc.RAPS().evaluate_all(TEST_PROBS)
+    for alpha in (0.05, 0.2, 0.5):
+        sets = predictor.predict_set(TEST_PROBS, groups=TEST_GROUPS, alpha=alpha, allow_empty=True)
+        assert np.array_equal(sets, scores <= largest(predictor, alpha).reshape(len(scores), -1))
+        assert np.array_equal(p > alpha, sets)
+    predictor.save(tmp_path / "p.json")
+    again = fc.load(tmp_path / "p.json")
+    assert again.to_bytes() == predictor.to_bytes()
+    assert repr(again) == repr(predictor)
+    assert "by group" in repr(again)
+    forced = predictor.predict_set(TEST_PROBS, groups=TEST_GROUPS)
+    assert np.array_equal(again.predict_set(TEST_PROBS, groups=TEST_GROUPS), forced)
+    assert forced[np.arange(len(forced)), TEST_PROBS.argmax(axis=1)].all()
+    assert fc.verify(again, sites(fc.RAPS(), by_class=guarantee.by_class)[::-1]) == []
+
+
+@pytest.mark.parametrize("score", score_examples(), ids=str)
+def test_every_score(score: fc.Score) -> None:
+    predictor = made(fc.Mixture(), score, kind="exact")
+    sets = predictor.predict_set(TEST_PROBS, groups=TEST_GROUPS, alpha=[0.1, 0.3])
+    assert sets.shape == (*TEST_PROBS.shape, 2)
+    assert (sets[..., 1] <= sets[..., 0]).all()
+
+
+def test_all_rows_are_promised_what_they_are_without_groups() -> None:
+    for guarantee in guarantee_examples():
+        plain = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=guarantee)
+        grouped = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=fc.ByGroup(guarantee))
+        assert limits(grouped)[ALL] == plain.certificate.threshold
+
+
+def test_all_rows_by_class_are_as_without_groups() -> None:
+    both = fc.calibrate(sites(fc.LAC(), by_class=True), alpha=0.2, guarantee=fc.ByGroup(fc.ByClass()))
+    alone = [
+        fc.summarize(fc.LAC().evaluate(probs, labels), labels=labels, by_class=True, site=site, alpha=0.1)
+        for site, (probs, labels, _) in zip(SITES, map(rows, range(3)), strict=True)
+    ]
+    assert limits(both)[ALL] == np.asarray(fc.calibrate(alone, alpha=0.2, guarantee=fc.ByClass()).threshold).tolist()
+
+
+def test_the_certificate_lists_the_groups() -> None:
+    about = made(fc.Mixture()).certificate
+    assert about.status == "certified"
+    assert about.format == 2
+    assert about.groups is not None
+    assert [one.group for one in about.groups] == [ALL, "age=40", "age=60", "sex=F", "sex=M", NONE]
+    assert about.threshold == [one.threshold for one in about.groups]
+    assert (about.groups[0].scores, about.scores) == (450, 450)
+    assert all(one.rank_out_of == one.scores + 3 for one in about.groups)
+    for guarantee in (fc.Mixture(), fc.Exchangeable()):
+        found = made(guarantee).certificate.groups or []
+        assert {one.coverage_at_most for one in found} == {1.0}  # a row takes the largest of its thresholds
+    assert "given any group that the row is in, for a test row from the mixture" in about.sentence()
+    assert made(fc.Mixture(), kind="tdigest").certificate.status == "estimated"
+
+
+def test_pooled_sites_serve_equal_weights_only() -> None:
+    apart = sites(fc.LAC())
+    pooled = [fc.pool(apart[:2]), apart[2]]
+    one, other = (fc.calibrate(given, alpha=0.2, guarantee=fc.ByGroup()) for given in (apart, pooled))
+    assert limits(one) == limits(other)
+    with refused("came pooled", "mixture"):
+        fc.calibrate(pooled, alpha=0.2, guarantee=fc.ByGroup(fc.Mixture(weights="uniform")))
+    strata = sites(fc.LAC(), by_class=True)
+    whole = [fc.pool(strata[:2]), strata[2]]
+    one, other = (fc.calibrate(given, alpha=0.2, guarantee=fc.ByGroup(fc.ByClass())) for given in (strata, whole))
+    assert limits(one) == limits(other)
+
+
+def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
+    sites = [lettered(rows, site, score=fc.LAC()) for rows, site in PAIR]
+    with pytest.warns(fc.InfeasibleWarning) as caught:
+        result = fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup())
+    assert str(caught[0].message) == (
+        "alpha=0.35 cannot be promised to none of the others, where every label is in every set; none of the others: "
+        "calibration scores needed: 3 more in all, at any site (4 of each group)"
+    )
+    predictor = fc.Predictor.of(result)
+    with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where labels are in every set"):
+        sets = predictor.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
+    assert sets.tolist() == [[True, True], [True, True]]
+    with pytest.warns(fc.InfeasibleWarning, match=r"class \w+ in sex=F: calibration scores needed: \d+ more"):
+        fc.calibrate(sites_of_few(), alpha=0.1, guarantee=fc.ByGroup(fc.ByClass()))
+
+
+def sites_of_few() -> list[fc.Summary]:
+    about: dict[str, Any] = {"labels": [0, 1] * 10, "by_class": True, "groups": {"sex": ["F"] * 5 + ["M"] * 15}}
+    return [fc.summarize(np.arange(20) / 20, "exact", site=site, **about) for site in "ab"]
+
+
+@pytest.mark.filterwarnings("error::fedconformal.errors.InfeasibleWarning")
+def test_no_warning_for_groups_without_a_row_at_prediction() -> None:
+    with pytest.warns(fc.InfeasibleWarning):
+        result = fc.calibrate([lettered(*one, score=fc.LAC()) for one in PAIR], alpha=0.35, guarantee=fc.ByGroup())
+    fc.Predictor.of(result).predict_set([[0.6, 0.4]], groups={"A": ["yes"], "B": [None]})
+
+
+def test_rows_that_are_promised_nothing_are_refused() -> None:
+    predictor, three = made(fc.Mixture()), TEST_PROBS[:3]
+    ask = predictor.predict_set
+    with refused("groups: row 1 is in sex=X, as no calibration row is", "leave such rows out"):
+        ask(three, groups={"sex": ["F", "X", "X"], "age": [40, 40, 40]})
+    with refused("needs the columns age, sex of every row, got none"):
+        ask(three)
+    with refused("needs the columns age, sex of every row, got sex"):
+        ask(three, groups={"sex": ["F", "M", "M"]})
+    with refused("sex: expected 3 values"):
+        ask(three, groups={"sex": ["F"], "age": [40, 40, 40]})
+    with refused("needs the columns"):
+        predictor.predict_p(three)
+    full = {"sex": ["F"] * 30}
+    whole = [fc.summarize(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
+    every = fc.Predictor.of(fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup()))
+    with refused("row 2 has no value of sex", "fill in a value"):
+        every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
+    plain = fc.Predictor.of(fc.calibrate(sites(fc.RAPS()), alpha=0.2))
+    with refused("not calibrated by group"):
+        plain.predict_set(three, groups={"sex": ["F"] * 3})
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with refused("site 'a' was not summarised by group; summarise with groups="):
+        fc.calibrate([fc.summarize([0.1, 0.2], site="a")], guarantee=fc.ByGroup())
+    one = fc.summarize([0.1, 0.2], site="a", groups={"sex": ["F", "M"]})
+    two = fc.summarize([0.1, 0.2], site="b", groups={"sex": ["F", "M"], "age": [1, 2]})
+    with refused("site 'a' is grouped by sex, site 'b' by age, sex; summarise all sites by the same columns"):
+        fc.calibrate([one, two], guarantee=fc.ByGroup())
+    with refused("was not summarised by class"):
+        fc.calibrate([one], guarantee=fc.ByGroup(fc.ByClass()))
+    wrong: list[Any] = [fc.ByGroup(), fc.Prevalence({0: 0.5, 1: 0.5}), "mixture"]
+    for given in wrong:
+        with refused("by-group", "not a guarantee such as"):
+            fc.ByGroup(given)
+    with refused("ByGroup(ByClass(...)), the groups outside"):
+        fc.ByClass(fc.ByGroup())
+    deep: dict[str, Any] = fc.Mixture().to_dict()
+    for level in range(2000):
+        deep = {"name": ("by-class", "by-group")[level % 2], "guarantee": deep}
+    with refused("keeps one of its own kind"):
+        registry.build(deep, fc.Guarantee)
+
+
+@pytest.mark.parametrize("harm", ["a curve", "a name", "all rows", "a threshold", "ragged", "no groups"])
+def test_files_that_do_not_fit_are_refused(harm: str) -> None:
+    predictor = made(fc.ByClass() if harm == "ragged" else fc.Mixture())
+    content = predictor.content()
+    about = content["certificate"]
+    if harm == "a curve":
+        content["curve"].pop()
+    elif harm == "a name":
+        about["groups"][2]["group"] = about["groups"][1]["group"]
+    elif harm == "all rows":
+        about["groups"][0]["group"] = "sex=Q"
+    elif harm == "a threshold":
+        about["threshold"][1] = 0.123
+    elif harm == "ragged":
+        about["threshold"][1].pop()
+    else:
+        about.pop("groups")
+        about["format"] = 1
+    with pytest.raises(fc.InputError) as caught:
+        fc.Predictor.of_content(json.loads(json.dumps(content))).certificate.terms()  # as every reader does
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_changed_group_is_noticed() -> None:
+    content = json.loads(made(fc.Mixture()).to_bytes())
+    content["certificate"]["groups"][1]["scores"] += 1
+    with pytest.raises(fc.InputError, match="altered"):
+        fc.Predictor.from_bytes(json.dumps(content).encode())
+
+
+def test_each_group_is_tested_by_itself() -> None:
+    predictor, (probs, labels, groups) = made(fc.Mixture(), kind="exact"), rows(20, 2000)
+    found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, clients=["a"] * 2000)
+    assert set(found.by_group) == {"sex", "age", "shift", "promised group"}
+    assert {one.name: one.rows for one in found.by_group["promised group"]}.keys() == limits(predictor).keys()
+    assert found.verdict is not None
+    parts = {part.name: part for part in found.verdict.parts}
+    kinds = {name: part.kind for name, part in parts.items()}
+    assert kinds.pop("no other group") == found.verdict.kind == "too few rows to tell"  # 30 calibration rows
+    assert set(kinds.values()) == {"no contradiction"}
+    assert set(parts) == {"all groups", "age=40", "age=60", "sex=F", "sex=M", "no other group"}
+    assert parts["sex=F"].rows == np.count_nonzero(groups["sex"] == "F")
+    assert parts["no other group"].limit > parts["all groups"].limit > 0.2  # fewer scores leave more to luck
+    wrong = np.where(groups["sex"] == "F", (labels + 1) % CLASSES, labels)
+    below = predictor.evaluate(probs, wrong, groups=groups).verdict
+    assert below is not None
+    assert below.kind == "below the promise"
+    assert "rows of sex=F" in below.words
+    with refused("needs the columns age, sex of every row, got none"):
+        predictor.evaluate(probs, labels)
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    probs, labels, groups = rows(20, 300)
+    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2)), fc.NewClient()):
+        found = made(guarantee).evaluate(probs, labels, groups=groups).verdict
+        assert found is not None
+        assert found.kind == "no verdict"
+    predictor = made(fc.Mixture())
+    sets = predictor.predict_set(probs, groups=groups)
+    untold = fc.evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
+    assert untold is not None
+    assert untold.words == "No verdict: the groups of the rows are not given."
+
+
+def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
+    few = [lettered(*one, score=fc.LAC()) for one in PAIR]
+    predictor = fc.Predictor.of(fc.calibrate(few, alpha=0.35, guarantee=fc.ByGroup()))
+    probs, groups = np.tile([[0.9, 0.1]], (60, 1)), {"A": ["yes"] * 30 + [""] * 30, "B": [""] * 60}
+    found = predictor.evaluate(probs, [0] * 60, groups=groups).verdict
+    assert found is not None
+    assert "Nothing is promised to none of the others" in found.words
+    assert "B=yes" in found.without_rows
+    why = why_full(predictor.certificate)
+    assert why is not None
+    assert "cannot be promised to none of the others, where every label is in every set" in why
+    assert "none of the others: calibration scores needed: 3 more in all" in why
+    assert standing(predictor.certificate).words == "not promised to every group"
+
+
+def test_the_estimator_takes_groups() -> None:
+    parts = [rows(seed) for seed in range(3)]
+    guarantee = fc.ByGroup(fc.Mixture())
+    by_site = fc.FederatedConformalClassifier(alpha=0.2, guarantee=guarantee).calibrate(
+        dict(zip(SITES, parts, strict=True))
+    )
+    X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    groups = {name: np.concatenate([part[2][name] for part in parts]) for name in parts[0][2]}
+    ids = np.repeat(SITES, [len(part[1]) for part in parts])
+    for verb in ("calibrate", "fit"):
+        stacked = fc.FederatedConformalClassifier(alpha=0.2, guarantee=guarantee)
+        getattr(stacked, verb)(X, y, sites=ids, groups=groups)
+        assert np.array_equal(stacked.threshold_, by_site.threshold_)
+    sets = stacked.predict_set(TEST_PROBS, groups=TEST_GROUPS)
+    p = stacked.predict_p(TEST_PROBS, groups=TEST_GROUPS)
+    assert np.array_equal(stacked.predictor.predict_p(TEST_PROBS, groups=TEST_GROUPS), p)
+    found = stacked.evaluate(TEST_PROBS, TEST_LABELS, groups=TEST_GROUPS)
+    assert found.mean_size == sets.sum(axis=1).mean()
+    assert set(found.by_group) == {"sex", "age", "promised group"}
+    with refused("site 'a' was not summarised by group; summarise with groups="):
+        fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})
+
+
+def test_intervals_and_losses_are_not_promised_by_group() -> None:
+    numbers = [fc.summarize([0.1, 0.2], groups={"sex": ["F", "M"]}, score=fc.Residual(), site="a")]
+    with refused("by-group is for sets of labels, and residual scores numbers"):
+        fc.calibrate(numbers, guarantee=fc.ByGroup())
+    losses = [fc.summarize_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
+    with refused("by-group is no promise on losses"):
+        fc.calibrate(losses, risk=0.2, guarantee=fc.ByGroup())
+
+
+def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
+    sent, pilot = sites(fc.LAC()), made(fc.Mixture())
+    with refused("by-group is not there with differential privacy"):
+        calibrate_privately(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
+    with refused("by-group needs every site's own counts"):
+        invite(alpha=0.1, guarantee=fc.ByGroup())
+    with refused("has a threshold for each class or group"):
+        PilotDraws(pilot, TEST_PROBS, [50, 50])

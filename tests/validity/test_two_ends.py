@@ -1,0 +1,265 @@
+"""Intervals keep their promise, both ends, by exact conditional expectation: no simulation, no tolerance.
+
+Given the n_k + 1 rows that a site has together with a test row, each of them is the test row with the same chance, at
+every site. So the coverage given these bags is an average over all ways to leave one row out at each site, and it may
+not be below the promise for any bags. The bags here differ strongly between sites, are small, and hold ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries import ranks
+from fedconformal.summaries.exact import ExactSummary
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+
+Bags = tuple[tuple[float, ...], ...]
+Found = tuple[float, float]
+Rule = Callable[[Sequence[Sequence[float]]], Found]
+"""From the scores of every site to the lower and the upper end."""
+
+
+def bags_of(sizes: Sequence[int], seed: int) -> Bags:
+    """Draw sites that differ: shifted up or down, wide or narrow, in steps so coarse that there are ties."""
+    rng = np.random.default_rng(seed)
+    shifts, widths = rng.permutation([-6, 0, 6])[: len(sizes)], rng.choice([0.5, 2, 5], len(sizes))
+    found = zip(sizes, shifts, widths, strict=True)
+    return tuple(tuple(np.round(shift + width * rng.normal(size=n + 1)).tolist()) for n, shift, width in found)
+
+
+LONELY: Bags = (tuple(range(10)), (-50.0, -40.0), (-60.0, -45.0), (70.0, 60.0), (80.0, 90.0))
+"""One large easy site, and hard sites of one row below and above it."""
+
+
+def library(guarantee: fc.Guarantee, alpha: float, score: fc.Signed, kind: str = "exact") -> Rule:
+    def rule(sites: Sequence[Sequence[float]]) -> Found:
+        given = [fc.summarize(site, kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)]
+        certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee).certificate
+        assert certificate.lower is not None
+        return float(certificate.lower.threshold), float(certificate.threshold)  # type: ignore[arg-type]
+
+    return rule
+
+
+def left_out(bags: Bags) -> Iterator[tuple[list[list[float]], list[float]]]:
+    """Yield every way to leave one row out at each site: what is left, and the rows."""
+    for places in product(*(range(len(bag)) for bag in bags)):
+        rest = [[s for i, s in enumerate(bag) if i != place] for bag, place in zip(bags, places, strict=True)]
+        yield rest, [bag[place] for bag, place in zip(bags, places, strict=True)]
+
+
+def coverage(bags: Bags, rule: Rule) -> list[tuple[Fraction, Fraction, Fraction]]:
+    """Return for each site how often its row is inside, not below the lower end, and not above the upper one."""
+    inside = np.zeros((len(bags), 3), dtype=np.int64)
+    for rest, rows in left_out(bags):
+        low, high = rule(rest)
+        inside += [(low <= s <= high, low <= s, s <= high) for s in rows]
+    total = prod(map(len, bags))
+    return [(Fraction(a, total), Fraction(b, total), Fraction(c, total)) for a, b, c in inside.tolist()]
+
+
+def under(found: list[tuple[Fraction, Fraction, Fraction]], shares: Sequence[Fraction]) -> list[Fraction]:
+    columns = zip(*found, strict=True)
+    return [sum((w * c for w, c in zip(shares, column, strict=True)), Fraction(0)) for column in columns]
+
+
+def proportional(bags: Bags) -> list[Fraction]:
+    return [Fraction(len(bag), sum(map(len, bags))) for bag in bags]
+
+
+def check(bags: Bags, rule: Rule, alpha: str, lower: str, mixtures: Sequence[Sequence[Fraction]]) -> None:
+    """Demand the promise of the interval and of each end, under every mixture."""
+    missed = Fraction(alpha) * Fraction(lower)
+    found = coverage(bags, rule)
+    for shares in mixtures:
+        inside, above, below = under(found, shares)
+        assert inside >= 1 - Fraction(alpha), f"inside {float(inside)} is below"
+        assert above >= 1 - missed, f"above the lower end {float(above)} is below"
+        assert below >= 1 - Fraction(alpha) + missed, f"below the upper end {float(below)} is below"
+
+
+WEIGHTS = (0.5, 0.25, 0.25)
+CASES: dict[str, tuple[fc.Guarantee, Callable[[Bags], list[list[Fraction]]]]] = {
+    "proportional": (fc.Mixture(), lambda bags: [proportional(bags)]),
+    "uniform": (fc.Mixture(weights="uniform"), lambda bags: [[Fraction(1, len(bags))] * len(bags)]),
+    "weights": (fc.Mixture(weights=WEIGHTS), lambda _: [[Fraction(w) for w in WEIGHTS]]),
+    "one site": (fc.OneClient(client=1), lambda _: [[Fraction(k == 1) for k in range(3)]]),
+    "every site": (fc.EveryClient(), lambda bags: [[Fraction(k == j) for k in range(3)] for j in range(len(bags))]),
+    "worst case": (
+        fc.WorstCase(contamination=0.25),
+        lambda bags: [[(3 * w + (k == j)) / 4 for k, w in enumerate(proportional(bags))] for j in range(len(bags))],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("alpha", "lower"), [("0.5", "0.5"), ("0.9", "0.4")])
+def test_both_ends_keep_their_promise(case: str, alpha: str, lower: str) -> None:
+    guarantee, mixtures = CASES[case]
+    for seed in range(2):
+        bags = bags_of((2, 3, 5), seed)
+        rule = library(guarantee, float(alpha), fc.Signed(lower=float(lower)))
+        check(bags, rule, alpha, lower, mixtures(bags))
+
+
+def test_a_rank_summary_keeps_it_with_far_fewer_points_than_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "POINTS", 6)
+    for seed in range(2):
+        bags = bags_of((9, 12), seed)
+        rule = library(fc.Mixture(), 0.5, fc.Signed(), "ranks")
+        check(bags, rule, "0.5", "0.5", [proportional(bags)])
+        assert len(fc.summarize(bags[1], score=fc.Signed(), alpha=0.5).points) <= 6
+
+
+def test_lonely_sites() -> None:
+    check(LONELY, library(fc.Mixture(), 0.6, fc.Signed()), "0.6", "0.5", [proportional(LONELY)])
+
+
+def naive(alpha: str, stand_ins: Callable[[int], int]) -> Rule:
+    """The rank of all scores together, with another number of stand-ins than one a site."""
+
+    def rule(sites: Sequence[Sequence[float]]) -> Found:
+        scores = sorted(s for site in sites for s in site)
+        whole = len(scores) + stand_ins(len(sites))
+        rank = -int(-(1 - Fraction(alpha) / 2) * whole // 1)
+        return (scores[-rank], scores[rank - 1]) if rank <= len(scores) else (-np.inf, np.inf)
+
+    return rule
+
+
+def test_fewer_stand_ins_are_seen() -> None:
+    """Red with N + 1 for N + K, and with N for N + 1 at one site; the same rule with N + K is the library's."""
+    alpha = "0.6"
+    ours = library(fc.Mixture(), 0.6, fc.Signed())
+    for rest, _ in left_out(LONELY):
+        assert ours(rest) == naive(alpha, lambda sites: sites)(rest)
+    with pytest.raises(AssertionError, match="is below"):
+        check(LONELY, naive(alpha, lambda _: 1), alpha, "0.5", [proportional(LONELY)])
+    one = (tuple(float(i) for i in range(9)),)
+    check(one, naive("0.5", lambda _: 1), "0.5", "0.5", [[Fraction(1)]])
+    with pytest.raises(AssertionError, match="is below"):
+        check(one, naive("0.5", lambda _: 0), "0.5", "0.5", [[Fraction(1)]])
+
+
+def test_a_lower_end_one_rank_too_high_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ExactSummary.mirrored
+
+    def one_more(self: ExactSummary) -> ExactSummary:
+        """Leave out the score that is counted first, so that each count is reached one score too early."""
+        found = honest(self)
+        return ExactSummary(values=np.append(found.values[:1], found.values[:-1]), sizes=found.sizes)
+
+    bags = tuple(tuple(float(i * 3 + k) for i in range(n + 1)) for k, n in enumerate((4, 6, 5)))
+    rule = library(fc.Mixture(weights="uniform"), 0.5, fc.Signed())
+    mixtures = [[Fraction(1, 3)] * 3]
+    check(bags, rule, "0.5", "0.5", mixtures)
+    monkeypatch.setattr(ExactSummary, "mirrored", one_more)
+    with pytest.raises(AssertionError, match="lower end"):
+        check(bags, rule, "0.5", "0.5", mixtures)
+
+
+def test_a_new_site_is_covered_on_both_sides() -> None:
+    """Given the rows of K + 1 sites, each is the new one with the same chance, and each of its rows the test row."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        sites = [np.round(rng.normal(rng.choice([-6, 0, 0, 6]), 2, n)).tolist() for n in (1, 2, 5, 3, 1, 4, 2)]
+        rule = library(fc.NewClient(), 0.5, fc.Signed())
+        inside, sides = Fraction(0), [Fraction(0), Fraction(0)]
+        for new, rows in enumerate(sites):
+            low, high = rule([site for k, site in enumerate(sites) if k != new])
+            inside += Fraction(sum(low <= s <= high for s in rows), len(rows)) / len(sites)
+            sides[0] += Fraction(sum(low <= s for s in rows), len(rows)) / len(sites)
+            sides[1] += Fraction(sum(s <= high for s in rows), len(rows)) / len(sites)
+        assert inside >= Fraction(1, 2)
+        assert min(sides) >= Fraction(3, 4)
+
+
+def test_the_lower_end_is_the_largest_q_of_the_formula() -> None:
+    """Sum lambda_k (u_k(q) + 1)/(n_k + 1) <= a_lo, u_k(q) = #{s < q}; for a new site (sum u_k/n_k + 1)/(K + 1)."""
+    for seed in range(20):
+        sites = [list(bag) for bag in bags_of((9, 14, 6), seed)]
+        shares = {"uniform": [Fraction(1, 3)] * 3, "proportional": proportional(tuple(tuple(s) for s in sites))}
+        sizes = [len(site) for site in sites]
+        shares["proportional"] = [Fraction(n + 1, sum(sizes) + 3) for n in sizes]
+        candidates = sorted({s for site in sites for s in site})
+        for missed in (Fraction(1, 4), Fraction(2, 5)):
+            for weights, w in shares.items():
+                rule = library(fc.Mixture(weights=weights), float(2 * missed), fc.Signed())
+                fits = [
+                    q
+                    for q in candidates
+                    if sum(w[k] * Fraction(sum(s < q for s in site) + 1, len(site) + 1) for k, site in enumerate(sites))
+                    <= missed
+                ]
+                assert rule(sites)[0] == max(fits, default=-np.inf)
+            rule = library(fc.NewClient(), float(2 * missed), fc.Signed())
+            fits = [
+                q
+                for q in candidates
+                if (sum(Fraction(sum(s < q for s in site), len(site)) for site in sites) + 1) / 4 <= missed
+            ]
+            assert rule(sites)[0] == max(fits, default=-np.inf)
+
+
+def test_pac_splits_its_failure_over_the_ends() -> None:
+    scores = np.random.default_rng(1).normal(size=300)
+    parts = {"a": scores[:90], "b": scores[90:]}
+    given = [fc.summarize(part, "exact", score=fc.Signed(), site=site) for site, part in parts.items()]
+    certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1)).certificate
+    rank = fc.PAC(failure=0.05).rank(Fraction(1, 10), [90, 210])[0]
+    assert rank > fc.PAC(failure=0.1).rank(Fraction(1, 10), [90, 210])[0]
+    assert certificate.lower is not None
+    assert (certificate.rank, certificate.lower.rank) == (rank, rank)
+    assert certificate.threshold == np.sort(scores)[rank - 1]
+    assert certificate.lower.threshold == np.sort(scores)[-rank]
+    assert certificate.guarantee == {"name": "pac", "failure": 0.1}
+
+
+def test_the_certificate_adds_up_both_ends() -> None:
+    """N + K = 102: each end is rank 92 of 102, with one rank more at most; a miss is a miss of one end."""
+    rng = np.random.default_rng(1)
+    given = [fc.summarize(rng.normal(size=n), "exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
+    found = fc.calibrate(given, alpha=0.2).certificate
+    assert found.lower is not None
+    assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (92, 92, 102, 0.1)
+    assert (found.lower.coverage_at_least, found.lower.coverage_at_most) == (92 / 102, 93 / 102)
+    assert (found.coverage_at_least, found.coverage_at_most, found.target) == (
+        82 / 102,
+        84 / 102,
+        str(Fraction(82, 102)),
+    )
+    assert fc.calibrate(given, alpha=0.01).certificate.coverage_at_least == 1.0  # the whole line
+
+
+def test_each_level_of_the_distribution_is_in_its_band() -> None:
+    """P(s <= q_c) is at least c, and P(s < q_c) at most what the band says, for any bags; ties included."""
+    for seed in range(2):
+        bags = bags_of((2, 3, 5), seed)
+        for weights, shares in (("proportional", proportional(bags)), ("uniform", [Fraction(1, 3)] * 3)):
+            levels = [0.2, 0.35, 0.5, 0.65]
+            covered = np.zeros((2, len(levels), 3), dtype=np.int64)
+            for rest, rows in left_out(bags):
+                given = [fc.summarize(site, "exact", score=fc.Signed(), site=str(k)) for k, site in enumerate(rest)]
+                predictor = fc.IntervalPredictor.of(
+                    fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights))
+                )
+                q = predictor.predict_distribution([0.0], levels)[0]
+                band = predictor.distribution_band(levels)
+                covered += [[[s <= one for s in rows] for one in q], [[s < one for s in rows] for one in q]]
+            total = prod(map(len, bags))
+            for j, level in enumerate(levels):
+                at_most, less = (
+                    sum(w * Fraction(int(c), total) for w, c in zip(shares, side[j], strict=True)) for side in covered
+                )
+                assert at_most >= Fraction(str(level))
+                assert less <= Fraction(str(level)) + sum(w / len(b) for w, b in zip(shares, bags, strict=True))
+                assert band[j][0] >= level
+                assert float(less) <= band[j][1] + 1e-12
