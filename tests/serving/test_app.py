@@ -63,6 +63,21 @@ def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class
     assert np.array_equal(answer.p_values, rule.predict_p(probs))
 
 
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
+    given, sex = features(400, seed=2), np.array(["F", "M"] * 200)
+    scores = fc.LAC().evaluate(fc.softmax((1 + (sex == "F"))[:, None] * given[:, :3]), labels(given))
+    site = fc.summarize(scores, "exact", score=fc.LAC(), site="a", groups={"sex": sex})
+    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup()))
+    asking, probs = client(rule), probabilities(40)
+    sent = [{"probabilities": [row], "groups": {"sex": [sex[i]]}} for i, row in enumerate(probs.tolist())]
+    replies = [reply.json()["sets"][0] for reply in asking.post_all("/predict", sent)]
+    expected = rule.predict_set(probs, groups={"sex": sex[:40]})
+    assert replies == [np.flatnonzero(row).tolist() for row in expected]
+    without = asking.post("/predict", json={"probabilities": probs[:1].tolist()})
+    assert without.json()["error"] == "groups: the predictor needs the columns sex of every row, got none"
+
+
 def test_arrow_answers_are_the_librarys() -> None:
     rule, probs = predictor(), probabilities(500).astype(np.float32)
     body = arrow(probs, "probabilities", ids=[f"r{i}" for i in range(500)])

@@ -37,7 +37,7 @@ class JsonRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     columns: list[Name] | None = None
     ids: list[Name] | None = None
     site: Name | None = None
-    groups: dict[Name, list[Name]] | None = None
+    groups: dict[Name, list[Name | None]] | None = None
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[Name] | None = None
     ids: list[Name] | None = None
     site: Name | None = None
-    groups: dict[Name, list[Name]] | None = None
+    groups: dict[Name, list[Name | None]] | None = None
 
     def __post_init__(self) -> None:
         count = len(self.matrix)
@@ -141,7 +141,7 @@ def _of_arrow(body: bytes) -> Rows:
         if isinstance(error, InputError):
             raise
         raise InputError(f"the body is no Arrow stream that can be read: {shown(str(error), 160)}") from None
-    said = {key: _said(about[key]) for key in ("columns", "site") if key in about}
+    said = {key: _said(about[key]) for key in ("columns", "site", "groups") if key in about}
     try:
         return msgspec.convert({"form": form, "matrix": matrix, "ids": ids, **said}, Rows)
     except msgspec.ValidationError as error:
@@ -152,7 +152,7 @@ def _said(value: bytes) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise InputError("the Arrow metadata cannot be read: columns and site are JSON") from None
+        raise InputError("the Arrow metadata cannot be read: columns, site and groups are JSON") from None
 
 
 def _arrow_form(schema: Any, pa: Any) -> str:

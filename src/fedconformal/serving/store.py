@@ -25,7 +25,7 @@ class Batch:
     sets: Booleans
     scores: Floats
     site: str | None = None
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
 
 
 class Store(Protocol):
