@@ -97,6 +97,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py
+	$(BIN)/python -W ignore benchmarks/serving.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	$(PEERS)/bin/python benchmarks/page.py
 

@@ -39,9 +39,13 @@ class Client:
         *,
         content: bytes | str | Iterable[bytes] = b"",
         headers: dict[str, Any] | None = None,
+        wait: float = 0.0,
         **body: Any,
     ) -> Reply:
-        """Ask; `json=` is a body of JSON, and a body that is no bytes comes in pieces, without its length."""
+        """Ask; `json=` is a body of JSON, and a body that is no bytes comes in pieces, without its length.
+
+        Each piece comes after `wait` seconds.
+        """
         sent = {"host": "localhost:8000", **{key.lower(): value for key, value in (headers or {}).items()}}
         if "json" in body:
             content, sent["content-type"] = json.dumps(body["json"]), "application/json"
@@ -49,7 +53,7 @@ class Client:
         parts = [data] if isinstance(data, bytes) else list(data)
         if isinstance(data, bytes):
             sent.setdefault("content-length", str(len(data)))
-        return asyncio.run(self._ask(verb, path, sent, parts))
+        return asyncio.run(self._ask(verb, path, sent, parts, wait))
 
     def post_all(self, path: str, bodies: Iterable[Any]) -> list[Reply]:
         """Ask with many bodies of JSON at the same moment."""
@@ -61,13 +65,14 @@ class Client:
 
         return asyncio.run(ask())
 
-    async def _ask(self, verb: str, path: str, headers: dict[str, Any], parts: list[bytes]) -> Reply:
+    async def _ask(self, verb: str, path: str, headers: dict[str, Any], parts: list[bytes], wait: float = 0.0) -> Reply:
         coming = [
             {"type": "http.request", "body": part, "more_body": i + 1 < len(parts)} for i, part in enumerate(parts)
         ]
         got: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
+            await asyncio.sleep(wait)
             return coming.pop(0) if coming else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:

@@ -98,6 +98,15 @@ def test_a_body_is_limited_with_and_without_its_length() -> None:
         assert answer.headers["connection"] == "close"
 
 
+def test_a_body_has_to_come_in_time_and_to_its_end() -> None:
+    asking, body = client(seconds=0.05), json.dumps(GOOD).encode()
+    slow = asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}, wait=0.04)
+    assert "did not come within 0.05 seconds" in refused(slow, 408)
+    assert asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}).status_code == 200
+    gone = asking.post("/predict", content=[], headers={"Content-Type": JSON})
+    assert "ended before its end" in refused(gone, 400)
+
+
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"{", "cannot be read"),
     "not UTF-8": (b'{"ids": ["\xff\xfe"], "probabilities": [[1]]}', "cannot be read"),

@@ -7,6 +7,7 @@ turn of the event loop goes together. If one request is refused, each is answere
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from fedconformal.errors import InputError
 from fedconformal.serving.answers import Answer
@@ -38,21 +39,20 @@ class Gatherer:
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)
         try:
-            found: list[Answer | Exception] = [*self._service.answers([rows for rows, _ in now])]
-        except InputError:
-            found = [self._alone(rows) for rows, _ in now]
-        except Exception as error:  # noqa: BLE001 (each request fails by itself, and says so)
-            found = [error] * len(now)
-        for (_, coming), one in zip(now, found, strict=True):
-            if coming.done():  # its client has gone
-                continue
-            if isinstance(one, Answer):
-                coming.set_result(one)
-            else:
-                coming.set_exception(one)
+            for (_, coming), one in zip(now, self._answers([rows for rows, _ in now]), strict=True):
+                if coming.done():  # its client has gone
+                    continue
+                if isinstance(one, Answer):
+                    coming.set_result(one)
+                else:
+                    coming.set_exception(one)
+        finally:  # a fault of the server goes to the loop, which logs it; nobody is left waiting
+            for _, coming in now:
+                if not coming.done():
+                    coming.set_exception(RuntimeError("the answer was not made; the log says why"))
 
-    def _alone(self, rows: Rows) -> Answer | Exception:
+    def _answers(self, requests: list[Rows]) -> Sequence[Answer | InputError]:
         try:
-            return self._service.answer(rows)
+            return self._service.answers(requests)
         except InputError as error:
-            return error
+            return [error] if len(requests) == 1 else [self._answers([rows])[0] for rows in requests]
