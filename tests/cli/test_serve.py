@@ -90,6 +90,14 @@ def test_slips_of_summarize(site: Path, command: Command, arguments: tuple[str, 
     assert not Path("c.fcs").exists()
 
 
+def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Command) -> None:
+    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o", "d.fcs")
+    done = command("summarize", "rows.csv", *ONNX, "--onnx-gives", "logits", *about)
+    assert done.code == 2
+    assert "model.onnx: gives probabilities already, not logits; say --onnx-gives probs" in done.err
+    assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint
+
+
 def test_a_bad_cell_is_named_by_its_line(site: Path, command: Command) -> None:
     text = Path("rows.csv").read_text().splitlines()
     text[7] = text[7].replace(text[7].split(",")[2], "1e300")

@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Floats, Probabilities, as_array, softmax
+from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, softmax
 from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import listed, shown
@@ -35,6 +35,8 @@ LEAST = 2
 """Rows that are run at a time, at least."""
 SIZE = 2**15
 """Numbers that are run at a time, if that is enough rows: what stays in a cache is faster."""
+FEW = 8
+"""Rows of logits that may all look like probabilities by chance."""
 
 Gives = Literal["probs", "logits"]
 
@@ -90,7 +92,9 @@ class OnnxModel:
         found = self._outputs(self._as_input(features))
         if self.gives == "probs":
             return found
-        return softmax(found, temperature=1.0 if temperature is None else temperature, name="logits", sure=True)
+        if len(found) >= FEW and are_distributions(found):
+            raise InputError(f'{self.path}: gives probabilities already, not logits; pass gives="probs"')
+        return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
 
     def _as_input(self, features: ArrayLike) -> NDArray[Any]:
         matrix = as_array(features, "features")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 
-from fedconformal.report.html import card, soft, table
+from fedconformal.report.html import card, shortened, soft, table
 from fedconformal.serving.metrics import Metrics
 from fedconformal.serving.service import Service
 
@@ -22,8 +22,8 @@ def page(service: Service, metrics: Metrics) -> str:
         "status": about.status,
         "score": str(service.predictor.score),
         "threshold": about.limit_text,
-        "model": about.model or "not stated",
-        "predictor (SHA-256)": service.digest,
+        "model": shortened(about.model or "not stated", 20),
+        "predictor": shortened(service.digest, 20),  # a phone is narrow; GET /ready has it all
         "expires": about.expires or "not stated",
     }
     counts = {
