@@ -16,7 +16,7 @@ from fedconformal._base.registry import members
 from fedconformal.serving.bodies import ARROW, JSON, Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
-from fedconformal.serving.store import Batch
+from fedconformal.serving.store import Batch, StoreError
 from fedconformal.summaries.rows import summarize_rows
 from tests.serving.models import CLASSES, arrow, client, features, labels, predictor, write_model
 
@@ -207,6 +207,27 @@ def test_predictions_and_outcomes_are_kept() -> None:
     answer = asking.post("/outcomes", json={"ids": ["q", "p"], "labels": ["unsure", "benign"]})
     assert answer.json() == {"recorded": 2, "unknown": 0}
     assert kept.outcomes == [(["q", "p"], [2, 0])]
+
+
+class Full(Kept):
+    """A store on a full disk."""
+
+    def record_predictions(self, batch: Batch) -> None:
+        raise StoreError("the disk is full; send it again later")
+
+    def record_outcomes(self, ids: Sequence[str], labels: Any, time: float) -> Mapping[str, int]:
+        raise StoreError("the disk is full; send it again later")
+
+
+def test_what_is_not_kept_is_not_acknowledged() -> None:
+    asking = client(store=Full())
+    for reply in (
+        asking.post("/predict", json={"probabilities": probabilities(2).tolist()}),
+        asking.post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]}),
+    ):
+        assert reply.status_code == 503
+        assert reply.json() == {"error": "the disk is full; send it again later"}
+    assert "fedconformal_rows_total 0" in asking.get("/metrics").text
 
 
 def test_without_a_store_outcomes_are_refused() -> None:

@@ -32,7 +32,7 @@ from fedconformal.serving.metrics import CONTENT, Metrics
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.page import POLICY, page
 from fedconformal.serving.service import Service
-from fedconformal.serving.store import Store
+from fedconformal.serving.store import Store, StoreError
 
 AT_ONCE = 2**12
 """Bytes of a body that is answered in the event loop."""
@@ -158,6 +158,8 @@ def _guarded(handler: Handler, server: Server) -> Handler:
             response = await handler(request)
         except RefusedError as refused:
             response = _refusal(refused)
+        except StoreError as error:
+            response = _json(503, {"error": str(error)})
         except InputError as error:
             response = _json(400, {"error": str(error)})
         server.metrics.answered(request.url.path, response.status_code, time.perf_counter() - start)

@@ -13,6 +13,10 @@ from typing import Protocol
 from fedconformal._base.arrays import Booleans, Floats, Integers
 
 
+class StoreError(Exception):
+    """Nothing can be kept now, such as on a full disk: the client gets a 503 with these words, and may send it again."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Rows that were answered together; nothing about a row but its id, its site and groups, and its scores.
@@ -29,7 +33,7 @@ class Batch:
 
 
 class Store(Protocol):
-    """Where predictions wait for their outcomes."""
+    """Where predictions wait for their outcomes; what it raises is an `InputError` (a 400) or a `StoreError`."""
 
     def record_predictions(self, batch: Batch) -> None:
         """Keep rows until their outcomes come; an id that is there already is an `InputError`."""
