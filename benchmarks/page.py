@@ -164,6 +164,7 @@ def privacy(found: Any) -> Lines:
 SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
+    "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
     "losses": ("Loss curves", losses),
     "imports": ("Imports and bytes", imports),
