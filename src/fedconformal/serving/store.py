@@ -14,7 +14,7 @@ from fedconformal._base.arrays import Booleans, Floats, Integers
 
 
 class StoreError(Exception):
-    """Nothing can be kept now, such as on a full disk: the client gets a 503 with these words, and may send it again."""
+    """Nothing can be kept now, such as on a full disk: the client gets a 503 with these words and may try again."""
 
 
 @dataclass(frozen=True, kw_only=True)
