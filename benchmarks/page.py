@@ -166,7 +166,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "sites": ("Very many sites", sites),
     "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
-    "losses": ("Loss curves", losses),
+    "losses": ("Loss curves; seconds are of one processor", losses),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
     "training": ("Training", training),
