@@ -11,11 +11,13 @@ import typer
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, shares_of
-from fedconformal.calibration.plan import DEFAULT_SET, Option
+from fedconformal.calibration.plan import DEFAULT_SET, Option, Plan
 from fedconformal.calibration.plan import plan as make_plan
+from fedconformal.calibration.plan_risk import RiskOption, plan_risk
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
@@ -43,6 +45,8 @@ def plan(
         str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20 or a=200,b=50.")
     ] = None,
     alpha: Alpha = "0.1",
+    risk: Risk = None,
+    bound: Annotated[float, typer.Option(help="With --risk: the most that a row can lose.")] = 1.0,
     guarantee: Annotated[str | None, typer.Option(help="One more to plan, with its own options:")] = None,
     pilot: Annotated[
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
@@ -57,6 +61,10 @@ def plan(
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
     counts, sites, held = _sites(sizes, summaries or [])
+    if risk is not None:
+        others = (guarantee, pilot, probs, score, classes, GUARANTEES.typed(given), ALL_SCORES.typed(given))
+        _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
+        return
     asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
@@ -94,22 +102,43 @@ def plan(
         found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
         print_json(found.to_dict())
-        return
-    crowded = len(counts) > MOST_SITES
+    else:
+        _say(found, sized=predictor is not None, numbers=isinstance(asked, RegressionScore))
+
+
+def _say(found: Plan, *, sized: bool, numbers: bool) -> None:
+    """Show the table, and what the guarantees that cannot be had are missing."""
+    crowded = len(found.sizes) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
     header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-    table(
-        [*header, *["size"] * (predictor is not None)],
-        [_cells(option, numbers=isinstance(asked, RegressionScore)) for option in shown],
-    )
+    table([*header, *["size"] * sized], [_cells(option, numbers=numbers) for option in shown])
     say("")
     for option in shown:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
     if crowded:
-        say(f"one-client: left out for {len(counts)} sites; --json has them")
+        say(f"one-client: left out for {len(found.sizes)} sites; --json has them")
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
+
+
+def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -> None:
+    if any(others):
+        raise InputError("--risk plans a limit on losses; give it --sizes or summaries, and --bound")
+    if json:
+        print_json({"risk": float(risk), "options": msgspec.to_builtins(options)})
+        return
+    crowded = len(options) > MOST_SITES + 6
+    shown = [option for option in options if not (crowded and option.guarantee.startswith("one-client"))]
+    rows = [
+        (one.guarantee, "yes" if one.feasible else "no", f"{one.least_limit:.4f}", "-")
+        if one.mean_loss is None
+        else (one.guarantee, "yes", f"{one.least_limit:.4f}", f"{one.mean_loss:.4f}")
+        for one in shown
+    ]
+    table(("guarantee", "feasible", "least limit", "mean loss"), rows)
+    say("", "least limit: what is promised if no row loses anything")
+    say(f"mean loss: what the rows of every site may lose on average at most, for a limit of {float(risk):g}")
 
 
 def _of_intervals(words: str) -> str:
