@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, shares_of
-from fedconformal.calibration.plan import DEFAULT_SET, Option
+from fedconformal.calibration.plan import DEFAULT_SET, Option, Plan
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
@@ -19,9 +19,10 @@ from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, Guarantee, WorstCase
-from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
+from fedconformal.guarantees import PAC, Guarantee, Independent, WorstCase
+from fedconformal.scores import DEFAULT, RegressionScore, Score
 from fedconformal.scores.advice import before
+from fedconformal.summaries.origin import UNKNOWN, Origin
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""
@@ -56,7 +57,8 @@ def plan(
     **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
-    counts, sites, held = _sites(sizes, summaries or [])
+    counts, sites, origin = _sites(sizes, summaries or [])
+    held, bound = origin.score, origin.bound
     asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
@@ -85,7 +87,13 @@ def plan(
         pilot=predictor,
         probs=rows,
     )
-    if isinstance(asked, RegressionScore):
+    if bound is not None:
+        unfit = [f"--guarantee {one.name}" for one in wanted.values() if not one.fractional or isinstance(one, PAC)]
+        if unfit or predictor is not None or asked is not None or classes is not None:
+            what = unfit[0] if unfit else "--pilot, --score or --classes"
+            raise InputError(f"the rows that losses take are not planned with {what}; leave it out")
+        found = _of_losses(found)
+    elif isinstance(asked, RegressionScore):
         if classes is not None:
             raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
         found = msgspec.structs.replace(found, by_class="", notes=[_of_intervals(one) for one in found.notes])
@@ -95,40 +103,64 @@ def plan(
     if json:
         print_json(found.to_dict())
         return
-    crowded = len(counts) > MOST_SITES
+    _print(found, numbers=isinstance(asked, RegressionScore), sizes=predictor is not None, bound=bound)
+
+
+def _print(found: Plan, *, numbers: bool, sizes: bool, bound: float | None) -> None:
+    """Print a plan: of sets, of intervals if `numbers`, or of losses if there is a bound."""
+    crowded = len(found.sizes) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
-    header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-    table(
-        [*header, *["size"] * (predictor is not None)],
-        [_cells(option, numbers=isinstance(asked, RegressionScore)) for option in shown],
-    )
+    if bound is not None:
+        cells = [(one.guarantee, "yes" if one.feasible else "no", f"{one.smallest_alpha * bound:.4g}") for one in shown]
+        table(["guarantee", "feasible", "least limit"], cells)
+    else:
+        header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
+        table(
+            [*header, *["size"] * sizes],
+            [_cells(option, numbers=numbers) for option in shown],
+        )
     say("")
     for option in shown:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
     if crowded:
-        say(f"one-client: left out for {len(counts)} sites; --json has them")
-    say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
+        say(f"one-client: left out for {len(found.sizes)} sites; --json has them")
+    if bound is None:
+        say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
+
+
+def _of_losses(found: Plan) -> Plan:
+    """Keep what sizes alone say of losses; PAC tests these otherwise than coverage, and Independent is for coverage."""
+    options = [
+        msgspec.structs.replace(one, missing=one.missing.replace("scores", "rows"))
+        for one in found.options
+        if not one.guarantee.startswith((PAC.name, Independent.name))
+    ]
+    note = (
+        f"a limit of {found.alpha:g} of the bound (--alpha is the limit over the bound); least limit: what can be "
+        "promised if no row loses anything; pac and learn-then-test depend on the losses"
+    )
+    return msgspec.structs.replace(found, options=options, recommended="", by_class="", condition="", notes=[note])
 
 
 def _of_intervals(words: str) -> str:
     return words.replace("all labels", "the whole line")
 
 
-def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, AnyScore | None]:
-    """Return the sizes of the sites, their names if there are any, and the score that summaries name."""
+def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Origin]:
+    """Return the sizes of the sites, their names if there are any, and what summaries say of their origin."""
     if (sizes is None) != bool(summaries):
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
     if sizes is None:
         received = read_summaries(summaries)
         order = in_order(summaries, [summary.sites for summary in received])
         names = [name for k in order for name in received[k].sites]
-        return [size for k in order for size in received[k].sizes], names or None, received[0].origin.score
+        return [size for k in order for size in received[k].sizes], names or None, received[0].origin
     named = by_name(sizes, "--sizes")
     parts = sizes.split(",") if named is None else list(named.values())
     try:
-        return [int(part) for part in parts], None if named is None else list(named), None
+        return [int(part) for part in parts], None if named is None else list(named), UNKNOWN
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
 
