@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.summaries import ClassSummary
+from fedconformal.summaries.parted import PartedSummary
 from tests.contracts.tools import checks, probes, refusal
 from tests.golden import make
 
@@ -82,7 +82,7 @@ def check_decoded(summary: fc.Summary, data: bytes) -> None:
     assert lower[0] == 0
     assert lower[-1] == upper[-1] == summary.n
     fc.Summary.from_bytes(fc.pool([summary]).to_bytes())
-    if isinstance(summary, ClassSummary):
+    if isinstance(summary, PartedSummary):
         for part in summary.parts.values():
             check_decoded(part, part.to_bytes())
     elif len(summary.sizes) == 1 and len(summary.points) < 10**4:

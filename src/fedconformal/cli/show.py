@@ -202,7 +202,7 @@ def _predictor(predictor: Any) -> Shown:
         "format": about.format,
         "made with": about.versions.get("fedconformal"),
     }
-    if own:
+    if own and about.privacy is None:
         learns = (
             "the names of the sites, how many rows each has, the SHA-256 of each summary, and from the expected losses "
             "that are promised about the mean loss over all sites at every threshold"
@@ -213,7 +213,7 @@ def _predictor(predictor: Any) -> Shown:
             f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
         )
     else:
-        learns = "the names of the sites, how many scores each has, and the threshold"
+        learns = f"the names of the sites, how many {'rows' if own else 'scores'} each has, and the threshold"
     of = " of intervals" if about.intervals else " that limits a loss" if own else ""
     return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
 
