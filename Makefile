@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,simulation,tensorboard
+EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,serve,simulation,tensorboard
 
 # typer 0.20, which Flower holds us to, goes with click 8.3.
 CLICK := "click<8.4"
@@ -97,6 +97,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py
+	$(BIN)/python -W ignore benchmarks/serving.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	$(PEERS)/bin/python benchmarks/page.py
 

@@ -21,14 +21,21 @@ OPTIONAL = {
     "ddsketch",
     "fedconformal_paper",
     "flwr",
+    "mlflow",
     "nvflare",
+    "onnx",
+    "onnxruntime",
     "opendp",
+    "pandas",
     "pyarrow",
     "ray",
+    "skl2onnx",
     "sklearn",
+    "starlette",
     "tdigest",
     "tensorboard",
     "torch",
+    "uvicorn",
 }
 """What the extras and the paper install. Any other package that is missing is an error."""
 

@@ -164,8 +164,9 @@ def privacy(found: Any) -> Lines:
 SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "scores": ("Scores and sets, 50,000 + 50,000 rows", scores),
     "sites": ("Very many sites", sites),
+    "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
-    "losses": ("Loss curves", losses),
+    "losses": ("Loss curves; seconds are of one processor", losses),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
     "training": ("Training", training),

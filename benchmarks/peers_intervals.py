@@ -208,7 +208,7 @@ def listed() -> Iterator[tuple[str, str, Both, str]]:
     yield "intervals, `Normalized`", "crepes", scaled, FLOATS
     yield "intervals, `CQR`", "MAPIE, symmetric", intervals(fc.CQR(), [2, 3], mapie_cqr), SAME
     two = intervals(fc.Signed(), [0], lambda *given: mapie_residual(*given, sym=False))
-    why = "MAPIE takes one rank more for some n with alpha (n + 1) / 2 whole (60, 120, 220, ...), where floats round up"
+    why = "MAPIE takes one rank more at some n where alpha (n + 1) / 2 is whole, as floats round it"
     yield "intervals with two ends, `Signed`", "MAPIE, `sym=False`", two, why
     yield "intervals with two ends, `Signed`", "crepes", intervals(fc.Signed(), [0], crepes_two_ends), FLOATS
     for level in (0.1, 0.5, 0.9):

@@ -37,6 +37,7 @@ SPELLINGS = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache License 2.0": "Apache-2.0",
+    "Apache License v2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD",
     "ISC License": "ISC",

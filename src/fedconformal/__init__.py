@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.interval_predictor import IntervalPredictor
     from fedconformal.calibration.leave_one_out import leave_one_site_out
     from fedconformal.calibration.plan import plan
+    from fedconformal.calibration.plan_risk import plan_risk
     from fedconformal.calibration.predictor import Predictor
     from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.calibration.risk_predictor import RiskPredictor
@@ -79,6 +80,7 @@ _WHERE = {
     "calibration.interval_predictor": ("IntervalPredictor",),
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
+    "calibration.plan_risk": ("plan_risk",),
     "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
@@ -156,6 +158,7 @@ __all__ = [
     "leave_one_site_out",
     "load",
     "plan",
+    "plan_risk",
     "pool",
     "selective_classification",
     "softmax",

@@ -172,7 +172,10 @@ def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: 
         (["probs-0.npy"], ["probs-0.npy", "not a fedconformal summary"]),
         ([*SUMMARIES, "--alpha", "0"], ["alpha is 0"]),
         ([*SUMMARIES, "--alpha", "x"], ["alpha is x"]),
-        ([*SUMMARIES, "--guarantee", "best"], ["'best'", "exchangeable, independent, mixture, new-client"]),
+        (
+            [*SUMMARIES, "--guarantee", "best"],
+            ["'best'", "exchangeable, independent, learn-then-test, mixture, new-client"],
+        ),
         ([*SUMMARIES, "--guarantee", "one-client"], ["--client"]),
         ([*SUMMARIES, "--guarantee", "one-client", "--client", "x"], ["'x'", "site-0, site-1, site-2"]),
         ([*SUMMARIES, "--guarantee", "every-client", "--weights", "uniform"], ["--weights does not go with"]),

@@ -196,14 +196,13 @@ def test_inputs_are_never_overwritten(losses: Path, command: Command) -> None:
     assert "t.fcs: exists, and is not a summary" in done.err
 
 
-def test_a_plan_of_losses_says_what_they_take(sent: Path, command: Command) -> None:
-    done = command.ok("plan", *SITES, "--alpha", "0.01")
-    assert done.out.splitlines()[0].split() == ["guarantee", "feasible", "least", "limit"]
-    assert "mixture proportional: calibration rows needed: 117 more in all, at any site" in done.out  # 3 * 99 - 180
-    for coverage in ("coverage", "labels", "independent", "pac 0.05"):
-        assert coverage not in done.out
-    refused = command("plan", *SITES, "--guarantee", "by-group")
-    assert (refused.code, "not planned with --guarantee by-group; leave it out" in refused.err) == (2, True)
+def test_a_plan_of_losses_takes_a_limit_and_their_bound(losses: Path, command: Command) -> None:
+    command.ok("summarize-losses", "l0.npy", "-o", "two.fcs", "--thresholds", "grid.npy", "--bound", "2")
+    done = command("plan", "two.fcs")
+    assert (done.code, "loss curves have no scores; say --risk LIMIT" in done.err) == (2, True)
+    stated = command.ok("plan", "two.fcs", "--risk", "0.1", "--json").json
+    found = {option["guarantee"]: option["least_limit"] for option in stated["options"]}
+    assert found["exchangeable"] == pytest.approx(2 / 61)
 
 
 def test_a_predictor_of_unnamed_losses_says_what_it_can_do(sent: Path, command: Command) -> None:

@@ -181,3 +181,13 @@ def test_a_plan_for_named_sites(calibrated: Path, command: Command) -> None:
     assert found["options"][-1]["guarantee"] == "one-client site-2"
     check(command, ["plan"], ["give --sizes"])
     check(command, ["plan", "site-0.fcs", "--sizes", "3"], ["one of them"])
+
+
+def test_a_limit_on_losses(command: Command) -> None:
+    done = command.ok("plan", "--risk", "0.1", "--sizes", "200,50,20", "--json")
+    assert done.json["options"][0]["guarantee"] == "mixture proportional"
+    assert "mean loss" in command.ok("plan", "--risk", "0.1", "--sizes", "200,50,20").out
+    for bad, words in ((("--risk", "2"), "risk is 2"), (("--risk", "0.1", "--classes", "3"), "limit on losses")):
+        failed = command("plan", *bad, "--sizes", "200,50,20")
+        assert failed.code == 2
+        assert words in failed.err

@@ -106,8 +106,10 @@ def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
     return sums
 
 
-def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits") -> Floats:
-    """Turn logits into probabilities at a temperature, in float64.
+def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits", sure: bool = False) -> Floats:
+    """Turn logits into probabilities at a temperature, in float64; rows that look like probabilities are refused.
+
+    Not if it is `sure` that they are logits: one row by itself may look like probabilities.
 
     >>> softmax([[0.0, 2.0]], temperature=2.0).round(3)
     array([[0.269, 0.731]])
@@ -117,7 +119,7 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
-    if len(array) and _are_distributions(array):
+    if len(array) and not sure and are_distributions(array):
         raise InputError(f"{name}: every row is a distribution already; leave out softmax, or pass logarithms")
     scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
     with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
@@ -128,7 +130,12 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
     return scaled
 
 
-def _are_distributions(array: Probabilities) -> bool:
+def are_distributions(array: Probabilities) -> bool:
+    """Whether all rows could be probabilities, which is by chance only where there are few rows.
+
+    >>> are_distributions(np.array([[0.25, 0.75]])), are_distributions(np.array([[0.25, -0.75]]))
+    (True, False)
+    """
     if array.shape[1] == 1:  # one class: a column of ones says nothing
         return False
     with np.errstate(over="ignore"):

@@ -168,8 +168,10 @@ class Points:
             points = self.at(np.argsort(self.values), self.upto)
         values = points.values
         # Where a run of equal values ends: at that point all of them count.
-        ends = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1) + 1
-        found = SortedPoints(points, values[ends - 1], np.append(0, ends))
+        last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
+        ends = np.zeros(len(last) + 1, dtype=np.int64)
+        np.add(last, 1, out=ends[1:])
+        found = SortedPoints(points, values[last], ends)
         if not steps:
             return found
         rise = self.rise.astype(np.uint8)

@@ -55,6 +55,9 @@ ADVICE = {
     r"hidden, so the session is at its end": (
         r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
     ),
+    r'pass gives="probs"': r"say --onnx-gives probs",
+    r"give that model too": r"give that model with --onnx",
+    r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""

@@ -22,6 +22,7 @@ from fedconformal.cli import (
     policy,
     predict,
     report,
+    serve,
     show,
     sign,
     summarize,
@@ -60,6 +61,7 @@ for command in (
     show,
     plan,
     report,
+    serve,
     train,
     demo,
 ):

@@ -37,6 +37,7 @@ class Source(StrEnum):
 
     probs = "probs"
     logits = "logits"
+    features = "features"
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

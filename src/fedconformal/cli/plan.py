@@ -13,13 +13,15 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal.calibration.plan import DEFAULT_SET, Option, Plan
 from fedconformal.calibration.plan import plan as make_plan
+from fedconformal.calibration.plan_risk import RiskOption, plan_risk
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
+from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, Guarantee, Independent, WorstCase
+from fedconformal.guarantees import PAC, Guarantee, WorstCase
 from fedconformal.scores import DEFAULT, RegressionScore, Score
 from fedconformal.scores.advice import before
 from fedconformal.summaries.origin import UNKNOWN, Origin
@@ -44,6 +46,8 @@ def plan(
         str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20 or a=200,b=50.")
     ] = None,
     alpha: Alpha = "0.1",
+    risk: Risk = None,
+    bound: Annotated[float, typer.Option(help="With --risk: the most that a row can lose.")] = 1.0,
     guarantee: Annotated[str | None, typer.Option(help="One more to plan, with its own options:")] = None,
     pilot: Annotated[
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
@@ -58,7 +62,13 @@ def plan(
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
     counts, sites, origin = _sites(sizes, summaries or [])
-    held, bound = origin.score, origin.bound
+    held, bound = origin.score, origin.bound or bound
+    if risk is not None:
+        others = (guarantee, pilot, probs, score, classes, GUARANTEES.typed(given), ALL_SCORES.typed(given))
+        _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
+        return
+    if origin.bound is not None:
+        raise InputError("loss curves have no scores; say --risk LIMIT")
     asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
@@ -87,13 +97,7 @@ def plan(
         pilot=predictor,
         probs=rows,
     )
-    if bound is not None:
-        unfit = [f"--guarantee {one.name}" for one in wanted.values() if not one.fractional or isinstance(one, PAC)]
-        if unfit or predictor is not None or asked is not None or classes is not None:
-            what = unfit[0] if unfit else "--pilot, --score or --classes"
-            raise InputError(f"the rows that losses take are not planned with {what}; leave it out")
-        found = _of_losses(found)
-    elif isinstance(asked, RegressionScore):
+    if isinstance(asked, RegressionScore):
         if classes is not None:
             raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
         found = msgspec.structs.replace(found, by_class="", notes=[_of_intervals(one) for one in found.notes])
@@ -102,46 +106,43 @@ def plan(
         found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
         print_json(found.to_dict())
-        return
-    _print(found, numbers=isinstance(asked, RegressionScore), sizes=predictor is not None, bound=bound)
+    else:
+        _say(found, sized=predictor is not None, numbers=isinstance(asked, RegressionScore))
 
 
-def _print(found: Plan, *, numbers: bool, sizes: bool, bound: float | None) -> None:
-    """Print a plan: of sets, of intervals if `numbers`, or of losses if there is a bound."""
+def _say(found: Plan, *, sized: bool, numbers: bool) -> None:
+    """Show the table, and what the guarantees that cannot be had are missing."""
     crowded = len(found.sizes) > MOST_SITES
     shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
-    if bound is not None:
-        cells = [(one.guarantee, "yes" if one.feasible else "no", f"{one.smallest_alpha * bound:.4g}") for one in shown]
-        table(["guarantee", "feasible", "least limit"], cells)
-    else:
-        header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
-        table(
-            [*header, *["size"] * sizes],
-            [_cells(option, numbers=numbers) for option in shown],
-        )
+    header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
+    table([*header, *["size"] * sized], [_cells(option, numbers=numbers) for option in shown])
     say("")
     for option in shown:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
     if crowded:
         say(f"one-client: left out for {len(found.sizes)} sites; --json has them")
-    if bound is None:
-        say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
+    say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
     say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
 
 
-def _of_losses(found: Plan) -> Plan:
-    """Keep what sizes alone say of losses; PAC tests these otherwise than coverage, and Independent is for coverage."""
-    options = [
-        msgspec.structs.replace(one, missing=one.missing.replace("scores", "rows"))
-        for one in found.options
-        if not one.guarantee.startswith((PAC.name, Independent.name))
+def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -> None:
+    if any(others):
+        raise InputError("--risk plans a limit on losses; give it --sizes or summaries, and --bound")
+    if json:
+        print_json({"risk": float(risk), "options": msgspec.to_builtins(options)})
+        return
+    crowded = len(options) > MOST_SITES + 6
+    shown = [option for option in options if not (crowded and option.guarantee.startswith("one-client"))]
+    rows = [
+        (one.guarantee, "yes" if one.feasible else "no", f"{one.least_limit:.4f}", "-")
+        if one.mean_loss is None
+        else (one.guarantee, "yes", f"{one.least_limit:.4f}", f"{one.mean_loss:.4f}")
+        for one in shown
     ]
-    note = (
-        f"a limit of {found.alpha:g} of the bound (--alpha is the limit over the bound); least limit: what can be "
-        "promised if no row loses anything; pac and learn-then-test depend on the losses"
-    )
-    return msgspec.structs.replace(found, options=options, recommended="", by_class="", condition="", notes=[note])
+    table(("guarantee", "feasible", "least limit", "mean loss"), rows)
+    say("", "least limit: what is promised if no row loses anything")
+    say(f"mean loss: what the rows of every site may lose on average at most, for a limit of {float(risk):g}")
 
 
 def _of_intervals(words: str) -> str:

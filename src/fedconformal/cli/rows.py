@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -17,11 +17,15 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
+from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
 from fedconformal.cli.inputs import Source
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
 from fedconformal.tables.files import ENDINGS, TEXT
+
+if TYPE_CHECKING:
+    from fedconformal.serving.onnx import OnnxModel
 
 Clients = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
 Groups = Annotated[
@@ -36,9 +40,11 @@ PLAIN = {"", "commas", "one column"}
 class Columns:
     """What the options say of a table and its columns; `keep` are others that the command uses."""
 
-    content: Annotated[Source, typer.Option("--from", help="What the file holds.")] = field(
+    content: Annotated[Source, typer.Option("--from", help="What the file holds; features need --onnx.")] = field(
         default=Source.probs, compare=False
     )
+    onnx: Onnx = None
+    gives: Gives = None
     ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column with the ids of the rows.")] = (
         None
     )
@@ -78,7 +84,16 @@ class Columns:
     def open(self, path: Path, array: str) -> Table:
         """Read a file; the encoding is that of the ones that are text."""
         encoding = self.encoding if path.suffix.lower() in TEXT else None
+        if array == Source.features:
+            return read_features(path, encoding)
         return read_table(path, encoding=encoding, arrays=(array,))
+
+    @property
+    def model(self) -> OnnxModel | None:
+        """The model of --onnx, which goes with features and with nothing else."""
+        if (self.onnx is None) == (self.content is Source.features):
+            raise InputError("--from features and --onnx go together; give both or neither")
+        return None if self.onnx is None else open_model(self.onnx, self.gives)
 
     def read(
         self,
@@ -97,8 +112,11 @@ class Columns:
             raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
+        model, own_labels = self.model, self.label_column if labels is None else None
         tables = [self.open(path, self.content.value)]
-        found = self._find(tables[0], self.label_column if labels is None else None, wanted)
+        if model is not None:
+            tables[0] = scored(tables[0], self._aside(own_labels), model, temperature)
+        found = self._find(tables[0], own_labels, wanted)
         if wanted is not None:
             found = found.matched(wanted)
         if labels is not None:
@@ -108,7 +126,7 @@ class Columns:
         logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
         if not again and (self != type(self)() or named or not all(map(_is_plain, tables))):
             note(found.recognised)
-        if self.content is Source.probs:
+        if self.content is not Source.logits:
             return found
         at = 1.0 if temperature is None else temperature
         with found.table.in_lines():
@@ -117,6 +135,8 @@ class Columns:
     def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
         """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
         about = predictor.certificate
+        if self.model is not None:
+            self.model.check_for(about.model)
         warn_of_expiry(about)
         if self.content is Source.probs and about.temperature not in (None, 1.0):
             at = about.temperature
@@ -126,15 +146,21 @@ class Columns:
     def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
         """Find the columns of the classes; those of the predictor, `wanted`, name columns that have no names."""
         given = None if self.classes is None else split(self.classes)
-        drop = [name for one in self.drop or () for name in split(one)]
         if given is None and wanted is not None and not isinstance(wanted, int):
-            aside = {name_key(name) for name in (labels, self.ids, *drop, *self.keep) if name is not None}
+            aside = set(map(name_key, self._aside(labels)))
             rest = [table.names[j] for j in table.columns if table.names[j] not in aside] if table.names else []
             unnamed = labels is not None and rest == [str(k) for k in range(len(rest))]
             if unnamed or self.positive is not None:
                 given = list(wanted)  # labels are names then, as the predictor has them
-        about: dict[str, Any] = {"drop": drop, "keep": self.keep, "positive": self.positive}
+        about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": self.positive}
         return probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
+
+    def _aside(self, labels: str | None) -> list[str]:
+        """Name the columns that have another use than the numbers of a row."""
+        return [name for name in (labels, self.ids, *self._dropped(), *self.keep) if name is not None]
+
+    def _dropped(self) -> list[str]:
+        return [name for one in self.drop or () for name in split(one)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,10 +90,14 @@ def summarize(
     """Score a site's calibration rows and write a summary of the scores."""
     run = files[0] if len(files) == 1 and not chunks and columns.label_column is None else None
     function = _score(score, task, run, given)
+    onnx = columns.model
+    if onnx is not None and model is not None:
+        raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
+    of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
     noisy = noise.is_wanted()
     numbers = isinstance(function, RegressionScore)
-    if numbers and (noisy or by_class or groups or temperature is not None):
-        options = {"--privacy local": noisy, "--by-class": by_class, "--groups": groups}
+    if numbers and (noisy or by_class or groups or onnx or temperature is not None):
+        options = {"--privacy local": noisy, "--by-class": by_class, "--groups": groups, "--onnx": onnx}
         wrong = next((option for option, given_ in options.items() if given_), "--temperature")
         raise InputError(f"{wrong} is for classes, and {function.name} scores numbers; leave it out")
     if noisy and (kind != "ranks" or by_class or chunks or groups):
@@ -102,11 +106,11 @@ def summarize(
         "kind": "exact" if noisy else kind,
         "alpha": alpha,
         "score": function,
-        "model": model,
+        "model": model if onnx is None else onnx.fingerprint,
         "calibration": calibration,
         "expires": expires,
         "parameters": KINDS.values(kind, given),
-        "temperature": 1.0 if temperature is None and columns.content is Source.logits else temperature,
+        "temperature": 1.0 if temperature is None and of_logits else temperature,
         "by_class": by_class,
     }
     ending = ".fcn" if noisy else ".fcs"

@@ -19,7 +19,7 @@ from fedconformal.errors import InputError
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
 SHOWN_NAMES = 5
-CHECKED = ("probabilities: ", "predictions: ", "groups: ")
+CHECKED = ("probabilities: ", "predictions: ", "groups: ", "features: ")
 """What checks of rows call them."""
 LONGEST_TEXT = 256
 

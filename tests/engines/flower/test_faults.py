@@ -27,6 +27,11 @@ SITES = 6
 BAD = 2
 
 
+def told_of(summary: fc.Summary) -> dict[str, Any]:
+    """Return what `summarize` takes of the origin of scores."""
+    return {name: getattr(summary.origin, name) for name in ("score", "model", "temperature", "classes", "precision")}
+
+
 def fail(reply: Message) -> None:
     raise RuntimeError("out of memory")
 
@@ -58,7 +63,7 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
 
 def another_kind(reply: Message) -> None:
     was = fc.Summary.from_bytes(data_of(reply))
-    made = fc.summarize(np.linspace(0, 1, was.n), "exact", site=was.sites[0], **vars(was.origin))
+    made = fc.summarize(np.linspace(0, 1, was.n), "exact", site=was.sites[0], **told_of(was))
     changed(reply.content, "summary", data=made.to_bytes())
 
 
@@ -197,7 +202,7 @@ def pool_with(*others: str) -> Callable[[Message], None]:
 
     def fault(reply: Message) -> None:
         was = fc.Summary.from_bytes(data_of(reply))
-        about: dict[str, Any] = vars(was.origin)
+        about = told_of(was)
         made = fc.pool([was, *(fc.summarize(np.zeros(40), site=site, **about) for site in others)])
         changed(reply.content, "summary", data=made.to_bytes())
         changed(reply.content, "metrics", num_examples=made.n)

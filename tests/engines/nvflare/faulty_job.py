@@ -43,7 +43,8 @@ def late(reply: dict[str, Any]) -> Any:
 
 def made_like(was: fc.Summary, site: str, **others: Any) -> fc.Summary:
     """Make a summary of other scores with the same origin, but for what differs."""
-    about = {name: value for name, value in vars(was.origin).items() if name != "loss"} | others
+    kept = ("score", "model", "temperature", "classes", "precision")
+    about: dict[str, Any] = {name: getattr(was.origin, name) for name in kept} | others
     return fc.summarize(np.linspace(0, 1, was.n), site=site, **about)
 
 

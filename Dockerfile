@@ -1,0 +1,15 @@
+# A server for one predictor: docker build -t sets . && docker run -p 127.0.0.1:8000:8000 -v ./files:/files:ro sets
+# In /files: predictor.json, model.onnx and token, a file with an access token. The tests run the RUN lines below that
+# begin with pip, in an empty environment; the image itself is not built by them.
+FROM python:3.12-slim
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY src ./src
+RUN pip install --no-cache-dir --constraint constraints.txt ".[serve]"
+RUN useradd --create-home server
+USER server
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/ready', timeout=3)"]
+ENTRYPOINT ["fedconformal", "serve", "/files/predictor.json", "--onnx", "/files/model.onnx"]
+CMD ["--host", "0.0.0.0", "--token-file", "/files/token"]

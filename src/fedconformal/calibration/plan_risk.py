@@ -1,0 +1,82 @@
+"""Before any loss is known: which limits on the expected loss can be promised from sites of these sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.arrays import as_sizes
+from fedconformal.calibration.risk import as_limit
+from fedconformal.errors import InputError
+from fedconformal.guarantees import PAC, EveryClient, Exchangeable, Guarantee, Mixture, NewClient, OneClient
+from fedconformal.guarantees.guarantee import summed
+from fedconformal.summaries.origin import as_bound
+
+STEPS = 10**6
+"""Mean losses are looked for in steps of the bound divided by this."""
+
+
+class RiskOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarantee: the least limit that it can promise, and what the rows may lose on average at the wanted one."""
+
+    guarantee: str
+    feasible: bool
+    least_limit: float
+    """What is promised if no row loses anything."""
+    mean_loss: float | None
+    """The largest mean loss of every site's rows with which the limit is promised; None if it cannot be."""
+
+
+def plan_risk(
+    *, risk: Any, sizes: Sequence[int], bound: float = 1, sites: Sequence[str] | None = None, pac: PAC | None = None
+) -> list[RiskOption]:
+    """Say which guarantees can promise an expected loss of at most `risk`, and how much room that leaves.
+
+    >>> for option in plan_risk(risk=0.1, sizes=[200, 50, 5])[:3]:
+    ...     print(option.guarantee, round(option.least_limit, 4), option.mean_loss)
+    mixture proportional 0.0116 0.089411
+    mixture uniform 0.0637 0.038718
+    exchangeable 0.0039 0.09647
+    """
+    counts, most = as_sizes(sizes), as_bound(bound)
+    limit = as_limit(risk, most) / Fraction(most)
+    names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
+    if len(names) != len(counts):
+        raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
+    pac = PAC() if pac is None else pac
+    offered: list[tuple[str, Guarantee]] = [
+        ("mixture proportional", Mixture()),
+        ("mixture uniform", Mixture(weights="uniform")),
+        ("exchangeable", Exchangeable()),
+        ("every-client", EveryClient()),
+        ("new-client", NewClient()),
+        (f"pac {pac.failure:g}", pac),
+        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
+    ]
+    return [_option(label, one.bind(names, counts), limit, counts, most) for label, one in offered]
+
+
+def _option(label: str, bound: Guarantee, limit: Fraction, sizes: list[int], most: float) -> RiskOption:
+    group, promise = bound.grouped_parts(sizes, STEPS)
+
+    def risk(lost: int) -> Fraction:
+        """Return what is promised if every row loses this many steps."""
+        kept = np.array([[n * (STEPS - lost)] for n in sizes])
+        return 1 - promise(summed(kept, group, sum(sizes) * STEPS))[0]
+
+    low, high = -1, STEPS  # the risk of `low` is enough, if it is not -1, and that of `high` is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if risk(middle) <= limit else (low, middle)
+    least = math.ceil(risk(0) * 10**12) / 10**12 * most
+    return RiskOption(
+        guarantee=label,
+        feasible=low >= 0,
+        least_limit=least,
+        mean_loss=low / STEPS * most if low >= 0 else None,
+    )

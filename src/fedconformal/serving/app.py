@@ -1,0 +1,200 @@
+"""The server: POST /predict answers with sets, POST /outcomes takes true labels, GET / is a page for people.
+
+Small bodies are answered in the event loop, together with others; larger ones in a thread, so that others are answered
+meanwhile. A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import msgspec
+import numpy as np
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.errors import InputError
+from fedconformal.serving.answers import Answer, wanted
+from fedconformal.serving.bodies import ARROW, JSON, Rows, read_outcomes, read_rows
+from fedconformal.serving.gather import Gatherer
+from fedconformal.serving.guard import RefusedError, check_caller, read_body
+from fedconformal.serving.metrics import CONTENT, Metrics
+from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.page import POLICY, page
+from fedconformal.serving.service import Service
+from fedconformal.serving.store import Store, StoreError
+
+AT_ONCE = 2**12
+"""Bytes of a body that is answered in the event loop."""
+SECONDS = 30.0
+"""In which a body has to come."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is asked of clients: a token, if there is one, and bodies that are not larger than this many bytes."""
+
+    token: bytes | None = None
+    max_body: int = 16 * 2**20
+    seconds: float = SECONDS
+
+    def __repr__(self) -> str:
+        return f"Settings(token={'none' if self.token is None else 'hidden'}, max_body={self.max_body})"
+
+
+class Server:
+    """The handlers, and what they share."""
+
+    def __init__(self, service: Service, settings: Settings, store: Store | None) -> None:
+        self.service, self.settings, self.store = service, settings, store
+        about = {"predictor": service.digest, "status": service.certificate.status}
+        self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
+        self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
+        self._storing = anyio.Lock()
+        self._gatherer = Gatherer(service)
+
+    async def predict(self, request: Request) -> Response:
+        """Answer rows with sets."""
+        content = _content(request, JSON, ARROW)
+        body = await read_body(request, self.settings.max_body, self.settings.seconds)
+        kind = wanted(request.headers.get("accept", ""), content)
+        if self.store is None and len(body) <= AT_ONCE:
+            answer, data = await self._at_once(body, content, kind)
+        else:
+            rows, answer, data = await to_thread.run_sync(self._answer, body, content, kind, limiter=self._threads)
+        if self.store is not None:  # before the answer: an outcome may come as soon as the client has the id
+            async with self._storing:
+                batch = self.service.batch(rows, answer)
+                await to_thread.run_sync(self.store.record_predictions, batch, limiter=self._threads)
+        labels = int(np.count_nonzero(answer.sets))
+        self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
+        return Response(data, media_type=kind)
+
+    async def _at_once(self, body: bytes, content: str, kind: str) -> tuple[Answer, bytes]:
+        answer = await self._gatherer.answer(read_rows(body, content))
+        return answer, answer.encoded(kind)
+
+    def _answer(self, body: bytes, content: str, kind: str) -> tuple[Rows, Answer, bytes]:
+        rows = read_rows(body, content)
+        answer = self.service.answer(rows)
+        return rows, answer, answer.encoded(kind)
+
+    async def outcomes(self, request: Request) -> Response:
+        """Take the true labels of rows that were answered before."""
+        _content(request, JSON)
+        if self.store is None:
+            raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
+        found = read_outcomes(await read_body(request, self.settings.max_body, self.settings.seconds))
+        labels = self.service.labels(found)
+        async with self._storing:
+            counts = await to_thread.run_sync(
+                self.store.record_outcomes, found.ids, labels, time.time(), limiter=self._threads
+            )
+        return _json(200, dict(counts))
+
+    async def health(self, _: Request) -> Response:
+        """Say that the process is alive."""
+        return _json(200, {"alive": True})
+
+    async def ready(self, _: Request) -> Response:
+        """Say that predictor and model are loaded, and what is to be known of every answer."""
+        return _json(200, {"ready": True, "predictor": self.service.digest, "warnings": self.service.warnings()})
+
+    async def numbers(self, _: Request) -> Response:
+        """Give the metrics."""
+        return Response(self.metrics.text(), media_type=CONTENT)
+
+    async def front(self, _: Request) -> Response:
+        """Show what is promised and what was answered so far."""
+        shown = page(self.service, self.metrics)
+        return Response(shown, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+
+def make_app(
+    predictor: Predictor,
+    *,
+    model: OnnxModel | None = None,
+    settings: Settings | None = None,
+    store: Store | None = None,
+) -> Starlette:
+    """Return the ASGI app, for any ASGI server; `fedconformal serve` runs it under uvicorn.
+
+    Without a token it answers only requests that name this machine as their host.
+    """
+    server = Server(Service(predictor, model), settings or Settings(), store)
+    routes: dict[str, tuple[str, Handler]] = {
+        "/predict": ("POST", server.predict),
+        "/outcomes": ("POST", server.outcomes),
+        "/health": ("GET", server.health),
+        "/ready": ("GET", server.ready),
+        "/metrics": ("GET", server.numbers),
+        "/": ("GET", server.front),
+    }
+    return Starlette(
+        routes=[Route(path, _guarded(handler, server), methods=[verb]) for path, (verb, handler) in routes.items()],
+        exception_handlers={HTTPException: _http_error, Exception: _internal_error},
+    )
+
+
+def _guarded(handler: Handler, server: Server) -> Handler:
+    """Check who asks, turn what is refused into JSON, and count."""
+
+    async def call(request: Request) -> Response:
+        start = time.perf_counter()
+        try:
+            check_caller(request, server.settings.token)
+            response = await handler(request)
+        except RefusedError as refused:
+            response = _refusal(refused)
+        except StoreError as error:
+            response = _json(503, {"error": str(error)})
+        except InputError as error:
+            response = _json(400, {"error": str(error)})
+        server.metrics.answered(request.url.path, response.status_code, time.perf_counter() - start)
+        return response
+
+    return call
+
+
+def _content(request: Request, *kinds: str) -> str:
+    """Return the content type of a body, which a web page of a stranger cannot set to one of these."""
+    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found not in kinds:
+        raise RefusedError(415, f"the content type is {found or 'missing'}; send {' or '.join(kinds)}")
+    return found
+
+
+def _refusal(refused: RefusedError) -> Response:
+    headers = {401: {"WWW-Authenticate": 'Basic realm="fedconformal"'}, 413: CLOSE, 408: CLOSE}
+    return _json(refused.status, {"error": refused.reason}, headers.get(refused.status))
+
+
+CLOSE = {"Connection": "close"}
+"""What is left of the body is not read."""
+
+
+def _json(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(content), status, headers, JSON)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "there is no such path; POST /predict answers", 405: "another method is needed here"}
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
+    return _json(status, {"error": words.get(status, "the request cannot be answered")}, headers)
+
+
+async def _internal_error(_: Request, __: Exception) -> Response:
+    return _json(500, {"error": "the server failed at this request; its log says why"})

@@ -1,0 +1,97 @@
+"""Who may ask, and how much: an access token, the host that was meant, and a limit on the body.
+
+Without a token only this machine may ask. A browser is on this machine too, and shows pages of strangers: these cannot
+send the content types that are accepted, and a name of theirs that leads here is not a host that is accepted.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+from pathlib import Path
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+
+from fedconformal._base.files import naming, read_bytes
+from fedconformal.errors import InputError
+
+HERE = {"127.0.0.1", "localhost", "::1"}
+LEAST_TOKEN = 16
+VARIABLE = "FEDCONFORMAL_TOKEN"
+OPEN = {"/health", "/ready"}
+"""What may be asked without a token: whether there is anybody."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered: its status and the reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+def read_token(path: Path | None) -> bytes | None:
+    """Read the token from a file, or from the environment; None if there is neither. It is never shown."""
+    if path is None:
+        given = os.environ.get(VARIABLE)
+        return None if given is None else _checked(given.encode(), f"the variable {VARIABLE}")
+    with naming(path):
+        return _checked(read_bytes(path), "the file")
+
+
+def _checked(given: bytes, where: str) -> bytes:
+    token = given.strip()
+    if len(token) < LEAST_TOKEN or not token.isascii() or len(token.split()) != 1:
+        raise InputError(f"{where} holds no token; write one line of at least {LEAST_TOKEN} letters and digits")
+    return token
+
+
+def check_caller(request: Request, token: bytes | None) -> None:
+    """Refuse a request without the token; where there is none, one that means another host than this machine."""
+    if request.url.path in OPEN:
+        return
+    if token is None:
+        host = request.headers.get("host", "").lower()
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if name.strip("[]") not in HERE:
+            raise RefusedError(403, "without a token only this machine is answered, by the name localhost or 127.0.0.1")
+    elif not hmac.compare_digest(_given(request.headers.get("authorization", "")), token):
+        raise RefusedError(401, "the access token is missing or wrong; send it as Authorization: Bearer TOKEN")
+
+
+def _given(header: str) -> bytes:
+    """Return the token in a header; browsers send it as the password of any user."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return b""
+    return b""
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Read the body as it comes, and stop at the limit, whatever length was announced, or if it takes too long."""
+    announced = request.headers.get("content-length", "0")
+    too_long = RefusedError(413, f"the body has more than {most} bytes; send fewer rows at a time")
+    if len(announced) > 15 or int(announced if announced.isdecimal() else 0) > most:
+        raise too_long
+    parts: list[bytes] = []
+    held = 0
+    try:
+        with anyio.fail_after(seconds):
+            async for part in request.stream():
+                held += len(part)
+                if held > most:
+                    raise too_long
+                parts.append(part)
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not come within {seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise RefusedError(400, "the body ended before its end") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)

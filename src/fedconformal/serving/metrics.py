@@ -1,0 +1,73 @@
+"""Numbers for Prometheus, in its text format 0.0.4; they are kept in the event loop's thread, so without a lock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+CONTENT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counts requests, rows and sets.
+
+    >>> metrics = Metrics({"predictor": "3f2a"})
+    >>> metrics.answered("/predict", 200, 0.002)
+    >>> metrics.sets(rows=3, labels=5, full=1)
+    >>> [line for line in metrics.text().splitlines() if line.startswith("fedconformal_rows")]
+    ['fedconformal_rows_total 3']
+    """
+
+    def __init__(self, about: dict[str, str]) -> None:
+        self._about = about
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds = [0] * (len(SECONDS) + 1)
+        self._total = 0.0
+        self.rows = self.labels = self.full = 0
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; the time is kept of predictions only."""
+        self._requests[path, status] += 1
+        if path == "/predict":
+            self._seconds[bisect_left(SECONDS, seconds)] += 1
+            self._total += seconds
+
+    def sets(self, *, rows: int, labels: int, full: int) -> None:
+        """Count rows, the labels in their sets, and the sets that hold every label."""
+        self.rows += rows
+        self.labels += labels
+        self.full += full
+
+    def text(self) -> str:
+        """Write all of them."""
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield from _head("fedconformal_info", "gauge", "What is served.")
+        labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in self._about.items())
+        yield f"fedconformal_info{{{labels}}} 1"
+        yield from _head("fedconformal_requests_total", "counter", "Requests, by path and status.")
+        for (path, status), count in sorted(self._requests.items()):
+            yield f'fedconformal_requests_total{{path="{path}",status="{status}"}} {count}'
+        totals = {"rows": (self.rows, "Rows answered."), "set_labels": (self.labels, "Labels in all sets.")}
+        totals["full_sets"] = (self.full, "Sets that hold every label.")
+        for name, (count, words) in totals.items():
+            yield from _head(f"fedconformal_{name}_total", "counter", words)
+            yield f"fedconformal_{name}_total {count}"
+        yield from _head("fedconformal_predict_seconds", "histogram", "Time to answer POST /predict.")
+        below = 0
+        for limit, count in zip((*map(str, SECONDS), "+Inf"), self._seconds, strict=True):
+            below += count
+            yield f'fedconformal_predict_seconds_bucket{{le="{limit}"}} {below}'
+        yield f"fedconformal_predict_seconds_sum {self._total:.6f}"
+        yield f"fedconformal_predict_seconds_count {below}"
+
+
+def _head(name: str, kind: str, words: str) -> tuple[str, str]:
+    return f"# HELP {name} {words}", f"# TYPE {name} {kind}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

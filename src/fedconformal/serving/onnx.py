@@ -1,0 +1,179 @@
+"""A model in an ONNX file, run so that a row gets the same bits at calibration and later, alone or among others.
+
+ONNX Runtime does not promise this by itself. With two threads the trees of a forest are added in another order, and a
+row alone takes another way through a linear layer than the same row among others: of a logistic regression's rows 96%
+differ in the last bit. Where many rows have one score, such a bit loses coverage. So a session has one thread, and a
+row alone is run twice over; other processors take other rows. The fingerprint covers the file and how it is run. It
+does not cover the processor and the release of ONNX Runtime: use one release everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, softmax
+from fedconformal._base.chunks import for_each_chunk
+from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.names import listed, shown
+from fedconformal.errors import InputError
+
+TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+RULE = "fedconformal onnx 1: one thread, two rows or more"
+"""How a model is run; a change that could change a bit gets another number."""
+PREFIX = "onnx:"
+DIGITS = 56
+LEAST = 2
+"""Rows that are run at a time, at least."""
+SIZE = 2**15
+"""Numbers that are run at a time, if that is enough rows: what stays in a cache is faster."""
+FEW = 8
+"""Rows of logits that may all look like probabilities by chance."""
+
+Gives = Literal["probs", "logits"]
+
+
+class OnnxModel:
+    """Turns rows of features into probabilities.
+
+    >>> import tempfile
+    >>> from skl2onnx import to_onnx
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rows = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
+    >>> fitted = LogisticRegression().fit(rows, [0, 0, 1, 1])
+    >>> path = Path(tempfile.mkdtemp(), "model.onnx")
+    >>> size = path.write_bytes(to_onnx(fitted, rows, options={"zipmap": False}).SerializeToString())
+    >>> OnnxModel(path).probabilities(rows[:2]).round(2).tolist() == fitted.predict_proba(rows[:2]).round(2).tolist()
+    True
+
+    Args:
+        path: the file, with all its weights in it.
+        gives: "probs" or "logits"; by default what the output is called: "logits", or something else.
+    """
+
+    def __init__(self, path: str | Path, *, gives: Gives | None = None) -> None:
+        self.path = Path(path)
+        data = read_bytes(self.path)
+        with naming(self.path):
+            self._session = _session(data)
+            self._input, self._type, self._block, self._shape = _input(self._session.get_inputs())
+            self._output = _output(self._session.get_outputs())
+        self.gives: Gives = gives or ("logits" if "logit" in self._output.lower() else "probs")
+        said = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
+        self.fingerprint = PREFIX + hashlib.sha256(said + data).hexdigest()[:DIGITS]
+        """What summaries say of the model, and a server compares."""
+
+    @cached_property
+    def classes(self) -> int | None:
+        """How many there are; None if the file does not say how many features it takes."""
+        return None if self._shape is None else self._outputs(np.zeros((1, *self._shape), self._type)).shape[1]
+
+    def check_for(self, wanted: str | None) -> None:
+        """Refuse to answer for a predictor that was calibrated for another model."""
+        if wanted != self.fingerprint:
+            known = "no model" if wanted is None else f"the model {wanted}"
+            raise InputError(
+                f"{self.path}: is the model {self.fingerprint}, the predictor was calibrated for {known}; "
+                "summarise the calibration rows with this model"
+            )
+
+    def probabilities(self, features: ArrayLike, *, temperature: float | None = None) -> Probabilities:
+        """Return (n, J) probabilities of n rows of features, which may be flat; logits are divided by a temperature."""
+        if self.gives == "probs" and temperature not in (None, 1.0):
+            raise InputError(f"{self.path}: gives probabilities, and a temperature is for logits; leave it out")
+        found = self._outputs(self._as_input(features))
+        if self.gives == "probs":
+            return found
+        if len(found) >= FEW and are_distributions(found):
+            raise InputError(f'{self.path}: gives probabilities already, not logits; pass gives="probs"')
+        return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
+
+    def _as_input(self, features: ArrayLike) -> NDArray[Any]:
+        matrix = as_array(features, "features")
+        rows = len(matrix) if matrix.ndim else 0
+        width = math.prod(matrix.shape[1:])
+        if matrix.ndim < 2 or not rows:
+            raise InputError(f"features: have shape {matrix.shape}, expected rows of numbers")
+        if self._shape is not None and width != math.prod(self._shape):
+            wanted = " x ".join(map(str, self._shape))
+            raise InputError(f"features: have {width} numbers a row, the model takes {wanted}")
+        with np.errstate(over="ignore"):
+            rounded = matrix.reshape(rows, *(self._shape or (width,))).astype(self._type, copy=False)
+        finite = np.isfinite(rounded)
+        if not finite.all():
+            row = int(np.argmin(finite.reshape(rows, -1).all(axis=1)))
+            raise InputError(f"features: row {row} holds a value that is not finite as {rounded.dtype} (NaN or inf)")
+        return rounded
+
+    def _outputs(self, rows: NDArray[Any]) -> Floats:
+        """Run blocks, several at a time; one that is too short is filled up with its last row."""
+        flat = rows.reshape(len(rows), -1)
+        parts: dict[int, Any] = {}
+
+        def work(some: slice) -> None:
+            step = self._block or some.stop - some.start
+            for start in range(some.start, some.stop, step):
+                block = rows[start : min(start + step, some.stop)]
+                lacking = max(0, (self._block or LEAST) - len(block))
+                if lacking:
+                    block = np.concatenate([block, *[block[-1:]] * lacking])
+                parts[start] = self._run(block)[: len(block) - lacking]
+
+        for_each_chunk(flat, work, size=max(SIZE, (self._block or LEAST) * flat.shape[1]))
+        return parts[0] if len(parts) == 1 else np.concatenate([parts[start] for start in sorted(parts)])
+
+    def _run(self, block: NDArray[Any]) -> Any:
+        try:
+            (found,) = self._session.run([self._output], {self._input: block})
+        except Exception as error:  # ONNX Runtime raises kinds of its own
+            raise InputError(f"features: the model cannot take them ({shown(str(error), 160)})") from error
+        if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(block):
+            raise InputError(f"{self.path}: gives no row of probabilities for each row of features")
+        return found
+
+
+def _session(data: bytes) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what is wrong is said below, in one line
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        outside = "external" in str(error).lower() or "filesystem" in str(error)
+        advice = "; save it with its weights in one file" if outside else ""
+        raise InputError(f"is no ONNX model that can be run ({shown(str(error), 160)}){advice}") from error
+
+
+def _input(inputs: Sequence[Any]) -> tuple[str, Any, int | None, tuple[int, ...] | None]:
+    """Return the name and type of the input, the rows of a block if they are fixed, and the shape of a row."""
+    if len(inputs) != 1:
+        raise InputError(f"has {len(inputs)} inputs, {listed([one.name for one in inputs])}; expected one of numbers")
+    (one,) = inputs
+    if one.type not in TYPES:
+        raise InputError(f"its input {one.name} is a {one.type}; expected numbers, float or double")
+    block, *shape = one.shape or [None]
+    known = tuple(shape) if shape and all(isinstance(size, int) and size > 0 for size in shape) else None
+    if known is None and len(shape) > 1:
+        raise InputError(f"its input {one.name} has the shape {one.shape}; fix all its sizes but the number of rows")
+    return one.name, TYPES[one.type], block if isinstance(block, int) and block > 0 else None, known
+
+
+def _output(outputs: Sequence[Any]) -> str:
+    """Return the name of the output with a number for each class."""
+    if any(one.type.startswith("seq(map") for one in outputs):
+        raise InputError("gives dictionaries; convert it with options={'zipmap': False} (skl2onnx)")
+    found = [one.name for one in outputs if one.type in TYPES and len(one.shape or [0, 0]) == 2]
+    if len(found) > 1:
+        found = [name for name in found if name in ("probabilities", "logits")]
+    if len(found) != 1:
+        named = listed([one.name for one in outputs])
+        raise InputError(f"has the outputs {named}; expected one with a number for each class, called probabilities")
+    return str(found[0])

@@ -1,0 +1,215 @@
+"""From features to a server, by commands: one ONNX session scores the calibration rows and the requests."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.serving.onnx import OnnxModel
+from tests.cli.command import Command
+from tests.serving.models import CLASSES, TOKEN, features, labels, write_model
+
+ONNX = ("--onnx", "model.onnx", "--from", "features")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+    """A model, calibration rows as CSV with ids and labels, and the predictor made from them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FEDCONFORMAL_TOKEN", raising=False)
+    write_model(tmp_path / "model.onnx")
+    rows = features(200, seed=2)
+    truth = [CLASSES[label] for label in labels(rows)]
+    cells = [",".join([f"p{i}", *map(repr, row.tolist()), truth[i]]) for i, row in enumerate(rows)]
+    Path("rows.csv").write_text("patient,a,b,c,d,truth\n" + "\n".join(cells) + "\n")
+    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "--score", "lac")
+    command.ok("summarize", "rows.csv", *ONNX, *about, "-o", "site.fcs")
+    command.ok("calibrate", "site.fcs", "--alpha", "0.2", "-o", "predictor.json")
+    return tmp_path
+
+
+def test_summaries_are_of_the_sessions_own_probabilities(site: Path) -> None:
+    model, rows = OnnxModel("model.onnx"), features(200, seed=2)
+    probs, truth = model.probabilities(rows), labels(rows)
+    (summary,) = [fc.Summary.from_bytes(Path("site.fcs").read_bytes())]
+    scores = fc.LAC().evaluate(probs, truth)
+    for q in np.quantile(scores, [0.1, 0.5, 0.8, 0.9]):
+        low, high = summary.count_at_most(float(q))
+        assert low <= (scores <= q).sum() <= high
+    assert summary.origin.model == model.fingerprint
+    assert summary.origin.classes == tuple(CLASSES)
+    assert fc.load("predictor.json").certificate.model == model.fingerprint
+
+
+def test_features_come_as_arrays_too(site: Path, command: Command) -> None:
+    rows = features(200, seed=2)
+    np.save("rows.npy", rows.reshape(200, 2, 2))
+    np.save("labels.npy", labels(rows))
+    command.ok("summarize", "rows.npy", "labels.npy", *ONNX, "--score", "lac", "-o", "b.fcs")
+    mine, other = (fc.Summary.from_bytes(Path(name).read_bytes()) for name in ("site.fcs", "b.fcs"))
+    assert [mine.count_at_most(q / 50) for q in range(50)] == [other.count_at_most(q / 50) for q in range(50)]
+
+
+def test_predict_and_evaluate_take_features(site: Path, command: Command) -> None:
+    rows = features(60, seed=8)
+    np.save("new.npy", rows)
+    command.ok("predict", "predictor.json", "new.npy", *ONNX, "-o", "sets.npy")
+    expected = fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))
+    assert np.array_equal(np.load("sets.npy"), expected)
+    np.save("truth.npy", np.array(CLASSES)[labels(rows)])
+    done = command.ok("evaluate", "predictor.json", "rows.csv", *ONNX, "--labels", "truth", "--id", "patient", "--json")
+    assert done.json["overall"]["rows"] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--from", "features"), "go together"),
+        (("--onnx", "model.onnx"), "go together"),
+        ((*ONNX, "--model", "m"), "its own fingerprint"),
+        ((*ONNX, "--temperature", "2"), "temperature is for logits"),
+        (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
+    ],
+)
+def test_slips_of_summarize(site: Path, command: Command, arguments: tuple[str, ...], problem: str) -> None:
+    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES))
+    done = command("summarize", "rows.csv", *arguments, *about, "-o", "c.fcs")
+    assert done.code == 2
+    assert problem in done.err
+    assert done.err.count("\n") == 1
+    assert not Path("c.fcs").exists()
+
+
+def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Command) -> None:
+    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o", "d.fcs")
+    done = command("summarize", "rows.csv", *ONNX, "--onnx-gives", "logits", *about)
+    assert done.code == 2
+    assert "model.onnx: gives probabilities already, not logits; say --onnx-gives probs" in done.err
+    assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint
+
+
+def test_a_bad_cell_is_named_by_its_line(site: Path, command: Command) -> None:
+    text = Path("rows.csv").read_text().splitlines()
+    text[7] = text[7].replace(text[7].split(",")[2], "1e300")
+    Path("bad.csv").write_text("\n".join(text))
+    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES))
+    done = command("summarize", "bad.csv", *ONNX, *about, "-o", "c.fcs")
+    assert "bad.csv: line 8 holds a value that is not finite" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "calibrated for an ONNX model; give that model with --onnx"),
+        (("--onnx", "other.onnx"), "summarise the calibration rows with this --onnx"),
+        (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
+        (("--onnx", "model.onnx", "--max-body", "0"), "--max-body"),
+        (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),
+        (("--onnx", "model.onnx", "--token-file", "rows.csv"), "holds no token"),
+        (("--onnx", "model.onnx", "--host", "256.1.1.1", "--token-file", "token"), "cannot listen"),
+    ],
+)
+def test_slips_of_serve(site: Path, command: Command, arguments: tuple[str, ...], problem: str) -> None:
+    write_model(site / "other.onnx", estimator=_other())
+    Path("token").write_bytes(TOKEN)
+    done = command("serve", "predictor.json", *arguments)
+    assert done.code == 2
+    assert problem in done.err
+    assert done.err.count("\n") == 1
+
+
+def _other() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=0.1)
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """Start a server on a free port; what it printed."""
+    command = [sys.executable, "-m", "fedconformal", "serve", "predictor.json", "--port", "0", "--json", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            lines = ""
+            for line in process.stdout:
+                lines += line
+                if line == "}\n":
+                    break
+            yield process, json.loads(lines)
+        finally:
+            process.kill()
+
+
+def ask(url: str, path: str, body: Any = None, token: bytes | None = None) -> tuple[int, dict[str, Any]]:
+    headers = {"Content-Type": "application/json"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token.decode()}"
+    with closing(HTTPConnection(url.removeprefix("http://"), timeout=20)) as connection:
+        connection.request("GET" if body is None else "POST", path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+@pytest.mark.engine
+def test_a_server_answers_and_stops(site: Path) -> None:
+    Path("token").write_bytes(TOKEN)
+    rows = features(3, seed=8)
+    with running("--onnx", "model.onnx", "--token-file", "token") as (process, said):
+        assert said["token"] is True
+        assert TOKEN.decode() not in json.dumps(said)
+        assert ask(said["url"], "/health") == (200, {"alive": True})
+        assert ask(said["url"], "/predict", {"features": rows.tolist()})[0] == 401
+        _, found = ask(said["url"], "/predict", {"features": rows.tolist()}, TOKEN)
+        sets = fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))
+        assert found["sets"] == [[CLASSES[label] for label in np.flatnonzero(row)] for row in sets]
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode in (0, -signal.SIGTERM)
+    assert (out, err) == ("", "")
+
+
+@pytest.mark.engine
+def test_what_is_under_way_is_answered_before_the_end(site: Path) -> None:
+    body = json.dumps({"features": features(3, seed=8).tolist()}).encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with running("--onnx", "model.onnx") as (process, said):
+        host, port = said["url"].removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(head.encode() + b"\r\n\r\n" + body[:20])
+            assert ask(said["url"], "/health")[0] == 200  # and so the head is read
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=0.5)
+            connection.sendall(body[20:])
+            answer = connection.makefile("rb").read()
+        process.wait(timeout=20)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["sets"]) == 3
+
+
+@pytest.mark.engine
+def test_a_port_in_use_is_said(site: Path, command: Command) -> None:
+    with running("--onnx", "model.onnx") as (_, said):
+        port = said["url"].rpartition(":")[2]
+        done = command("serve", "predictor.json", "--onnx", "model.onnx", "--port", port)
+    assert done.code == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.err
+
+
+def test_a_missing_extra_is_one_line(site: Path) -> None:
+    blocked = "import sys; sys.modules['uvicorn'] = None; from fedconformal.cli.app import run; "
+    code = blocked + "sys.exit(run(['serve', 'predictor.json', '--onnx', 'model.onnx']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: this needs uvicorn: pip install 'fedconformal[serve]'\n"

@@ -1,0 +1,266 @@
+"""What the server answers: the library's own sets, with names, ids and the sentence."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.registry import members
+from fedconformal.serving.bodies import ARROW, JSON, Rows
+from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.service import Service
+from fedconformal.serving.store import Batch, StoreError
+from fedconformal.summaries.rows import summarize_rows
+from tests.serving.models import CLASSES, arrow, client, features, labels, predictor, write_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> OnnxModel:
+    return OnnxModel(write_model(tmp_path_factory.mktemp("model") / "model.onnx"))
+
+
+def probabilities(rows: int) -> Any:
+    return np.random.default_rng(5).dirichlet([1.0, 1.0, 1.0], size=rows)
+
+
+def named(sets: Any) -> list[list[str]]:
+    return [[CLASSES[label] for label in np.flatnonzero(row)] for row in sets]
+
+
+def test_json_answers_are_the_librarys() -> None:
+    rule, probs = predictor(), probabilities(50)
+    answer = client(rule).post("/predict", json={"probabilities": probs.tolist(), "ids": [f"r{i}" for i in range(50)]})
+    found = answer.json()
+    assert answer.status_code == 200
+    assert found["sets"] == named(rule.predict_set(probs))
+    assert found["p_values"] == rule.predict_p(probs).tolist()
+    assert found["classes"] == CLASSES
+    assert found["ids"][49] == "r49"
+    assert found["sentence"] == rule.certificate.sentence()
+    assert found["predictor"] == json.loads(rule.to_bytes())["sha256"]
+    assert found["warnings"] == []
+
+
+@pytest.mark.parametrize("score", [one for cls in members(fc.Score).values() for one in cls.examples()], ids=str)
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class: bool) -> None:
+    given = features(300, seed=2)
+    about: dict[str, Any] = {"score": score, "by_class": by_class, "classes": CLASSES}
+    site = summarize_rows(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], "exact", **about)
+    guarantee = fc.ByClass(fc.Mixture()) if by_class else fc.Mixture()
+    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=guarantee))
+    probs = np.concatenate([fc.softmax(2 * given[:, :3]), np.eye(3), np.full((1, 3), 1 / 3)])  # rows of the site tie
+    answer = Service(rule).answer(Rows(form="probabilities", matrix=probs))
+    assert np.array_equal(answer.sets, rule.predict_set(probs))
+    assert np.array_equal(answer.p_values, rule.predict_p(probs))
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
+    given, sex = features(400, seed=2), np.array(["F", "M"] * 200)
+    scores = fc.LAC().evaluate(fc.softmax((1 + (sex == "F"))[:, None] * given[:, :3]), labels(given))
+    site = fc.summarize(scores, "exact", score=fc.LAC(), site="a", groups={"sex": sex})
+    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup()))
+    asking, probs = client(rule), probabilities(40)
+    sent = [{"probabilities": [row], "groups": {"sex": [sex[i]]}} for i, row in enumerate(probs.tolist())]
+    replies = [reply.json()["sets"][0] for reply in asking.post_all("/predict", sent)]
+    expected = rule.predict_set(probs, groups={"sex": sex[:40]})
+    assert replies == [np.flatnonzero(row).tolist() for row in expected]
+    without = asking.post("/predict", json={"probabilities": probs[:1].tolist()})
+    assert without.json()["error"] == "groups: the predictor needs the columns sex of every row, got none"
+
+
+def test_arrow_answers_are_the_librarys() -> None:
+    rule, probs = predictor(), probabilities(500).astype(np.float32)
+    body = arrow(probs, "probabilities", ids=[f"r{i}" for i in range(500)])
+    answer = client(rule).post("/predict", content=body, headers={"Content-Type": ARROW})
+    table = pa.ipc.open_stream(answer.content).read_all()
+    assert answer.headers["content-type"] == ARROW
+    assert np.array_equal(np.array(table.column("set").to_pylist()), rule.predict_set(probs))
+    assert np.array_equal(np.array(table.column("p_values").to_pylist()), rule.predict_p(probs))
+    assert table.column("id").to_pylist()[-1] == "r499"
+    about = {key.decode(): json.loads(value) for key, value in table.schema.metadata.items()}
+    assert about["classes"] == CLASSES
+    assert about["sentence"] == rule.certificate.sentence()
+
+
+def test_the_kind_of_the_answer_can_be_asked_for() -> None:
+    body = arrow(probabilities(2), "probabilities")
+    answer = client().post("/predict", content=body, headers={"Content-Type": ARROW, "Accept": "application/json"})
+    assert len(answer.json()["sets"]) == 2
+
+
+def test_columns_are_matched_by_name() -> None:
+    probs = probabilities(20)
+    plain = client().post("/predict", json={"probabilities": probs.tolist()}).json()
+    turned = {"probabilities": probs[:, ::-1].tolist(), "columns": CLASSES[::-1]}
+    assert client().post("/predict", json=turned).json()["sets"] == plain["sets"]
+    body = arrow(np.ascontiguousarray(probs[:, ::-1]), "probabilities", metadata={"columns": json.dumps(CLASSES[::-1])})
+    answer = client().post("/predict", content=body, headers={"Content-Type": ARROW, "Accept": "application/json"})
+    assert answer.json()["sets"] == plain["sets"]
+
+
+def test_logits_are_taken_at_the_temperature_of_the_certificate() -> None:
+    rule, logits = predictor(temperature=2.0), np.random.default_rng(1).normal(size=(30, 3)) * 4
+    found = client(rule).post("/predict", json={"logits": logits.tolist()}).json()
+    assert found["sets"] == named(rule.predict_set(fc.softmax(logits, temperature=2.0)))
+    assert found["sets"] != named(rule.predict_set(fc.softmax(logits)))
+
+
+def test_features_go_through_the_model(model: OnnxModel) -> None:
+    rule, rows = predictor(model), features(100, seed=3)
+    found = client(rule, model=model).post("/predict", json={"features": rows.tolist()}).json()
+    assert found["sets"] == named(rule.predict_set(model.probabilities(rows)))
+
+
+def test_a_row_alone_gets_the_set_that_it_gets_among_others(model: OnnxModel) -> None:
+    asking, rows = client(model=model), features(40, seed=4)
+    together = asking.post("/predict", json={"features": rows.tolist()}).json()["p_values"]
+    alone = [asking.post("/predict", json={"features": [row]}).json()["p_values"][0] for row in rows.tolist()]
+    assert alone == together
+
+
+@pytest.mark.parametrize("kind", [JSON, ARROW])
+def test_classes_without_names_are_numbers(kind: str) -> None:
+    given = features(100, seed=2)
+    site = summarize_rows(fc.softmax(2 * given[:, :3]), labels(given), "exact", score=fc.APS())
+    rule, probs = fc.Predictor.of(fc.calibrate([site], alpha=0.2)), probabilities(6)
+    body = arrow(probs, "probabilities")
+    answer = client(rule).post("/predict", content=body, headers={"Content-Type": ARROW, "Accept": kind})
+    assert answer.status_code == 200
+    if kind == JSON:
+        assert answer.json()["classes"] == [0, 1, 2]
+        assert answer.json()["sets"] == [np.flatnonzero(row).tolist() for row in rule.predict_set(probs)]
+    names = client(rule).post("/predict", json={"probabilities": probs.tolist(), "columns": CLASSES})
+    assert names.json() == {"error": "columns: the classes have no names; leave them out"}
+
+
+def test_ids_are_made_where_none_are_sent() -> None:
+    ids = client().post("/predict", json={"probabilities": probabilities(9).tolist()}).json()["ids"]
+    assert len(set(ids)) == 9
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
+def test_sets_that_hold_every_label_are_said() -> None:
+    rule = predictor(rows=3, alpha=0.1)
+    found = client(rule).post("/predict", json={"probabilities": probabilities(2).tolist()}).json()
+    assert found["full_sets"] == 2
+    assert "alpha=0.1 cannot be promised" in found["warnings"][0]
+    assert "alpha=0.1 cannot be promised" in client(rule).get("/").text
+
+
+def test_an_expired_certificate_is_said() -> None:
+    rule = predictor()
+    rule = replace(rule, certificate=msgspec.structs.replace(rule.certificate, expires="2020-01-31"))
+    found = client(rule).post("/predict", json={"probabilities": probabilities(1).tolist()}).json()
+    assert found["warnings"] == ["the certificate expired on 2020-01-31; calibrate anew, from new summaries"]
+
+
+def test_health_ready_metrics_and_the_page() -> None:
+    asking = client()
+    asking.post("/predict", json={"probabilities": probabilities(7).tolist()})
+    asking.post("/predict", json={"probabilities": []})
+    assert asking.get("/health").json() == {"alive": True}
+    assert asking.get("/ready").json()["ready"] is True
+    lines = asking.get("/metrics").text.splitlines()
+    assert "fedconformal_rows_total 7" in lines
+    assert 'fedconformal_requests_total{path="/predict",status="200"} 1' in lines
+    assert 'fedconformal_requests_total{path="/predict",status="400"} 1' in lines
+    assert 'fedconformal_predict_seconds_bucket{le="+Inf"} 2' in lines
+    page = asking.get("/")
+    assert predictor().certificate.sentence() in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+class Kept:
+    """A store in memory."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.outcomes: list[tuple[list[str], list[int]]] = []
+
+    def record_predictions(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+    def record_outcomes(self, ids: Sequence[str], labels: Any, time: float) -> Mapping[str, int]:
+        self.outcomes.append((list(ids), labels.tolist()))
+        return {"recorded": len(ids), "unknown": 0}
+
+
+def test_predictions_and_outcomes_are_kept() -> None:
+    kept, rule, probs = Kept(), predictor(), probabilities(2)
+    asking = client(rule, store=kept)
+    sent = {"probabilities": probs.tolist(), "ids": ["p", "q"], "site": "clinic-a", "groups": {"sex": ["F", "M"]}}
+    assert asking.post("/predict", json=sent).status_code == 200
+    (batch,) = kept.batches
+    assert (batch.ids, batch.site, batch.groups) == (["p", "q"], "clinic-a", {"sex": ["F", "M"]})
+    assert np.array_equal(batch.sets, rule.predict_set(probs))
+    assert np.array_equal(batch.scores, rule.score.evaluate_all(probs.astype(np.float32)))
+    answer = asking.post("/outcomes", json={"ids": ["q", "p"], "labels": ["unsure", "benign"]})
+    assert answer.json() == {"recorded": 2, "unknown": 0}
+    assert kept.outcomes == [(["q", "p"], [2, 0])]
+
+
+class Full(Kept):
+    """A store on a full disk."""
+
+    def record_predictions(self, batch: Batch) -> None:
+        raise StoreError("the disk is full; send it again later")
+
+    def record_outcomes(self, ids: Sequence[str], labels: Any, time: float) -> Mapping[str, int]:
+        raise StoreError("the disk is full; send it again later")
+
+
+def test_what_is_not_kept_is_not_acknowledged() -> None:
+    asking = client(store=Full())
+    for reply in (
+        asking.post("/predict", json={"probabilities": probabilities(2).tolist()}),
+        asking.post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]}),
+    ):
+        assert reply.status_code == 503
+        assert reply.json() == {"error": "the disk is full; send it again later"}
+    assert "fedconformal_rows_total 0" in asking.get("/metrics").text
+
+
+def test_without_a_store_outcomes_are_refused() -> None:
+    answer = client().post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]})
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "this server keeps no outcomes; start it with a monitor"}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"ids": ["q"], "labels": ["other"]}, "is not a class"),
+        ({"ids": ["q"], "labels": []}, "has 0 values"),
+        ({"ids": [], "labels": []}, "has 0 values"),
+        ({"ids": ["q"]}, "labels"),
+    ],
+)
+def test_bad_outcomes_are_refused(body: dict[str, Any], reason: str) -> None:
+    kept = Kept()
+    answer = client(store=kept).post("/outcomes", json=body)
+    assert answer.status_code == 400
+    assert reason in answer.json()["error"]
+    assert kept.outcomes == []
+
+
+def test_many_rows_are_bit_equal(tmp_path: Path) -> None:
+    """A hundred thousand here; benchmarks/serving.py does a million."""
+    model = OnnxModel(write_model(tmp_path / "m.onnx"))
+    rule, rows = predictor(model), features(100_000, seed=11)
+    asking = client(rule, model=model)
+    for start in range(0, len(rows), 25_000):
+        block = rows[start : start + 25_000]
+        answer = asking.post("/predict", content=arrow(block, "features"), headers={"Content-Type": ARROW})
+        sets = pa.ipc.open_stream(answer.content).read_all().column("set")
+        found = np.concatenate([chunk.flatten().to_numpy(zero_copy_only=False) for chunk in sets.chunks])
+        assert np.array_equal(found.reshape(len(block), -1), rule.predict_set(model.probabilities(block)))

@@ -1,0 +1,65 @@
+"""The Dockerfile's install lines work in an empty environment, and what it starts is a command that is there."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES = (ROOT / "Dockerfile").read_text().splitlines()
+
+
+def words(instruction: str) -> list[str]:
+    (found,) = [line.removeprefix(f"{instruction} ") for line in LINES if line.startswith(f"{instruction} ")]
+    return list(json.loads(found))
+
+
+def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+    copied = [place for line in LINES if line.startswith("COPY ") for place in line.split()[1:-1]]
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"}
+    assert set(copied) == kept
+    assert all((ROOT / place).exists() for place in copied)
+
+
+def test_the_server_has_the_options_that_it_is_started_with() -> None:
+    from fedconformal.cli.app import app
+
+    program, command, *arguments = [*words("ENTRYPOINT"), *words("CMD")]
+    assert (program, command) == ("fedconformal", "serve")
+    source = (ROOT / "src/fedconformal/cli/serve.py").read_text()
+    options = {one for one in arguments if one.startswith("--")}
+    assert all(re.search(rf"\b{one[2:].replace('-', '_')}: ", source) for one in options)
+    assert any(info.callback is not None and info.callback.__name__ == "serve" for info in app.registered_commands)
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_the_install_lines_give_a_server(tmp_path: Path) -> None:
+    for place in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
+        shutil.copy(ROOT / place, tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV"))}
+    made = venv.EnvBuilder().ensure_directories(tmp_path / "venv")
+    venv.create(made.env_dir)
+    about: dict[str, Any] = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
+    pip = [sys.executable, "-m", "pip", "--python", made.env_exe, "--disable-pip-version-check"]
+    lines = [line.removeprefix("RUN pip ") for line in LINES if line.startswith("RUN pip ")]
+    assert len(lines) == 1
+    for line in lines:
+        done = subprocess.run([*pip, *shlex.split(line)], check=False, **about)
+        if done.returncode and "No matching distribution" in done.stderr:
+            pytest.skip(f"pip cannot find a package: {done.stderr.splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
+    check = "import fedconformal.serving.app, uvicorn, pyarrow, onnxruntime"
+    subprocess.run([made.env_exe, "-c", check], cwd=tmp_path, env=env, check=True)
+    program = Path(made.bin_path) / "fedconformal"
+    done = subprocess.run([program, "serve", "none.json"], check=False, **about)
+    assert done.stderr.startswith("error: none.json: cannot be read")

@@ -1,0 +1,216 @@
+"""Who may ask and how much; what is hostile is refused with one line."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fedconformal.errors import InputError
+from fedconformal.serving.app import Settings
+from fedconformal.serving.bodies import ARROW, JSON
+from fedconformal.serving.guard import read_token
+from tests.serving.models import TOKEN, arrow, client
+
+GOOD = {"probabilities": [[0.5, 0.25, 0.25]]}
+BEARER = {"Authorization": f"Bearer {TOKEN.decode()}"}
+
+
+def refused(answer: Any, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    (reason,) = answer.json().values()
+    assert "\n" not in reason
+    assert len(reason) < 400
+    return str(reason)
+
+
+@pytest.mark.parametrize(
+    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic ?"}, {"Authorization": "Bearer \xe9"}]
+)
+@pytest.mark.parametrize("path", ["/", "/metrics", "/predict", "/outcomes"])
+def test_without_the_token_nothing_is_answered(path: str, header: dict[str, str]) -> None:
+    asking = client(token=TOKEN)
+    sent = {key: value.encode("latin-1") for key, value in header.items()}
+    answer = asking.get(path, headers=sent) if path in ("/", "/metrics") else asking.post(path, json=GOOD, headers=sent)
+    assert "access token" in refused(answer, 401)
+    assert TOKEN.decode() not in answer.text
+
+
+def test_with_the_token_all_is_answered_and_health_without() -> None:
+    asking = client(token=TOKEN)
+    assert asking.post("/predict", json=GOOD, headers=BEARER).status_code == 200
+    browser = base64.b64encode(b"me:" + TOKEN).decode()
+    assert asking.get("/", headers={"Authorization": f"Basic {browser}"}).status_code == 200
+    assert asking.get("/health").status_code == asking.get("/ready").status_code == 200
+
+
+def test_the_token_is_not_shown() -> None:
+    assert TOKEN.decode() not in repr(Settings(token=TOKEN))
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDCONFORMAL_TOKEN", raising=False)
+    assert read_token(None) is None
+    monkeypatch.setenv("FEDCONFORMAL_TOKEN", TOKEN.decode())
+    assert read_token(None) == TOKEN
+    file = tmp_path / "token"
+    file.write_bytes(TOKEN[::-1] + b"\n")
+    assert read_token(file) == TOKEN[::-1]
+    for bad in (b"short", b"two words that are long", b""):
+        file.write_bytes(bad)
+        with pytest.raises(InputError, match="holds no token") as error:
+            read_token(file)
+        assert not bad or bad.decode() not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+def test_without_a_token_another_host_is_refused(host: str) -> None:
+    assert "only this machine" in refused(client().post("/predict", json=GOOD, headers={"Host": host}), 403)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:9", "[::1]:8000", "[::1]"])
+def test_this_machine_is_answered(host: str) -> None:
+    assert client().post("/predict", json=GOOD, headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_form_on_a_web_page_can_send_is_refused(kind: str) -> None:
+    answer = client().post("/predict", content=json.dumps(GOOD), headers={"Content-Type": kind})
+    assert "the content type is" in refused(answer, 415)
+
+
+def test_a_body_is_limited_with_and_without_its_length() -> None:
+    asking, body = client(max_body=1000), b" " * 2000
+
+    def chunks() -> Iterator[bytes]:
+        for start in range(0, len(body), 100):
+            yield body[start : start + 100]
+
+    for content in (body, chunks()):
+        answer = asking.post("/predict", content=content, headers={"Content-Type": JSON})
+        assert "more than 1000 bytes" in refused(answer, 413)
+        assert answer.headers["connection"] == "close"
+
+
+def test_a_body_has_to_come_in_time_and_to_its_end() -> None:
+    asking, body = client(seconds=0.05), json.dumps(GOOD).encode()
+    slow = asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}, wait=0.04)
+    assert "did not come within 0.05 seconds" in refused(slow, 408)
+    assert asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}).status_code == 200
+    gone = asking.post("/predict", content=[], headers={"Content-Type": JSON})
+    assert "ended before its end" in refused(gone, 400)
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"{", "cannot be read"),
+    "not UTF-8": (b'{"ids": ["\xff\xfe"], "probabilities": [[1]]}', "cannot be read"),
+    "not an object": (b"[]", "cannot be read"),
+    "nothing": (b"{}", "no rows"),
+    "no rows": (b'{"probabilities": []}', "has no rows"),
+    "empty rows": (b'{"probabilities": [[]]}', "probabilities"),
+    "two kinds": (b'{"probabilities": [[1]], "logits": [[1]]}', "probabilities and logits"),
+    "unknown field": (b'{"probs": [[1]]}', "probs"),
+    "deep": (b'{"probabilities": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be read"),
+    "deep elsewhere": (b'{"x": ' + b"[" * 100_000, "cannot be read"),
+    "deep objects": (b'{"a":' * 100_000, "cannot be read"),
+    "NaN": (b'{"probabilities": [[NaN, 0.5, 0.5]]}', "cannot be read"),
+    "null": (b'{"probabilities": [[null, 0.5, 0.5]]}', "cannot be read"),
+    "text": (b'{"probabilities": [["0.5", 0.25, 0.25]]}', "cannot be read"),
+    "true": (b'{"probabilities": [[true, 0, 0]]}', "cannot be read"),
+    "infinite": (b'{"probabilities": [[1e999, 0.5, 0.5]]}', "cannot be read"),
+    "huge": (b'{"probabilities": [[1e300, 0, 0]]}', "not finite"),
+    "many digits": (b'{"probabilities": [[' + b"9" * 5000 + b", 0, 0]]}", "read"),
+    "negative": (b'{"probabilities": [[1.5, -0.25, -0.25]]}', "negative entry"),
+    "no distribution": (b'{"probabilities": [[0.5, 0.1, 0.1]]}', "sums to 0.7"),
+    "ragged": (b'{"probabilities": [[0.5, 0.25, 0.25], [0.5, 0.5]]}', "row 1 has 2 numbers"),
+    "two classes": (b'{"probabilities": [[0.5, 0.5]]}', "expected one for each of 3 classes"),
+    "wrong names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["a", "b", "c"]}', "are no classes"),
+    "too few names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["benign"]}', "1 names"),
+    "too few ids": (b'{"probabilities": [[0.5, 0.25, 0.25]], "ids": ["a", "b"]}', "2 values"),
+    "an id twice": (b'{"probabilities": [[1, 0, 0], [1, 0, 0]], "ids": ["a", "a"]}', "same id"),
+    "long id": (b'{"probabilities": [[1, 0, 0]], "ids": ["' + b"a" * 1000 + b'"]}', "cannot be read"),
+    "an id for terminals": (b'{"probabilities": [[1, 0, 0]], "ids": ["\\u001b[2J"]}', "cannot be printed"),
+    "features": (b'{"features": [[1, 2, 3, 4]]}', "this server has no model"),
+    "no logits": (b'{"logits": [[0.5, 0.25, 0.25]]}', "a distribution already"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_json_is_refused_with_a_reason(name: str) -> None:
+    body, reason = HOSTILE[name]
+    assert reason in refused(client().post("/predict", content=body, headers={"Content-Type": JSON}), 400)
+
+
+def stream(table: Any, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def lists(values: Any, width: int = 3) -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), width)
+
+
+ONE = lists([0.5, 0.25, 0.25])
+HOSTILE_ARROW: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "no Arrow stream"),
+    "no Arrow": (b"ARROW1 and more", "no Arrow stream"),
+    "cut": (stream(pa.table({"probabilities": ONE}))[:-40], "no Arrow stream"),
+    "compressed": (
+        stream(pa.table({"probabilities": lists(np.zeros(300_000))}), compression="zstd"),
+        "compressed or has dictionaries",
+    ),
+    "dictionary": (
+        stream(pa.table({"probabilities": ONE, "id": pa.array(["a"]).dictionary_encode()})),
+        "compressed or has dictionaries",
+    ),
+    "no lists": (stream(pa.table({"probabilities": pa.array([0.5])})), "fixed-size lists"),
+    "texts": (stream(pa.table({"probabilities": lists(["a", "b", "c"])})), "fixed-size lists"),
+    "two": (stream(pa.table({"probabilities": ONE, "logits": ONE})), "the Arrow columns are"),
+    "another column": (stream(pa.table({"probabilities": ONE, "name": pa.array(["a"])})), "the Arrow columns are"),
+    "numbered ids": (stream(pa.table({"probabilities": ONE, "id": pa.array([1])})), "id is no text"),
+    "missing id": (stream(pa.table({"probabilities": ONE, "id": pa.array([None], pa.string())})), "cannot be read"),
+    "missing": (stream(pa.table({"probabilities": lists([0.5, None, 0.5])})), "missing numbers"),
+    "missing row": (
+        stream(pa.table({"probabilities": pa.array([None], pa.list_(pa.float64(), 3))})),
+        "missing numbers",
+    ),
+    "NaN": (arrow(np.array([[np.nan, 0.5, 0.5]]), "probabilities"), "not finite"),
+    "no rows": (stream(pa.table({"probabilities": ONE}).slice(0, 0)), "no rows"),
+    "bad metadata": (arrow(np.full((1, 3), 1 / 3), "probabilities", metadata={"columns": "["}), "metadata"),
+    "columns of numbers": (
+        arrow(np.full((1, 3), 1 / 3), "probabilities", metadata={"columns": "[1]"}),
+        "cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_ARROW)
+def test_hostile_arrow_is_refused_with_a_reason(name: str) -> None:
+    body, reason = HOSTILE_ARROW[name]
+    assert reason in refused(client().post("/predict", content=body, headers={"Content-Type": ARROW}), 400)
+
+
+def test_arrow_with_any_byte_changed_is_answered_or_refused() -> None:
+    good, asking = arrow(np.full((2, 3), 1 / 3), "probabilities", ids=["a", "b"]), client()
+    rng = np.random.default_rng(0)
+    for _ in range(600):
+        bad = bytearray(good)
+        for place in rng.integers(len(bad), size=rng.integers(1, 4)):
+            bad[place] = rng.integers(256)
+        answer = asking.post("/predict", content=bytes(bad), headers={"Content-Type": ARROW})
+        assert answer.status_code in (200, 400), answer.text
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "status"), [("GET", "/predict", 405), ("GET", "/none", 404), ("PUT", "/", 405)]
+)
+def test_other_paths_and_methods_are_errors_in_json(verb: str, path: str, status: int) -> None:
+    refused(client().request(verb, path), status)

@@ -1,0 +1,166 @@
+"""A row gets the same bits alone, among others, at calibration and later; models that cannot be served are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+
+import fedconformal as fc
+from fedconformal.errors import InputError
+from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.service import Service
+from tests.serving.models import WIDTH, features, predictor, write_model
+
+ESTIMATORS = {
+    "logistic": LogisticRegression(),
+    "forest": RandomForestClassifier(20, random_state=0),
+    "network": MLPClassifier((16,), max_iter=300, random_state=0, tol=0.01),
+}
+
+
+def linear(path: Path, *, rows: Any = "rows", output: str = "logits", width: Any = WIDTH, **more: Any) -> Path:
+    """Write one linear layer; its sizes may be fixed or not, its output called anything."""
+    weights = np.random.default_rng(0).normal(size=(WIDTH, 3)).astype(np.float32)
+    kind = more.get("kind", TensorProto.FLOAT)
+    inputs = [helper.make_tensor_value_info("x", kind, [rows, width])]
+    inputs += [helper.make_tensor_value_info(name, kind, [rows, WIDTH]) for name in more.get("inputs", ())]
+    given = (output, *more.get("also", ()))
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, 3]) for name in given]
+    nodes = [helper.make_node("MatMul", ["x", "w"], [output])] if kind == TensorProto.FLOAT else []
+    if kind != TensorProto.FLOAT:
+        nodes = [helper.make_node("Cast", ["x"], ["f"], to=1), helper.make_node("MatMul", ["f", "w"], [output])]
+    nodes += [helper.make_node("Identity", [output], [name]) for name in given[1:]]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_row_has_the_same_bits_in_every_batch(name: str, tmp_path: Path) -> None:
+    model, rows = OnnxModel(write_model(tmp_path / "m.onnx", estimator=ESTIMATORS[name])), features(200, seed=9)
+    whole = model.probabilities(rows)
+    for size in (1, 2, 3, 7, 63, 64, 65, 199):
+        parts = [model.probabilities(rows[start : start + size]) for start in range(0, len(rows), size)]
+        assert np.array_equal(np.concatenate(parts), whole), size
+
+
+def test_without_the_rules_a_row_alone_differs(tmp_path: Path) -> None:
+    """The reason for the rules: if this passes no more, they can be dropped."""
+    session = onnxruntime.InferenceSession(write_model(tmp_path / "m.onnx").read_bytes())
+    rows = features(200, seed=9)
+
+    def run(some: Any) -> Any:
+        return session.run(["probabilities"], {session.get_inputs()[0].name: some})[0]
+
+    alone = np.concatenate([run(rows[i : i + 1]) for i in range(len(rows))])
+    assert not np.array_equal(alone, run(rows))
+    assert np.allclose(alone, run(rows), atol=1e-6)
+
+
+def test_logits_become_probabilities_at_a_temperature(tmp_path: Path) -> None:
+    model, rows = OnnxModel(linear(tmp_path / "m.onnx")), features(5)
+    assert model.gives == "logits"
+    cold, warm = model.probabilities(rows), model.probabilities(rows, temperature=2.0)
+    assert np.allclose(cold.sum(axis=1), 1)
+    assert np.allclose(warm, np.sqrt(cold) / np.sqrt(cold).sum(axis=1, keepdims=True))
+
+
+def test_one_row_of_logits_may_look_like_probabilities(tmp_path: Path) -> None:
+    model = OnnxModel(linear(tmp_path / "m.onnx"))
+    weights = np.random.default_rng(0).normal(size=(WIDTH, 3)).astype(np.float32)
+    row = np.linalg.lstsq(weights.T.astype(np.float64), np.array([0.5, 0.25, 0.25]), rcond=None)[0]
+    assert np.allclose(
+        model.probabilities(row[None]), fc.softmax(np.array([[0.5, 0.25, 0.25], [1, 2, 3]]))[0], atol=1e-6
+    )
+
+
+def test_rows_that_are_fixed_in_the_file_are_filled_up(tmp_path: Path) -> None:
+    fixed, free = OnnxModel(linear(tmp_path / "a.onnx", rows=8)), OnnxModel(linear(tmp_path / "b.onnx"))
+    rows = features(19)
+    assert np.allclose(fixed.probabilities(rows), free.probabilities(rows), atol=1e-6)
+    assert np.array_equal(fixed.probabilities(rows)[:3], fixed.probabilities(rows[:3]))
+
+
+def test_the_fingerprint_is_of_the_file_and_of_how_it_is_run(tmp_path: Path) -> None:
+    path = linear(tmp_path / "m.onnx")
+    same, copy = OnnxModel(path), tmp_path / "copy.onnx"
+    copy.write_bytes(path.read_bytes())
+    other = OnnxModel(linear(tmp_path / "o.onnx", rows=8))
+    assert same.fingerprint == OnnxModel(copy).fingerprint
+    assert len({same.fingerprint, other.fingerprint, OnnxModel(path, gives="probs").fingerprint}) == 3
+    assert same.fingerprint.startswith("onnx:")
+    assert len(same.fingerprint) <= 64
+
+
+def test_a_predictor_for_another_model_is_refused(tmp_path: Path) -> None:
+    mine, other = OnnxModel(write_model(tmp_path / "a.onnx")), OnnxModel(linear(tmp_path / "b.onnx"))
+    Service(predictor(mine), mine)
+    with pytest.raises(InputError, match="was calibrated for the model onnx:"):
+        Service(predictor(mine), other)
+    with pytest.raises(InputError, match="was calibrated for no model"):
+        Service(predictor(), mine)
+    with pytest.raises(InputError, match="was calibrated for an ONNX model; give that model too"):
+        Service(predictor(mine))
+
+
+@pytest.mark.parametrize(
+    ("about", "problem"),
+    [
+        ({"inputs": ["y"]}, "has 2 inputs, x, y; expected one of numbers"),
+        ({"kind": TensorProto.INT64}, "expected numbers, float or double"),
+        ({"output": "a", "also": ["b"]}, "has the outputs a, b"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(about: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        OnnxModel(linear(tmp_path / "m.onnx", **about))
+
+
+def test_dictionaries_and_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="zipmap"):
+        OnnxModel(write_model(tmp_path / "m.onnx", zipmap=True))
+    (tmp_path / "none.onnx").write_bytes(b"this is no model")
+    with pytest.raises(InputError, match="no ONNX model that can be run"):
+        OnnxModel(tmp_path / "none.onnx")
+    with pytest.raises(InputError, match="cannot be read"):
+        OnnxModel(tmp_path / "absent.onnx")
+
+
+def test_weights_in_another_file_are_refused(tmp_path: Path) -> None:
+    model = onnx.load(linear(tmp_path / "m.onnx"))
+    onnx.save_model(model, tmp_path / "e.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    with pytest.raises(InputError, match="save it with its weights in one file"):
+        OnnxModel(tmp_path / "e.onnx")
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (np.zeros((2, 5)), "have 5 numbers a row, the model takes 4"),
+        (np.zeros(4), "expected rows of numbers"),
+        (np.zeros((0, 4)), "expected rows of numbers"),
+        (np.array([[0.0] * 4, [np.nan] * 4]), "row 1 holds a value that is not finite"),
+        (np.full((1, 4), 1e300), "row 0 holds a value that is not finite as float32"),
+    ],
+)
+def test_bad_features_are_refused(rows: Any, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        OnnxModel(linear(tmp_path / "m.onnx")).probabilities(rows)
+
+
+def test_features_that_the_model_itself_refuses(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the model cannot take them"):
+        OnnxModel(linear(tmp_path / "m.onnx", width="columns")).probabilities(np.zeros((2, 9)))
+
+
+def test_a_temperature_is_for_logits(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a temperature is for logits"):
+        OnnxModel(write_model(tmp_path / "m.onnx")).probabilities(features(2), temperature=2.0)
