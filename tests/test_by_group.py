@@ -249,7 +249,9 @@ def test_what_does_not_go_together_is_refused() -> None:
         fc.calibrate([one, two], guarantee=fc.ByGroup())
     with refused("was not summarised by class"):
         fc.calibrate([one], guarantee=fc.ByGroup(fc.ByClass()))
-    wrong: list[Any] = [fc.ByGroup(), fc.Prevalence({0: 0.5, 1: 0.5}), "mixture"]
+    with refused("by-group: give all columns to one ByGroup(...)"):
+        fc.ByGroup(fc.ByGroup())
+    wrong: list[Any] = [fc.Prevalence({0: 0.5, 1: 0.5}), "mixture"]
     for given in wrong:
         with refused("by-group", "not a guarantee such as"):
             fc.ByGroup(given)

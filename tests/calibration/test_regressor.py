@@ -186,7 +186,10 @@ def test_in_a_grid_search_stored_and_shown(tmp_path: Path) -> None:
         ({"score": fc.CQR(), "estimator": (len,)}, "estimator has 1 estimators, expected one for lower and one for"),
         ({"estimator": (len, len)}, "estimator has 2 estimators, expected one"),
         ({"estimator": 3}, "estimator is 3, which has no predict"),
-        ({"score": fc.CQR(), "estimator": LinearRegression().fit([[0.0]], [0.0])}, "site 'a': predictions: has shape"),
+        (
+            {"score": fc.CQR(), "estimator": LinearRegression().fit([[0.0]], [0.0])},
+            "estimator predicts one number a row, the score takes lower and upper",
+        ),
         ({"score": fc.Normalized(), "estimator": lambda x: x * [1, 0]}, "site 'a': predictions: row 0 has prediction"),
         ({"score": fc.CQR(), "estimator": lambda x: x * [1, -1]}, "site 'a': predictions: row 0 has lower and upper"),
     ],

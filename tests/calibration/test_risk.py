@@ -193,6 +193,10 @@ def test_files_that_do_not_hold_together_are_refused() -> None:
         altered(rule, threshold=0.9)
     with refused("the certificate is not one on losses"):
         altered(rule, risk=None, format=1)
+    with refused("the summaries hold losses; make a RiskPredictor"):
+        fc.Predictor.of(fc.calibrate(sites(), risk=0.45))
+    with refused("the summaries hold losses; make a RiskPredictor"):
+        fc.IntervalPredictor.of(fc.calibrate(sites(), risk=0.45))
     with refused("altered after it was made"):
         fc.RiskPredictor.from_bytes(rule.to_bytes().replace(b"mean loss", b"mean joy"))
     with refused("not a fedconformal predictor: it is a fedconformal risk predictor"):

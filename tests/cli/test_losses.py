@@ -79,8 +79,8 @@ def test_tables_arrays_and_grids_are_read_alike(losses: Path, command: Command) 
 @pytest.mark.parametrize(
     ("header", "lines", "options", "words"),
     [
-        ("0,1,2", ["1,0.5,0", "0.2,0.4,0"], [], "t.csv: line 3 rises from 0.2 to 0.4 at column 1"),
-        ("0,1,2", ["1,0.5,0", "2,0.4,0"], [], "t.csv: line 3 is 2 at column 0, expected a loss from 0 to the bound 1"),
+        ("0,1,2", ["1,0.5,0", "0.2,0.4,0"], [], "t.csv: line 3 rises from 0.2 to 0.4 at threshold 1"),
+        ("0,1,2", ["1,0.5,0", "2,0.4,0"], [], "line 3 is 2 at threshold 0, expected a loss from 0 to the bound 1"),
         ("0,1,2", ["1,0.5,0", "nan,0.4,0"], [], "t.csv: line 3, column 0 holds nan, a missing value"),
         ("0,2,1", ["1,0.5,0"], [], "thresholds: 1 after 2; list them in rising order"),
         ("a,b,c", ["1,0.5,0"], [], "t.csv: the header has a, expected a threshold, a number"),
@@ -105,7 +105,7 @@ def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
     command.ok("summarize-losses", "l1.npy", "-o", "grid.fcs", "--thresholds", other)
     command.ok("summarize-losses", "l1.npy", "-o", "bound.fcs", "--thresholds", "grid.npy", "--bound", "2")
     for bad, words in (
-        ("grid.fcs", "grid of 11 thresholds from 0 to 1 against of 11 thresholds from 0.5 to 1.5"),
+        ("grid.fcs", "grid of 11 thresholds from 0 to 1 against one of 11 thresholds from 0.5 to 1.5"),
         ("bound.fcs", "bound 1.0 against 2.0"),
     ):
         done = command("calibrate", "s0.fcs", bad, "--risk", "0.4", "-o", "p.json")
@@ -194,3 +194,24 @@ def test_inputs_are_never_overwritten(losses: Path, command: Command) -> None:
     Path("t.fcs").write_bytes(Path("l0.npy").read_bytes())
     done = command("summarize-losses", "l0.npy", "-o", "t.fcs", "--thresholds", "grid.npy")
     assert "t.fcs: exists, and is not a summary" in done.err
+
+
+def test_a_plan_of_losses_takes_a_limit_and_their_bound(losses: Path, command: Command) -> None:
+    command.ok("summarize-losses", "l0.npy", "-o", "two.fcs", "--thresholds", "grid.npy", "--bound", "2")
+    done = command("plan", "two.fcs")
+    assert (done.code, "loss curves have no scores; say --risk LIMIT" in done.err) == (2, True)
+    stated = command.ok("plan", "two.fcs", "--risk", "0.1", "--json").json
+    found = {option["guarantee"]: option["least_limit"] for option in stated["options"]}
+    assert found["exchangeable"] == pytest.approx(2 / 61)
+
+
+def test_a_predictor_of_unnamed_losses_says_what_it_can_do(sent: Path, command: Command) -> None:
+    command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
+    done = command("predict", "p.json", "l0.npy", "-o", "x.csv")
+    assert (done.code, "p.json: does not say which loss it limits" in done.err) == (2, True)
+    np.save("masks.npy", np.zeros((4, 3, 3)))
+    done = command("evaluate", "p.json", "masks.npy")
+    assert (done.code, "if these are scores, give TRUTH" in done.err) == (2, True)
+    shown = command.ok("show", "p.json", "--json").json
+    assert shown["what"] == "a predictor that limits a loss with its certificate"
+    assert ("alpha" in shown["holds"], shown["holds"]["rows"]) == (False, 180)

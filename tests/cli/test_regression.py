@@ -238,7 +238,7 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
             ("calibrate", "north.fcs", "--by-class", "-o", "q.json"),
             "by-class is for classes, and residual scores numbers",
         ),
-        (("evaluate", "p.json", "test.csv"), "test.csv: has no test_predictions"),
+        (("evaluate", "p.json", "test.csv"), "name their column with --labels"),
     ):
         done = command(*given)
         assert done.code == 2

@@ -147,7 +147,7 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     one, *rest = curves(3, 20, 9)
     other = fc.summarize_losses(np.zeros((5, 8)), thresholds=np.linspace(0, 1, 8), site="other")
-    why = r"the session and site 'other' do not go together: grid of 9 thresholds from 0 to 1 against of 8"
+    why = r"the session and site 'other' do not go together: grid of 9 thresholds from 0 to 1 against one of 8"
     with refused(why):
         calibrate_losses_by_sums([one, *rest, other], risk=0.1)
     double = fc.summarize_losses(np.zeros((5, 9)), thresholds=one.grid, bound=2, site="other")

@@ -39,6 +39,19 @@ def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
     assert "Coverage is" not in page
 
 
+@pytest.mark.parametrize(
+    ("loss", "rows", "said"),
+    [
+        (0.0, 400, "All of that is at or below the limit."),
+        (0.0, 2, "The limit is inside this interval, so these cases are too few to tell."),
+        (1.0, 400, "That is above the limit"),
+    ],
+)
+def test_it_says_whether_the_rows_tell(loss: float, rows: int, said: str) -> None:
+    found, _ = rule()
+    assert said in risk_page(found, found.evaluate(np.full(rows, loss)))
+
+
 def test_without_rows_it_is_not_checked() -> None:
     page = risk_page(rule()[0])
     assert "Not checked" in page

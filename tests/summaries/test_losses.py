@@ -82,12 +82,12 @@ def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        ([[1, 0.5, 0.6]], "losses: row 0 rises from 0.5 to 0.6 at column 2; they must fall along the grid"),
-        ([[1, 0.5, 0.2], [1, 1.5, 0]], "losses: row 1 is 1.5 at column 1, expected a loss from 0 to the bound 1"),
-        ([[1, 0.5, -0.1]], "losses: row 0 is -0.1 at column 2, expected a loss from 0 to the bound 1"),
-        ([[1, 0.5, 0], [1, np.nan, 0]], "losses: row 1 is nan at column 1, expected a finite loss"),
-        ([[np.nan] * 3], "losses: row 0 is nan at column 0"),
-        ([[np.inf, 1, 0]], "losses: row 0 is inf at column 0"),
+        ([[1, 0.5, 0.6]], "losses: row 0 rises from 0.5 to 0.6 at threshold 0.5; they must fall along the grid"),
+        ([[1, 0.5, 0.2], [1, 1.5, 0]], "losses: row 1 is 1.5 at threshold 0.2, expected a loss from 0 to the bound 1"),
+        ([[1, 0.5, -0.1]], "losses: row 0 is -0.1 at threshold 0.5, expected a loss from 0 to the bound 1"),
+        ([[1, 0.5, 0], [1, np.nan, 0]], "losses: row 1 is nan at threshold 0.2, expected a finite loss"),
+        ([[np.nan] * 3], "losses: row 0 is nan at threshold 0.1"),
+        ([[np.inf, 1, 0]], "losses: row 0 is inf at threshold 0.1"),
         ([[1, 0]], "losses: have shape (1, 2), expected (rows, 3), a column for each threshold"),
         ([1, 0, 0], "losses: have shape (3,)"),
         (np.empty((0, 3)), "losses: are empty; a site needs at least one calibration row"),
@@ -102,12 +102,12 @@ def test_bad_losses_are_refused(losses: Any, words: str) -> None:
 def test_a_bad_row_is_found_in_a_later_block() -> None:
     losses = np.zeros((2 * BLOCK, 2))
     losses[BLOCK + 3, 1] = 0.5
-    with refused(f"losses: row {BLOCK + 3} rises from 0 to 0.5 at column 1"):
+    with refused(f"losses: row {BLOCK + 3} rises from 0 to 0.5 at threshold 2"):
         fc.summarize_losses(losses, thresholds=[1, 2])
 
 
 def test_one_threshold_is_checked_too() -> None:
-    with refused("row 1 is nan at column 0"):
+    with refused("row 1 is nan at threshold 1"):
         fc.summarize_losses([[0.5], [np.nan]], thresholds=[1])
 
 
@@ -164,9 +164,9 @@ def sites_of(**other: Any) -> list[LossSummary]:
         ({"bound": 2}, "bound 1.0 against 2.0"),
         (
             {"thresholds": [0.1, 0.2, 0.6]},
-            "grid of 3 thresholds from 0.1 to 0.5 against of 3 thresholds from 0.1 to 0.6",
+            "grid of 3 thresholds from 0.1 to 0.5 against one of 3 thresholds from 0.1 to 0.6",
         ),
-        ({"thresholds": [0.1, 0.3, 0.5]}, "grid with 0.2 against with 0.3"),
+        ({"thresholds": [0.1, 0.3, 0.5]}, "grid with 0.2 against one with 0.3"),
         ({"loss": ("fnr", (True, 0.25))}, "loss fnr(True, 0.5) against fnr(True, 0.25)"),
         ({"loss": None}, "loss fnr(True, 0.5) against None"),
         ({"rising": True}, "rising False against True"),
@@ -182,7 +182,7 @@ def test_what_does_not_go_together_is_refused(other: dict[str, Any], words: str)
 
 def test_losses_and_scores_do_not_mix() -> None:
     losses, scores = fc.summarize_losses(LOSSES, thresholds=GRID, site="a"), fc.summarize([0.5], site="b")
-    with refused("do not go together: bound 1.0 against None"):
+    with refused("do not go together: losses against scores; "):
         fc.calibrate([losses, scores], risk=0.5)
     with refused("site 'b' sent scores, not losses; pass alpha=, or use summarize_losses there"):
         fc.calibrate([scores], risk=0.5)

@@ -77,6 +77,9 @@ class IntervalPredictor(Document):
     def of(cls, result: Calibration, *, score: RegressionScore | None = None) -> IntervalPredictor:
         """Make a predictor from a calibration; the summaries must say which score they hold."""
         described, curve = result.certificate.score, result.curve
+        if result.certificate.risk is not None or (described is not None and not result.certificate.intervals):
+            other = "scores of labels; make a Predictor" if described else "losses; make a RiskPredictor"
+            raise InputError(f"the summaries hold {other}")
         if described is None or not isinstance(curve, PromiseCurve | EndCurves):
             raise InputError("the summaries do not say which score of numbers they hold; summarise with score=")
         found = registry.build(described, RegressionScore)

@@ -70,6 +70,8 @@ class Predictor(Document):
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
         """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
         described, curve = result.certificate.score, result.curve
+        if result.certificate.risk is not None:
+            raise InputError("the summaries hold losses; make a RiskPredictor")
         if result.certificate.intervals or isinstance(curve, EndCurves):
             raise InputError("the summaries hold scores of numbers; make an IntervalPredictor")
         found = score if described is None else registry.build(described, Score)

@@ -55,7 +55,13 @@ class NumberSource:
         if isinstance(self.estimator, tuple):
             found = [_predicted(one, rows) for one in self.estimator]
             return np.column_stack([one_a_row(one, len(found[0]), "predictions") for one in found])
-        return _predicted(self.estimator, rows)
+        made = _predicted(self.estimator, rows)
+        if len(self.columns) > 1 and np.ndim(made) == 1:
+            wanted = " and ".join(self.columns)
+            raise InputError(
+                f"estimator predicts one number a row, the score takes {wanted}; give a pair, one for each"
+            )
+        return made
 
     def fitted(self, x: Any, y: Floats) -> NumberSource:
         """Train a clone; that of a scale learns how far off the predictions are."""

@@ -65,7 +65,7 @@ class RiskPredictor(Document):
     def about(self) -> RiskRecord:
         """What the promise is about: limit, bound, grid, loss."""
         if self.certificate.risk is None:
-            raise InputError("the certificate is not one on losses")
+            raise InputError("the certificate is not one on losses; make a Predictor or an IntervalPredictor")
         return self.certificate.risk
 
     @classmethod
@@ -101,7 +101,10 @@ class RiskPredictor(Document):
         At +inf it is the safe action: every label for a false negative rate, none for an error among answers.
         """
         if self.loss is None:
-            raise InputError("the certificate does not say which loss it limits, so there is nothing to predict with")
+            raise InputError(
+                "the certificate does not say which loss it limits, so it cannot predict; use its threshold where the "
+                "losses come from"
+            )
         return self.loss.predict(scores, self.threshold(risk))
 
     def limit(self, risk: Any = None) -> Fraction:

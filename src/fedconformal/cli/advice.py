@@ -31,6 +31,7 @@ ADVICE = {
     r"make an id with new_id and summarise for it": r"make an id (calibrate --new-id) and summarise for it",
     r"calibrate them with risk=": r"say --risk LIMIT",
     r"pass alpha=, or use summarize_losses there": r"say --alpha instead of --risk, or use summarize-losses there",
+    r"which are for a loss \(docs/tables.md\)": r"which are for summarize-losses with --loss (docs/tables.md)",
     r"say which class is the positive one": r"say which class it is of with --positive",
     r"take a score of numbers \(docs/tables.md\)": r"say --task regression (docs/tables.md)",
     r"name the columns of (.+)": r"name the columns of \1 with --predictions",

@@ -27,6 +27,11 @@ def predicted_by_rule(
         return False
     if not plain:
         raise InputError(f"{path}: is from loss curves; give SCORES, and no more than --risk")
+    if rule.loss is None:
+        raise InputError(
+            f"{path}: does not say which loss it limits, so it cannot predict; use its threshold where the losses "
+            "come from"
+        )
     if output.suffix not in (".npz", ".npy"):
         raise InputError(f"{output}: expected a name that ends in .npz or .npy")
     check_output(output, path, scores, force=force)

@@ -22,8 +22,9 @@ from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
-from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
+from fedconformal.scores import DEFAULT, RegressionScore, Score
 from fedconformal.scores.advice import before
+from fedconformal.summaries.origin import UNKNOWN, Origin
 
 MOST_SITES = 6
 """With more sites, their one-client rows are left out of the table."""
@@ -60,11 +61,14 @@ def plan(
     **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
-    counts, sites, held = _sites(sizes, summaries or [])
+    counts, sites, origin = _sites(sizes, summaries or [])
+    held, bound = origin.score, origin.bound or bound
     if risk is not None:
         others = (guarantee, pilot, probs, score, classes, GUARANTEES.typed(given), ALL_SCORES.typed(given))
         _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
         return
+    if origin.bound is not None:
+        raise InputError("loss curves have no scores; say --risk LIMIT")
     asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
@@ -145,19 +149,19 @@ def _of_intervals(words: str) -> str:
     return words.replace("all labels", "the whole line")
 
 
-def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, AnyScore | None]:
-    """Return the sizes of the sites, their names if there are any, and the score that summaries name."""
+def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Origin]:
+    """Return the sizes of the sites, their names if there are any, and what summaries say of their origin."""
     if (sizes is None) != bool(summaries):
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
     if sizes is None:
         received = read_summaries(summaries)
         order = in_order(summaries, [summary.sites for summary in received])
         names = [name for k in order for name in received[k].sites]
-        return [size for k in order for size in received[k].sizes], names or None, received[0].origin.score
+        return [size for k in order for size in received[k].sizes], names or None, received[0].origin
     named = by_name(sizes, "--sizes")
     parts = sizes.split(",") if named is None else list(named.values())
     try:
-        return [int(part) for part in parts], None if named is None else list(named), None
+        return [int(part) for part in parts], None if named is None else list(named), UNKNOWN
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
 

@@ -97,7 +97,9 @@ def is_run(path: Path) -> bool:
 
 def read_run(path: Path, part: str) -> Run:
     """Read one part ("val" or "test") of a training run's predictions.npz."""
-    arrays = read_npz(path) if path.suffix == ".npz" else {}
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: has no true numbers so far; name their column with --labels, or give Y as well")
+    arrays = read_npz(path)
     wanted = [*(f"{part}_{key}" for key in KEYS), "columns"]
     if absent := [name for name in wanted if name not in arrays]:
         raise InputError(

@@ -108,7 +108,7 @@ def _refuse(
     if not run and others:
         raise InputError("--alpha and --score are for a run; a predictor has its own")
     if (probs is None) != (labels is None and named.label_column is None):
-        raise InputError("PROBS and LABELS go together; give both or neither")
+        raise InputError("PROBS and LABELS go together; give both, or name the column with --labels, or neither")
     if probs is None and named != NONE:
         raise InputError("options that name columns go with PROBS; give the table of test rows")
 

@@ -242,7 +242,10 @@ def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | No
 def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
     """Read losses on the grid of the predictor, or one loss a row."""
     if path.suffix.lower() == ".npy":
-        return read_array(path)
+        array = read_array(path)
+        if array.ndim > 2:
+            raise InputError(f"{path}: has shape {array.shape}, so it holds no losses; if these are scores, give TRUTH")
+        return array
     found = read_table(path, arrays=ARRAYS)
     if len(found.columns) == 1 and rule.about.points > 1:
         return found.numbers(found.columns)[:, 0]

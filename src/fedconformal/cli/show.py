@@ -180,7 +180,7 @@ def _predictor(predictor: Any) -> Shown:
         "caveat": about.caveat,
         "status": about.status,
         "guarantee": name_of(about.guarantee),
-        "alpha": about.alpha,
+        "alpha": None if own else about.alpha,
         "threshold": about.limit_text,
         "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
         "score": None if own else str(predictor.score),
@@ -192,7 +192,7 @@ def _predictor(predictor: Any) -> Shown:
         "calibration": about.calibration,
         "expires": about.expires,
         "sites": about.clients,
-        "scores": about.scores,
+        "rows" if own else "scores": about.scores,
         "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
         or None,
         "sites of format version 1": about.version_1_sites,
@@ -202,7 +202,7 @@ def _predictor(predictor: Any) -> Shown:
         "format": about.format,
         "made with": about.versions.get("fedconformal"),
     }
-    if own:
+    if own and about.privacy is None:
         learns = (
             "the names of the sites, how many rows each has, the SHA-256 of each summary, and from the expected losses "
             "that are promised about the mean loss over all sites at every threshold"
@@ -213,9 +213,9 @@ def _predictor(predictor: Any) -> Shown:
             f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
         )
     else:
-        learns = "the names of the sites, how many scores each has, and the threshold"
-    what = "a predictor of intervals with its certificate" if about.intervals else "a predictor with its certificate"
-    return Shown(what, _stated(holds), [f"{READER} learns {learns}."])
+        learns = f"the names of the sites, how many {'rows' if own else 'scores'} each has, and the threshold"
+    of = " of intervals" if about.intervals else " that limits a loss" if own else ""
+    return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:

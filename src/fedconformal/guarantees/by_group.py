@@ -54,7 +54,9 @@ class ByGroup(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
-        if not isinstance(given, Guarantee) or given.by_group or (given.by_class and not isinstance(given, ByClass)):
+        if isinstance(given, Guarantee) and given.by_group:
+            raise InputError(f"{self.name}: give all columns to one ByGroup(...); it is not put into another one")
+        if not isinstance(given, Guarantee) or (given.by_class and not isinstance(given, ByClass)):
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property

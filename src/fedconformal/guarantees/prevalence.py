@@ -212,7 +212,7 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
     if not any(isinstance(share, tuple) for share in found.values()):
         if abs(total - 1) > WEIGHT_TOLERANCE:
             raise InputError(
-                f"shares: they sum to {total:.6g}, not 1; give each class its share, or bounds (low, high)"
+                f"shares: they sum to {total:.6g}, not 1; give each class its share, or a lower and an upper bound"
             )
     elif total > 1:
         raise InputError(f"shares: the lower bounds add up to {total:.6g}, more than 1; lower one of them")

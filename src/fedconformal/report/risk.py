@@ -87,6 +87,10 @@ def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
     if found.low > about.limit:
         luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
         texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
+    elif found.high <= about.limit:
+        texts.append("All of that is at or below the limit.")
+    else:
+        texts.append("The limit is inside this interval, so these cases are too few to tell.")
     return answer("Does it hold?", f"{found.mean_loss:.3f}", texts)
 
 

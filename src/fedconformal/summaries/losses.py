@@ -193,7 +193,7 @@ def summarize_losses(
 
     >>> summarize_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
     Traceback (most recent call last):
-    fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at column 1; they must fall along the grid
+    fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the grid
     """
     origin = Origin(
         model=None if model is None else as_name(model, "model fingerprint"),
@@ -209,7 +209,8 @@ def summarize_losses(
 
 def added_up(losses: ArrayLike, origin: Origin) -> tuple[int, Integers]:
     """Check losses, and return how many rows there are and their sums in units, rounded up."""
-    array, bound = as_losses(losses, len(grid_of(origin))), as_bound(origin.bound)
+    grid, bound = grid_of(origin), as_bound(origin.bound)
+    array = as_losses(losses, len(grid))
     exponent = math.frexp(bound)[1]  # the bound is below 2^exponent
     scale = math.ldexp(1.0, FINE - exponent)
     whole, rest = np.zeros(array.shape[1], dtype=np.int64), np.zeros(array.shape[1])
@@ -217,7 +218,7 @@ def added_up(losses: ArrayLike, origin: Origin) -> tuple[int, Integers]:
     parts, wholes = np.empty((2, min(step, len(array)), array.shape[1]))
     for start in range(0, len(array), step):
         block = np.ascontiguousarray(array[start : start + step], dtype=np.float64)
-        check_losses(block, bound, start, rising=origin.rising)
+        check_losses(block, bound, start, grid, rising=origin.rising)
         part, floor = parts[: len(block)], wholes[: len(block)]
         np.floor(np.multiply(block, scale, out=part), out=floor)
         part -= floor
@@ -247,7 +248,7 @@ def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
     return array
 
 
-def check_losses(block: Floats, bound: float, start: int, *, rising: bool) -> None:
+def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, rising: bool) -> None:
     """Refuse losses that are no numbers, out of bounds, or rise; `start` is the number of the first row."""
     if rising:
         sound = block.min() >= 0 and block.max() <= bound
@@ -256,15 +257,15 @@ def check_losses(block: Floats, bound: float, start: int, *, rising: bool) -> No
     if sound:
         return
     for bad, why in (
-        (~np.isfinite(block), "is {} at column {}, expected a finite loss"),
-        ((block < 0) | (block > bound), "is {} at column {}, expected a loss from 0 to the bound " + f"{bound:g}"),
+        (~np.isfinite(block), "is {} at threshold {:g}, expected a finite loss"),
+        ((block < 0) | (block > bound), "is {} at threshold {:g}, expected a loss from 0 to the bound " + f"{bound:g}"),
     ):
         if bad.any():
             row, column = map(int, np.unravel_index(np.argmax(bad), bad.shape))
-            raise InputError(f"losses: row {start + row} " + why.format(f"{block[row, column]:g}", column))
+            raise InputError(f"losses: row {start + row} " + why.format(f"{block[row, column]:g}", grid[column]))
     row, column = map(int, np.unravel_index(np.argmax(block[:, 1:] > block[:, :-1]), block[:, 1:].shape))
     here, there = block[row, column : column + 2].tolist()
     raise InputError(
-        f"losses: row {start + row} rises from {here:g} to {there:g} at column {column + 1}; "
+        f"losses: row {start + row} rises from {here:g} to {there:g} at threshold {grid[column + 1]:g}; "
         "they must fall along the grid"
     )

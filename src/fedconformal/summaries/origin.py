@@ -86,6 +86,8 @@ class Origin:
 
     def difference(self, other: Origin) -> str | None:
         """Name the first thing that differs, or None."""
+        if (self.grid is None) != (other.grid is None):
+            return "losses against scores" if other.grid is None else "scores against losses"
         compared = [*SAME]
         if self.classes is not None and other.classes is not None:
             compared.append("classes")
@@ -98,7 +100,8 @@ class Origin:
         for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
             if _compared(mine, theirs) != _compared(theirs, mine):
-                return f"{name} {_apart(mine, theirs)} against {_apart(theirs, mine)}"
+                one = "one " if name == "grid" else ""
+                return f"{name} {_apart(mine, theirs)} against {one}{_apart(theirs, mine)}"
         return None
 
     def joined(self, other: Origin) -> Origin:

@@ -117,7 +117,7 @@ def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray
         return None if title in (None, "", 0) else [name_key(str(title))], [values], None
     array = _array(values, name, None)
     if array.ndim not in (1, 2):
-        looks = "; it looks like images or masks, which are not covered (docs/tables.md)" if array.ndim > 2 else ""
+        looks = "; it looks like images or masks, which are for a loss (docs/tables.md)" if array.ndim > 2 else ""
         raise InputError(f"{name}: has shape {array.shape}, expected rows and columns{looks}")
     return None, [array] if array.ndim == 1 else list(array.T), array if array.ndim == 2 else None
 
