@@ -17,6 +17,12 @@ def test_predictor_alone(command: Command, calibrated: Path) -> None:
     assert "Reliability" not in page
 
 
+def test_json_is_one_object(command: Command, calibrated: Path) -> None:
+    page = calibrated / "page.html"
+    stated = command.ok("report", calibrated / "predictor.json", "-o", page, "--json").json
+    assert stated == {"output": str(page), "bytes": page.stat().st_size}
+
+
 def test_predictor_with_rows_and_summaries(command: Command, calibrated: Path) -> None:
     sent = [word for k in range(3) for word in ("--summary", f"site-{k}.fcs")]
     rows = ("test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
+from json import loads as decode
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -19,9 +19,9 @@ from fedconformal.calibration.choose import AnyPredictor, predictor_of
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.membership import needed_of
 from fedconformal.calibration.risk_predictor import RiskPredictor
-from fedconformal.cli.console import logger, say
+from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.groups import columns_in, read_groups
-from fedconformal.cli.inputs import Source, load_any, load_predictor, read_run
+from fedconformal.cli.inputs import Json, Source, load_any, load_predictor, read_run
 from fedconformal.cli.options import ALL_SCORES, SCORES, taking
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import default_score, make_intervals, read_rows
@@ -63,6 +63,7 @@ def report(
     ] = None,
     columns: Columns,
     force: Force = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
@@ -73,7 +74,7 @@ def report(
     if not is_run and (rule := risk_predictor(source)) is not None:
         if others or groups or images or answers or columns != NONE:
             raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
-        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()))
+        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()), json=json)
         return
     named = columns.keeping(*columns_in(groups), column_in(clients))
     _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
@@ -96,7 +97,7 @@ def report(
         given,
     )
     numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
-    _write(output, _of_intervals(asked) if numbers else _of_sets(asked))
+    _write(output, _of_intervals(asked) if numbers else _of_sets(asked), json=json)
 
 
 def _refuse(
@@ -176,10 +177,11 @@ def _of_sets(asked: _Asked) -> str:
     return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
 
-def _write(output: Path, page: str) -> None:
+def _write(output: Path, page: str, *, json: bool) -> None:
     data = page.encode()
     write_bytes(output, data)
-    say(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
+    words = f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network"
+    print_result({"output": str(output), "bytes": len(data)}, words, json=json)
 
 
 def _file_of(source: Path) -> Path:
@@ -249,7 +251,7 @@ def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int
 def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:
     """Return what a run's classes are called and its test images, as far as its data set can be had without asking."""
     try:
-        settings = dict(json.loads(read_bytes(run.parent / "config.json"))["config"])
+        settings = dict(decode(read_bytes(run.parent / "config.json"))["config"])
         source = registry.find(str(settings["dataset"]), Dataset)
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return (), None
