@@ -323,5 +323,6 @@ def test_bounds_that_are_no_numbers(share: Any) -> None:
 
 
 def test_estimated_is_true_or_false() -> None:
+    given: Any = 1
     with refused("estimated is 1, expected True or False"):
-        fc.Prevalence({0: 1.0}, estimated=1)
+        fc.Prevalence({0: 1.0}, estimated=given)
