@@ -139,7 +139,10 @@ def test_no_threshold_is_good_enough(sent: Path, command: Command) -> None:
     done = command.ok("calibrate", *SITES, "--risk", "0.01", "--safe", "ask a doctor", "-o", "p.json")
     assert "risk=0.01 cannot be promised at any threshold of the grid" in done.err
     assert "so take the safe action: ask a doctor." in done.out
-    assert "confirmed" in command.ok("verify", "p.json", *SITES).out
+    checked = command("verify", "p.json", *SITES)
+    assert checked.code == 1  # words of one's own follow from no summary
+    assert "safe" in checked.out
+    assert "not confirmed" in checked.out
     assert "ask a doctor" in command.ok("show", "p.json").out
 
 
