@@ -58,6 +58,7 @@ def _small_data() -> Iterator[None]:
 # --- scikit-learn's own checks ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "estimator",
     [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())],

@@ -18,6 +18,8 @@ from fedconformal.calibration import search as searching
 from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, in_units
 from tests.contracts.tools import KINDS, checks, vectors
 
+pytestmark = pytest.mark.long
+
 GUARANTEES: list[fc.Guarantee] = [
     fc.Mixture(),
     fc.Mixture(weights="uniform"),

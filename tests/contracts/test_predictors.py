@@ -28,7 +28,10 @@ from tests.contracts.tools import (
     true_counts,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning"),
+]  # a whole grid of them
 
 CLASSES = 5
 SIZES = (60, 35, 45)

@@ -36,6 +36,8 @@ from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import Sites, each, opened
 
+pytestmark = pytest.mark.long
+
 WIDTHS = (3, 3)
 
 

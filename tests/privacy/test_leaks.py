@@ -28,6 +28,8 @@ from tests.privacy.attack import Seen, alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, SHORT
 from tests.privacy.test_radix import pieces, plain
 
+pytestmark = pytest.mark.long
+
 SITES = 10
 MEMBERS = 650
 Widths = tuple[int, ...] | None

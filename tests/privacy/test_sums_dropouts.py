@@ -21,6 +21,8 @@ from tests.contracts.tools import refused
 from tests.privacy.attack import watching
 from tests.privacy.sums_play import MORE, SCORES, Round, Stage, always, each, one_of, opened, played, took
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("number", range(16))
 def test_a_site_that_drops_out_only_raises_the_threshold(number: int) -> None:

@@ -14,6 +14,8 @@ from fedconformal._base.arrays import Floats
 from fedconformal.summaries import stream
 from fedconformal.summaries.stream import summarize_stream
 
+pytestmark = pytest.mark.long
+
 SHAPES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.random(n),
     "near one": lambda rng, n: 1 - rng.random(n) * 1e-12,
