@@ -101,7 +101,8 @@ def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
     that share the work.
     """
     if matrix.shape[1] < SHORT_ROW:
-        return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
+        with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
+            return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
     sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype or matrix.dtype)
     return sums
 
