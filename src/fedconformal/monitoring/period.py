@@ -1,0 +1,164 @@
+"""What a site sends of a period: counts, and what its watches say. About a hundred bytes, and nothing about a row.
+
+A message gives the counts since the watch began, at the start of the period and at its end. So it can be read alone, a
+message that is lost loses no count, and who reads it works out the evidence anew from the counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Annotated, Self
+
+import msgspec
+
+from fedconformal._base.names import MAX_NAME
+from fedconformal.errors import InputError
+from fedconformal.monitoring.monitor import Monitor, Rows
+from fedconformal.monitoring.state import opened, sealed
+
+MAGIC = b"FCP1"
+EPOCH = date(1970, 1, 1)
+MOST_STREAMS = 1000
+"""Groups in one message."""
+
+Day = Annotated[int, msgspec.Meta(ge=0, le=2_932_896)]
+"""Days since 1970-01-01, in UTC, to the end of the year 9999."""
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
+
+
+def day_of(day: int) -> date:
+    """Return a day as a date.
+
+    >>> day_of(20773).isoformat()
+    '2026-11-16'
+    """
+    return EPOCH + timedelta(days=day)
+
+
+class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
+
+    known: Rows = 0
+    misses: int | float = 0
+    waiting: Rows = 0
+    sizes: int | float = 0
+    """Labels in all sets, or the widths of all intervals, added up."""
+
+    def __post_init__(self) -> None:
+        for name in ("misses", "sizes"):
+            value = getattr(self, name)
+            if isinstance(value, float) and value.is_integer():  # which is shorter
+                msgspec.structs.force_setattr(self, name, int(value))
+        if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
+            raise ValueError("more misses than known rows, or sizes that are no sizes")
+
+
+class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """All rows of a site, or those of one group: what is watched, and what came of it."""
+
+    limit: float
+    false_alarm: float
+    failure: float
+    before: Tally
+    after: Tally
+    group: Annotated[str, msgspec.Meta(max_length=2 * MAX_NAME)] = ""
+    """Such as "sex=F"; empty for all rows."""
+    alarm: Day | None = None
+    """The day on which the watch over misses raised the alarm."""
+    change: float | None = None
+    """The logarithm of the evidence that scores have changed since the start."""
+    changed: tuple[Day, Day] | None = None
+    """The day on which the detector of changes raised the alarm, and the day since when it takes scores to differ."""
+    unlabelled: float | None = None
+    """As `change`, from scores that need no label."""
+    unlabelled_changed: tuple[Day, Day] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "false_alarm", "failure"):
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
+        self.monitor()  # which checks the numbers
+        was, now = self.before, self.after
+        if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
+            raise ValueError("counts since the start cannot fall")
+        if not all(value is None or math.isfinite(value) for value in (self.change, self.unlabelled)):
+            raise ValueError("evidence that is not finite")
+
+    def monitor(self, *, start: bool = False) -> Monitor:
+        """Return the watch over misses as it is at the end of the period, or was at its start."""
+        at = self.before if start else self.after
+        return Monitor(
+            limit=self.limit,
+            false_alarm=self.false_alarm,
+            failure=self.failure,
+            known=at.known,
+            misses=at.misses,
+            waiting=at.waiting,
+        )
+
+
+class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What one site says of one period of one predictor, from the first day to the last, both included.
+
+    >>> stream = Stream(0.13, 0.025, 0.025, Tally(), Tally(known=480, misses=41, waiting=20, sizes=700))
+    >>> period = Period(bytes(32), "clinic-a", 20758, 20773, (stream,))
+    >>> len(period.to_bytes()), Period.from_bytes(period.to_bytes()) == period
+    (103, True)
+    >>> round(period.streams[0].monitor().log_e_value, 3)
+    -5.215
+    """
+
+    predictor: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    """The SHA-256 of the predictor."""
+    site: Name
+    first: Day
+    last: Day
+    streams: Annotated[tuple[Stream, ...], msgspec.Meta(min_length=1, max_length=MOST_STREAMS)]
+    """That of all rows first, then those of groups."""
+
+    def __post_init__(self) -> None:
+        if self.last < self.first:
+            raise ValueError("a period that ends before it begins")
+        names = [stream.group for stream in self.streams]
+        if names[:1] != [""] or len(set(names)) != len(names):
+            raise ValueError("the stream of all rows comes first, and each group once")
+
+    def to_bytes(self) -> bytes:
+        """Write the message."""
+        return sealed(MAGIC, self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read one message, which may be hostile."""
+        return opened(MAGIC, data, lambda content: msgspec.msgpack.decode(content, type=cls), "a period")
+
+
+LENGTH = 4
+"""Bytes before each message of a file that say how long it is."""
+
+
+def write_periods(periods: Sequence[Period]) -> bytes:
+    """Write several messages as one file, one behind the other, each after its length."""
+    return b"".join(len(data).to_bytes(LENGTH, "little") + data for data in (period.to_bytes() for period in periods))
+
+
+def read_periods(data: bytes) -> list[Period]:
+    """Read all messages of a file, which may be hostile.
+
+    >>> stream = Stream(0.13, 0.025, 0.0, Tally(), Tally(known=9, misses=1))
+    >>> periods = [Period(bytes(32), "a", day, day, (stream,)) for day in (20772, 20773)]
+    >>> read_periods(write_periods(periods)) == periods
+    True
+    """
+    found, start = [], 0
+    while start < len(data):
+        size = int.from_bytes(data[start : start + LENGTH], "little")
+        content = data[start + LENGTH : start + LENGTH + size]
+        if len(content) != size or not size:
+            raise InputError("this is not a file of periods: it ends within a message")
+        found.append(Period.from_bytes(content))
+        start += LENGTH + size
+    if not found:
+        raise InputError("this is not a file of periods: it is empty")
+    return found
