@@ -32,8 +32,8 @@ ranks, in about 800 bytes. A region puts the messages of 100 pools into one. The
 Where **all rows are independent** this loses nothing but what ranks leave open. `Independent` and `PAC` promise
 coverage to the mixture of the sites in proportion to their rows, and only the number of rows is in their arithmetic. So
 a pool may count as one site. `Mixture` pays for every site and must get each apart (`fc.pool` keeps every size); with
-five rows a site it promises nothing at alpha 0.1. `NewClient` speaks of a phone that nobody has seen, so there all phones stand
-apart, and the coordinator reads a million messages.
+five rows a site it promises nothing at alpha 0.1. `NewClient` speaks of a phone that nobody has seen, so there
+all phones stand apart, and the coordinator reads a million messages.
 
 A pool sees the scores of its phones. If it must not, let phones add noise (`--privacy local`) or form sums
 ([threat model](threat-model.md)).
