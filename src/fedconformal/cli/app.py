@@ -18,6 +18,7 @@ from fedconformal.cli import (
     calibrate,
     demo,
     evaluate,
+    monitor,
     plan,
     policy,
     predict,
@@ -68,6 +69,7 @@ for command in (
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
 app.add_typer(sums.sums, name="sums")
+app.add_typer(monitor.monitor, name="monitor")
 app.add_typer(policy.policy, name="policy")
 app.add_typer(flower)
 for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
