@@ -22,12 +22,13 @@ from fedconformal.cli.risk import risk_predictor
 from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
 from fedconformal.errors import InputError
+from fedconformal.monitoring.adding import DAY
 from fedconformal.monitoring.changes import calibration_scores
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.period import EPOCH, day_of, write_periods
 from fedconformal.monitoring.rows import NO_OUTCOMES
 from fedconformal.monitoring.status import ALARM, Status
-from fedconformal.monitoring.store import DAY, Watch
+from fedconformal.monitoring.store import Watch
 from fedconformal.summaries import Summary
 from fedconformal.tables.table import counted
 
@@ -97,7 +98,9 @@ def _scores(rule: Document, columns: Columns, path: Path, labels: Path | None) -
     if not isinstance(rule, Predictor):
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
-        raise InputError("--calibration needs a score without random draws, or they would look like changes; leave it out")
+        raise InputError(
+            "--calibration needs a score without random draws, or they would look like changes; leave it out"
+        )
     rows = columns.read_for(rule, path, labels)
     scores = rule.score.evaluate_all(rows.values.astype(np.float32))
     return calibration_scores(scores, rows.labels)
@@ -113,7 +116,9 @@ def add(
             help="Rows that were answered: id, time, site, and labels, lower and upper, or probabilities.",
         ),
     ] = None,
-    outcomes: Annotated[Path | None, typer.Argument(metavar="OUTCOMES", help="What came true: id, time, label (or loss).")] = None,
+    outcomes: Annotated[
+        Path | None, typer.Argument(metavar="OUTCOMES", help="What came true: id, time, label (or loss).")
+    ] = None,
     labels: Annotated[
         str | None, typer.Option("--labels", metavar="COLUMN", help="The column with what came true.")
     ] = None,
@@ -173,7 +178,15 @@ def status(watch: File, json: Json = False) -> None:
                 "site": about.site,
                 "basis": about.basis,
                 "streams": [one.to_dict() for one in found.streams],
-                "changes": [{"scores": one.name, "rows": one.rows, "log_e_value": one.log_e_value, "alarm": one.days is not None} for one in found.changes],
+                "changes": [
+                    {
+                        "scores": one.name,
+                        "rows": one.rows,
+                        "log_e_value": one.log_e_value,
+                        "alarm": one.days is not None,
+                    }
+                    for one in found.changes
+                ],
                 "counts": found.counts,
             }
         )
@@ -194,7 +207,18 @@ def _table(found: Status) -> None:
         limit = "none" if state.limit is None else f"{state.limit:.4g}"
         rate = "" if one.rate is None else f"{one.rate:.4g}"
         low, high = one.interval
-        rows.append((one.called, one.words, str(state.known), f"{state.misses:g}", str(state.waiting), rate, f"{low:.4g} to {high:.4g}", limit))
+        rows.append(
+            (
+                one.called,
+                one.words,
+                str(state.known),
+                f"{state.misses:g}",
+                str(state.waiting),
+                rate,
+                f"{low:.4g} to {high:.4g}",
+                limit,
+            )
+        )
     say("")
     table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
     if len(order) > SHOWN:

@@ -15,13 +15,12 @@ from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.membership import needed_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.groups import columns_in
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
-from fedconformal.errors import InputError
+from fedconformal.monitoring.adding import DAY
 from fedconformal.monitoring.rows import Outcomes, Predicted
-from fedconformal.monitoring.store import DAY, Watch
+from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
 from fedconformal.tables.classes import positions_of
 from fedconformal.tables.predictions import filled
@@ -69,7 +68,9 @@ def read_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | N
         wrong = ~np.isfinite(values) if most is None else ~((values >= 0) & (values <= most))
         if wrong.any():
             expected = "a finite number" if most is None else f"a loss from 0 to {most:g}"
-            raise table.error(f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}")
+            raise table.error(
+                f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}"
+            )
         values = values if most is None else values / most
     names = filled(table, table.texts(ids), ids) or []
     return Outcomes(ids=names, times=times_of(table), values=values)
@@ -108,7 +109,9 @@ def _check_digest(table: Table, watch: Watch) -> None:
     other = next((row for row, cell in enumerate(cells) if cell.lower() != watch.settings.predictor), None)
     if other is not None:
         mine = watch.settings.predictor
-        raise table.error(f"{table.place(other, column)} names another predictor than the watch, whose SHA-256 is {mine}")
+        raise table.error(
+            f"{table.place(other, column)} names another predictor than the watch, whose SHA-256 is {mine}"
+        )
 
 
 def _ends(table: Table) -> Floats:
@@ -134,7 +137,9 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
             names = [name_key(one) for one in part(cell)] if cell else []
             odd = next((one for one in names if one not in number), None)
             if odd is not None:
-                raise table.error(f"{table.place(row, column)} holds {shown(odd)!r}, which is no class of the predictor")
+                raise table.error(
+                    f"{table.place(row, column)} holds {shown(odd)!r}, which is no class of the predictor"
+                )
             members[cell] = [number[one] for one in names]
         sets[row, members[cell]] = True
     return sets
@@ -148,14 +153,17 @@ def _made(rule: Predictor, rows: Predictions, groups: dict[str, Any]) -> tuple[B
 
 
 def times_of(table: Table) -> Floats:
-    """Read the column time: seconds since 1970, or days and times, in UTC unless they say otherwise; now, without it."""
+    """Read the column time: seconds since 1970, or dates, in UTC unless they say otherwise; without it, it is now."""
     now = clock.time()
     if TIME not in (table.names or ()):
         return np.full(table.rows, now)
     cells, column = table.texts(TIME), table.column(TIME)
     known = {cell: seconds(cell) for cell in dict.fromkeys(cells)}
     found = np.array([known[cell] for cell in cells])
-    for wrong, why in ((~(found >= 0), "which is no time such as 2026-11-30 or 2026-11-30T08:15"), (found > now + DAY, "which is yet to come")):
+    for wrong, why in (
+        (~(found >= 0), "which is no time such as 2026-11-30 or 2026-11-30T08:15"),
+        (found > now + DAY, "which is yet to come"),
+    ):
         if wrong.any():
             row = int(wrong.argmax())
             raise table.error(f"{table.place(row, column)} holds {shown(cells[row])!r}, {why}")

@@ -1,7 +1,7 @@
 """The detectors of changes in a watch's file: their scores are appended, so that a row costs a row and not all of them.
 
-`labelled` looks at the score of the true label, once it is known; `unlabelled` at the lowest score of a row, that of its
-top label, before anything is known. Both were given the scores of the site's calibration rows.
+`labelled` looks at the score of the true label, once it is known; `unlabelled` at the lowest score of a row, that of
+its top label, before anything is known. Both were given the scores of the site's calibration rows.
 """
 
 from __future__ import annotations
@@ -100,6 +100,6 @@ class Changes:
 
 
 def calibration_scores(scores: Floats, labels: Integers | None) -> dict[str, Floats]:
-    """Return what detectors begin with, from the scores of all labels of calibration rows, and their labels if known."""
+    """Return what detectors begin with: from the scores of all labels of calibration rows, and the true labels."""
     found = {UNLABELLED: scores.min(axis=1)}
     return found if labels is None else {**found, LABELLED: scores[np.arange(len(scores)), labels]}

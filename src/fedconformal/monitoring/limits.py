@@ -100,7 +100,11 @@ def limits_of(
     if about.privacy is not None and about.privacy.get("mode") != "sums":
         raise _none("it comes from noisy counts, and how much luck they may have is not known")
     found = _promised(predictor, failure) if site is None else _of_site(predictor, site, summaries, failure)
-    own = {} if site is not None else {name: _from_summary(about, one, failure) for one in summaries for name in one.sites}
+    own = (
+        {}
+        if site is not None
+        else {name: _from_summary(about, one, failure) for one in summaries for name in one.sites}
+    )
     return found if not own else _with_sites(found, own)
 
 
@@ -222,10 +226,9 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         there = listed(names) if names else "none: the summaries carry no names"
         raise InputError(f"no site of this predictor is called {shown(name)}; there are {there}")
     if summaries:
-        (one,) = summaries if len(summaries) == 1 else (None,)
-        if one is None or [name_key(sent) for sent in one.sites] != [name]:
+        if [name_key(sent) for summary in summaries for sent in summary.sites] != [name]:
             raise InputError(f"the summary is not that of site {shown(name)} alone; give the one that it sent")
-        rate = _from_summary(about, one, failure)
+        rate = _from_summary(about, summaries[0], failure)
         return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.clients)
     if about.clients == 1:
         return _promised(predictor, failure)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.changes import LABELLED, UNLABELLED
+from fedconformal.monitoring.changes import LABELLED, UNLABELLED, Changes
 from fedconformal.monitoring.period import MOST_STREAMS, Period, Stream, Tally, day_of
 from fedconformal.monitoring.streams import CLASS, SITE, WHOLE, State
 
-if TYPE_CHECKING:
-    from fedconformal.monitoring.store import Watch
+Tallies = dict[int, Tally]
 
 ALL_SITES = "all sites"
 """What rows of all sites together are called where a message names a site."""
@@ -23,34 +22,39 @@ def days(connection: sqlite3.Connection) -> tuple[int, int] | None:
     return None if first is None else (first, last)
 
 
-def periods(watch: Watch, connection: sqlite3.Connection, first: int | None, last: int | None) -> list[Period]:
-    """Return what is sent of a period, by default of all days: one message of all rows and groups, one of each site.
+def periods(
+    connection: sqlite3.Connection,
+    states: Sequence[State],
+    changes: Changes,
+    predictor: str,
+    site: str | None,
+    span: tuple[int, int],
+) -> list[Period]:
+    """Return what is sent of a period: one message of all rows, groups and classes, and one of each site.
 
     Only streams with a limit are in it.
     """
-    there = days(connection)
-    if there is None:
-        raise InputError(f"{watch.path}: nothing was added so far, so there is nothing to send")
-    first, last = there[0] if first is None else first, there[1] if last is None else last
+    first, last = span
     if last < first:
         raise InputError(f"the period ends on {day_of(last)}, before it begins on {day_of(first)}")
-    states = [state for state in watch.states() if state.limit is not None]
     before, after = _tallies(connection, first - 1), _tallies(connection, last)
-    found: list[tuple[str, list[Stream]]] = [(watch.settings.site or ALL_SITES, [])]
+    together: list[Stream] = []
+    found = [(site or ALL_SITES, together)]
     for state in states:
-        stream = _stream(watch, state, before, after, last)
-        if state.kind == SITE:
-            if state.number in after:
-                found.append((state.name, [stream]))
-        else:
-            found[0][1].append(stream)
-    if len(found[0][1]) > MOST_STREAMS:
+        if state.limit is None:
+            continue
+        stream = _stream(state, changes, before, after, last)
+        if state.kind != SITE:
+            together.append(stream)
+        elif state.number in after:
+            found.append((state.name, [stream]))
+    if len(together) > MOST_STREAMS:
         raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
-    digest = bytes.fromhex(watch.settings.predictor)
-    return [Period(digest, site, first, last, tuple(streams)) for site, streams in found]
+    digest = bytes.fromhex(predictor)
+    return [Period(digest, name, first, last, tuple(streams)) for name, streams in found]
 
 
-def _tallies(connection: sqlite3.Connection, day: int) -> dict[int, Tally]:
+def _tallies(connection: sqlite3.Connection, day: int) -> Tallies:
     """Return the counts of each stream at the end of a day."""
     query = (
         "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
@@ -59,16 +63,11 @@ def _tallies(connection: sqlite3.Connection, day: int) -> dict[int, Tally]:
     return {stream: Tally(*row) for stream, *row in connection.execute(query, (day,))}
 
 
-def _stream(watch: Watch, state: State, before: dict[int, Tally], after: dict[int, Tally], last: int) -> Stream:
-    name = "" if state.kind in (WHOLE, SITE) else f"class={state.name}" if state.kind == CLASS else state.name
-    raised = state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None
-    changes = {}
-    if state.kind == WHOLE:
-        for detector, value, when in (
-            (LABELLED, "change", "changed"),
-            (UNLABELLED, "unlabelled", "unlabelled_changed"),
-        ):
-            changes[value], changes[when] = watch.changes.at(detector, last)
+def _stream(state: State, changes: Changes, before: Tallies, after: Tallies, last: int) -> Stream:
+    name = {WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name)
+    whole = state.kind == WHOLE
+    change, changed = changes.at(LABELLED, last) if whole else (None, None)
+    unlabelled, unlabelled_changed = changes.at(UNLABELLED, last) if whole else (None, None)
     return Stream(
         limit=state.limit or 0.0,
         false_alarm=state.false_alarm,
@@ -76,6 +75,9 @@ def _stream(watch: Watch, state: State, before: dict[int, Tally], after: dict[in
         before=before.get(state.number, Tally()),
         after=after.get(state.number, Tally()),
         group=name,
-        alarm=raised,
-        **changes,  # type: ignore[arg-type]
+        alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
+        change=change,
+        changed=changed,
+        unlabelled=unlabelled,
+        unlabelled_changed=unlabelled_changed,
     )

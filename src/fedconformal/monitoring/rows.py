@@ -13,6 +13,9 @@ from typing import Literal
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.names import shown
+from fedconformal.errors import InputError
+from fedconformal.tables.table import twice
 
 Kind = Literal["sets", "intervals", "losses"]
 
@@ -52,11 +55,13 @@ class Predicted:
     def sizes(self) -> Floats:
         """How many labels are in each set, or how wide each interval is; one without an end counts as 0."""
         if self.sets is not None:
-            return self.sets.sum(axis=1).astype(np.float64)
+            labels: Floats = self.sets.sum(axis=1).astype(np.float64)
+            return labels
         if self.ends is None:
             return np.zeros(len(self.ids))
         width = self.ends[:, 1] - self.ends[:, 0]
-        return np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
+        found: Floats = np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +73,21 @@ class Outcomes:
     values: Floats
 
 
+LONGEST_ID = 256
+LATEST = 2_932_897 * 86_400
+"""The end of the year 9999, in seconds since 1970."""
 NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
+
+
+def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
+    """Refuse ids that are there twice or are no ids, and times that are none."""
+    if len(set(ids)) < len(ids):
+        raise InputError(f"{what}: the id {shown(twice(ids))} is there twice; give each once")
+    odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
+    if odd is not None:
+        raise InputError(f"{what}: the id {shown(odd)!r} is empty, too long, or cannot be printed")
+    if not ((times >= 0) & (times < LATEST)).all():
+        raise InputError(f"{what}: a time is not one since 1970")
 
 
 def packed(rows: Predicted, *, scored: bool) -> list[bytes]:
@@ -85,7 +104,7 @@ def packed(rows: Predicted, *, scored: bool) -> list[bytes]:
     return [row.tobytes() + score.tobytes() for row, score in zip(bits, scores, strict=True)]
 
 
-def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int | None) -> Floats:
+def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Floats:
     """Return how much of each row is missed, from what was kept of it and what came true.
 
     >>> rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))
@@ -98,10 +117,10 @@ def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int | None)
         ends = np.frombuffer(b"".join(held), dtype="<f8").reshape(-1, 2)
         return ((values < ends[:, 0]) | (values > ends[:, 1])).astype(np.float64)
     label = values.astype(np.int64)
-    size = -(-(width or 0) // 8)
+    size = -(-width // 8)
     bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
     inside = (bits[np.arange(len(bits)), label // 8] >> (7 - label % 8)) & 1
-    return 1.0 - inside
+    return (1 - inside).astype(np.float64)
 
 
 def label_scores(held: Sequence[bytes], values: Floats, width: int) -> tuple[Floats, Booleans]:
@@ -117,4 +136,5 @@ def set_sizes(held: Sequence[bytes], width: int) -> Floats:
     """Return how many labels are in each set that was kept."""
     size = -(-width // 8)
     bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
-    return np.unpackbits(bits, axis=1).sum(axis=1).astype(np.float64)
+    found: Floats = np.unpackbits(bits, axis=1).sum(axis=1).astype(np.float64)
+    return found

@@ -6,9 +6,10 @@ it has not leaves no trace. Deleted rows are overwritten. The file is readable b
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ APPLICATION = 0x46435721
 VERSION = 1
 SECONDS = 5.0
 """How long to wait while another process writes."""
-AT_ONCE = 900
+AT_ONCE = 50_000
 """Values in one statement."""
 
 TABLES = """
@@ -36,9 +37,8 @@ CREATE TABLE tallies (
     sizes REAL NOT NULL, PRIMARY KEY (stream, day)) WITHOUT ROWID;
 CREATE TABLE cells (number INTEGER PRIMARY KEY, streams TEXT NOT NULL UNIQUE);
 CREATE TABLE rows (
-    id TEXT PRIMARY KEY, day INTEGER NOT NULL, time REAL NOT NULL, cell INTEGER NOT NULL, held BLOB, outcome REAL
-    ) WITHOUT ROWID;
-CREATE TABLE early (id TEXT PRIMARY KEY, day INTEGER NOT NULL, time REAL NOT NULL, outcome REAL NOT NULL) WITHOUT ROWID;
+    id TEXT PRIMARY KEY, time REAL NOT NULL, cell INTEGER NOT NULL, held BLOB, outcome REAL) WITHOUT ROWID;
+CREATE TABLE early (id TEXT PRIMARY KEY, time REAL NOT NULL, outcome REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE detectors (
     name TEXT PRIMARY KEY, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER, since_day INTEGER
     ) WITHOUT ROWID;
@@ -46,6 +46,8 @@ CREATE TABLE scores (detector TEXT, first INTEGER, day INTEGER, scores BLOB NOT 
     WITHOUT ROWID;
 CREATE TABLE evidence (detector TEXT, day INTEGER, log_e REAL NOT NULL, PRIMARY KEY (detector, day)) WITHOUT ROWID;
 """
+
+NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
 
 WORDS = {
     "SQLITE_BUSY": "is in use by another process; try again later",
@@ -69,8 +71,13 @@ def told(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {known or f'cannot be used ({shown(str(error))})'}") from None
 
 
-def create(path: Path, meta: dict[str, bytes], streams: Iterable[Sequence[Any]]) -> sqlite3.Connection:
-    """Make a new file with these settings; one that is there already is refused."""
+def create(
+    path: Path,
+    meta: dict[str, bytes],
+    streams: Iterable[Sequence[Any]],
+    fill: Callable[[sqlite3.Connection], None],
+) -> sqlite3.Connection:
+    """Make a new file with these settings, and all that `fill` adds; one that is there already is refused."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -84,9 +91,9 @@ def create(path: Path, meta: dict[str, bytes], streams: Iterable[Sequence[Any]])
                 for statement in TABLES.split(";"):
                     connection.execute(statement)
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-                connection.executemany(
-                    "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)", enumerate_rows(streams)
-                )
+                rows = [(number, *row) for number, row in enumerate(streams)]
+                connection.executemany(NEW_STREAM, rows)
+                fill(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
@@ -96,18 +103,12 @@ def create(path: Path, meta: dict[str, bytes], streams: Iterable[Sequence[Any]])
     return connection
 
 
-def enumerate_rows(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Number rows from 0."""
-    return ((number, *row) for number, row in enumerate(rows))
-
-
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file of a watch; any other file is refused."""
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; monitor start makes one")
     with told(path):
-        connection = _connected(path, check=True)
-    return connection
+        return _connected(path, check=True)
 
 
 def _connected(path: Path, *, check: bool = False) -> sqlite3.Connection:
@@ -149,7 +150,7 @@ def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterat
 
 
 def looked_up(connection: sqlite3.Connection, query: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Run a query that ends in IN (...) for these keys, some at a time."""
+    """Run a query that takes keys as a JSON list, for some of them at a time."""
     for start in range(0, len(keys), AT_ONCE):
-        some = keys[start : start + AT_ONCE]
-        yield from connection.execute(f"{query} IN ({','.join('?' * len(some))})", some)
+        some = json.dumps(keys[start : start + AT_ONCE], ensure_ascii=False)
+        yield from connection.execute(query, (some,))

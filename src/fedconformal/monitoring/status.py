@@ -1,8 +1,8 @@
 """What a watch says now: the promise holds, it is too early to tell, or an alarm; of all rows, and by site and group.
 
 - *alarm*: the evidence was once enough, 1 / false_alarm. It stays, whatever comes later.
-- *holds*: the interval of the miss rate, which is right at all times at once, ends below the limit. Rows that wait count
-  as missed for that end.
+- *holds*: the interval of the miss rate, which is right at all times at once, ends below the limit. Rows that wait
+  count as missed for that end.
 - *too early*: neither.
 - *no limit*: rows are counted, and nothing is claimed, as no limit is known that would be right here.
 """
@@ -10,26 +10,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
-from fedconformal.monitoring.period import day_of
+from fedconformal.monitoring.changes import Changes
+from fedconformal.monitoring.period import LAST_DAY, day_of
 from fedconformal.monitoring.streams import WHOLE, State
-
-if TYPE_CHECKING:
-    from fedconformal.monitoring.store import Watch
 
 ALARM, HOLDS, EARLY, NO_LIMIT = "alarm", "holds", "too early", "no limit"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StreamStatus:
-    """What is said of one stream."""
+    """What is said of one stream.
+
+    >>> quiet = StreamStatus(State(0, "all", "", 0.2, 0.05, 0.0, known=900, misses=90.0))
+    >>> loud = StreamStatus(State(0, "all", "", 0.2, 0.05, 0.0, known=10, misses=9.0, alarm_at=9, alarm_day=20773))
+    >>> quiet.words, loud.words
+    ('holds', 'alarm since 2026-11-16 (row 9)')
+    """
 
     state: State
-    verdict: str
-    log_e_value: float | None
-    interval: tuple[float, float]
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bound the miss rate at all times at once."""
+        return self.state.monitor().interval
+
+    @cached_property
+    def verdict(self) -> str:
+        """Judge the stream."""
+        if self.state.limit is None:
+            return NO_LIMIT
+        if self.state.alarm_at is not None:
+            return ALARM
+        return HOLDS if self.state.known and self.interval[1] < self.state.limit else EARLY
+
+    @property
+    def log_e_value(self) -> float | None:
+        """The evidence now, where there is a limit."""
+        return None if self.state.limit is None else self.state.monitor().log_e_value
 
     @property
     def called(self) -> str:
@@ -69,27 +91,6 @@ class StreamStatus:
             "alarm_day": None if day is None else day_of(day).isoformat(),
             "alarm_at": one.alarm_at,
         }
-
-
-def status_of(state: State) -> StreamStatus:
-    """Judge one stream.
-
-    >>> quiet = status_of(State(0, "all", "", 0.2, 0.05, 0.0, known=900, misses=90.0))
-    >>> loud = status_of(State(0, "all", "", 0.2, 0.05, 0.0, known=10, misses=9.0, alarm_at=9, alarm_day=20773))
-    >>> quiet.words, loud.words
-    ('holds', 'alarm since 2026-11-16 (row 9)')
-    """
-    monitor = state.monitor()
-    interval = monitor.interval
-    verdict = EARLY
-    if state.limit is None:
-        verdict = NO_LIMIT
-    elif monitor.alarm:
-        verdict = ALARM
-    elif state.known and interval[1] < state.limit:
-        verdict = HOLDS
-    log_e = None if state.limit is None else monitor.log_e_value
-    return StreamStatus(state=state, verdict=verdict, log_e_value=log_e, interval=interval)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,17 +135,17 @@ class Status:
             more = f", and of {len(raised) - 1} more" if raised[1:] else ""
             return f"The promise is not kept: alarm of {first.called} since {day_of(first.state.alarm_day or 0)}{more}."
         if whole.verdict == HOLDS:
-            return f"The promise holds: at most {whole.interval[1]:.4g} of the rows are missed, the limit is {whole.state.limit:.4g}."
+            limit = f"the limit is {whole.state.limit:.4g}"
+            return f"The promise holds: at most {whole.interval[1]:.4g} of the rows are missed, {limit}."
+        low, high = whole.interval
         known = f"{whole.state.known} outcomes are known, {whole.state.waiting} rows wait"
-        return f"It is too early to tell: {known}, and between {whole.interval[0]:.4g} and {whole.interval[1]:.4g} of the rows are missed."
+        return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
 
 
-def status(watch: Watch) -> Status:
+def status(states: Sequence[State], changes: Changes, counts: dict[str, int], *, closed: bool) -> Status:
     """Say how things are now."""
-    changes = []
-    for name in watch.changes.names():
-        detector = watch.changes.read(name)
-        days = watch.changes.at(name, 10**7)[1]
-        changes.append(Change(name=name, rows=detector.rows, log_e_value=detector.log_e_value, days=days))
-    found = [status_of(state) for state in watch.states()]
-    return Status(streams=found, changes=changes, counts=watch.counts(), closed=watch.closed)
+    found = []
+    for name in changes.names():
+        detector, days = changes.read(name), changes.at(name, LAST_DAY)[1]
+        found.append(Change(name=name, rows=detector.rows, log_e_value=detector.log_e_value, days=days))
+    return Status(streams=list(map(StreamStatus, states)), changes=found, counts=counts, closed=closed)
