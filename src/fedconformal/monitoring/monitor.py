@@ -121,14 +121,14 @@ class Monitor:
         missed = np.cumsum(np.append(self.misses, new))[1:]  # one after the other, so that batches do not matter
         known = self.known + np.arange(1.0, len(new) + 1)
         alarm_at = self.alarm_at
-        if alarm_at is None:
-            alarm_at = self._first_alarm(missed, known, still)
+        if alarm_at is None and (place := self.first_alarm(missed, known, still)) is not None:
+            alarm_at = int(known[place])
         total = float(missed[-1]) if len(new) else self.misses
         rows, last = self.known + len(new), int(still.ravel()[-1]) if still.size else self.waiting
         return replace(self, known=rows, misses=min(total, rows), waiting=last, alarm_at=alarm_at)
 
-    def _first_alarm(self, missed: Floats, known: Floats, waiting: Any) -> int | None:
-        """Find the first row at which E is at least 1 / false_alarm; E is worked out only where it can be.
+    def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
+        """Find where E is first at least 1 / false_alarm, from the counts at each place; it is worked out where it can be.
 
         While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
         Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
@@ -142,7 +142,7 @@ class Monitor:
             some = place[start : start + step]
             above = np.flatnonzero(log_e(missed[some], hits[some], self.limit) >= enough)
             if len(above):
-                return int(known[some[above[0]]])
+                return int(some[above[0]])
             start, step = start + step, step * 2
         return None
 

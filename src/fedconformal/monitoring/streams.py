@@ -8,10 +8,11 @@ which batches events come: the state is that of feeding `Monitor.update` with on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
 from fedconformal.monitoring.monitor import Monitor
@@ -89,26 +90,27 @@ def moved(state: State, events: Events, waiting: Integers | None = None) -> Move
     """
     days, known, missed, sizes = events
     if waiting is None:
-        waiting = state.waiting + np.cumsum(np.where(known, -1, 1))
-    counted, after = state.known + np.cumsum(known), waiting[known]
-    misses = np.minimum(np.cumsum(np.append(state.misses, missed))[1:], counted)
-    total = np.cumsum(np.append(state.sizes, sizes))[1:]
+        waiting = _running(state.waiting, np.where(known, -1, 1))
+    counted = _running(state.known, known.astype(np.int64))
+    misses, total = _running(state.misses, missed), _running(state.sizes, sizes)
     alarm_at, alarm_day = state.alarm_at, state.alarm_day
-    if state.limit is not None and alarm_at is None and _can_alarm(state.limit, misses, counted, waiting, known):
-        alarm_at = state.monitor().update(misses=missed[known], waiting=after).alarm_at
-        if alarm_at is not None:
-            alarm_day = int(days[known][alarm_at - state.known - 1])
-    ends = np.append(np.flatnonzero(days[1:] != days[:-1]), len(days) - 1)
-    columns = [column[ends].tolist() for column in (days, counted, misses, waiting, total)]
-    tallies = [(state.number, *row) for row in zip(*columns, strict=True)]
-    last = tallies[-1]
-    counts = {"known": last[2], "misses": last[3], "waiting": last[4], "sizes": last[5]}
-    return Moved(replace(state, **counts, alarm_at=alarm_at, alarm_day=alarm_day), tallies)
+    if state.limit is not None and alarm_at is None and (misses > state.limit * (counted + waiting)).any():
+        place = state.monitor().first_alarm(misses, counted, waiting)  # elsewhere the evidence is at most one
+        if place is not None:
+            alarm_at, alarm_day = int(counted[place]), int(days[place])
+    ends = [-1] if days[0] == days[-1] else [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
+    rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
+    tallies = [(state.number, *row) for row in rows]
+    about = (state.number, state.kind, state.name, state.limit, state.false_alarm, state.failure)
+    return Moved(State(*about, *tallies[-1][2:], alarm_at, alarm_day), tallies)
 
 
-def _can_alarm(limit: float, misses: Floats, counted: Integers, waiting: Integers, known: Booleans) -> bool:
-    """Whether more than the limit's share is ever missed; elsewhere the evidence is at most one."""
-    return bool((known & (misses > limit * (counted + waiting))).any())
+def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
+    """Add up one after the other, so that batches do not matter to the last bit."""
+    found = added.copy()
+    found[0] += start
+    summed: NDArray[Any] = np.add.accumulate(found)
+    return summed
 
 
 def parted(cells: Integers, streams: dict[int, tuple[int, ...]]) -> Iterator[tuple[int, Integers]]:
