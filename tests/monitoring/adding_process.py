@@ -35,6 +35,7 @@ def add(path: str, first: int, seed: int) -> None:
 
 
 def main(path: str) -> None:
+    Watch.open(path).__exit__()  # so that all is imported
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -128,7 +128,7 @@ class Monitor:
         return replace(self, known=rows, misses=min(total, rows), waiting=last, alarm_at=alarm_at)
 
     def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
-        """Find where E is first at least 1 / false_alarm, from the counts at each place; it is worked out where it can be.
+        """Find where E is first at least 1 / false_alarm, from the counts at each place; E is worked out only there.
 
         While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
         Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
