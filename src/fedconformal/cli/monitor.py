@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -135,11 +137,24 @@ def add(
             answered, outcomes = None, answered
         rows = None if answered is None else read_predicted(held, answered, columns, groups)
         came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
-        counts = held.add(rows, came)
+        with _naming(rows=answered, outcomes=outcomes):
+            counts = held.add(rows, came)
         found = held.status()
     _remark(counts)
     words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"
     print_result({"added": counts, "verdict": found.verdict}, words, found.sentence, json=json)
+
+
+@contextmanager
+def _naming(**files: Path | None) -> Iterator[None]:
+    """Name the file that is refused."""
+    try:
+        yield
+    except InputError as error:
+        what, _, problem = str(error).partition(": ")
+        if files.get(what) is None:
+            raise
+        raise type(error)(f"{files[what]}: {problem}") from None
 
 
 def _are_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> bool:

@@ -49,7 +49,7 @@ def insert(connection: sqlite3.Connection, rows: Predicted, cells: Integers, hel
     """Keep rows until their outcomes come; an id that is there already is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
-        raise InputError(f"the id {shown(there[0])} is there already; add each row once")
+        raise InputError(f"rows: the id {shown(there[0])} is there already; add each row once")
     values = zip(rows.ids, rows.times.tolist(), cells.tolist(), held, strict=True)
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
 

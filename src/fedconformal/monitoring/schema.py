@@ -83,7 +83,7 @@ def create(
     except FileExistsError:
         raise InputError(f"{path}: is there already, and a watch is never begun anew; choose another name") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
     try:
         with told(path):
             connection = _connected(path)
