@@ -38,6 +38,7 @@ COMMANDS = (
     "plan",
     "report",
     "serve",
+    "monitor",
     "train",
     "demo",
     "sums",
