@@ -16,8 +16,10 @@ from fedconformal._base.names import harmless
 from fedconformal._version import __version__
 from fedconformal.cli import (
     calibrate,
+    combine,
     demo,
     evaluate,
+    monitor,
     plan,
     policy,
     predict,
@@ -67,6 +69,8 @@ for command in (
 ):
     function = getattr(command, command.__name__.rpartition(".")[2])
     app.command(cls=getattr(function, "command", None))(function)
+monitor.monitor.command()(combine.combine)
+app.add_typer(monitor.monitor, name="monitor")
 app.add_typer(sums.sums, name="sums")
 app.add_typer(policy.policy, name="policy")
 app.add_typer(flower)

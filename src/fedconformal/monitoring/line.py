@@ -1,0 +1,186 @@
+"""What a site has sent so far, put in order: counts over time, and the evidence worked out anew from them.
+
+Counts of a message are those since the watch began, so a message that is missing leaves a gap in time and loses no
+count. Messages that contradict each other are refused: other counts for the same moment, counts that fall, another
+limit. A site also says on which day its own watch raised the alarm, which may be within a period and gone at its end;
+that day counts if the counts allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.names import shown
+from fedconformal.errors import InputError
+from fedconformal.monitoring.beta import log_e, rates
+from fedconformal.monitoring.period import Period, Stream, Tally, day_of
+
+ROUNDING = 1e-9
+"""Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
+
+
+class Said(NamedTuple):
+    """What only the site can know: since when scores differ by its own detectors, and the evidence for it."""
+
+    change: float | None = None
+    changed: tuple[int, int] | None = None
+    unlabelled: float | None = None
+    unlabelled_changed: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line:
+    """The counts of a site, or of a group there, at the end of some days, and what they say of the limit.
+
+    Attributes:
+        days: at the end of which the counts stand, in order.
+        log_e: the evidence then that more than the limit is missed; rows that wait count as covered.
+        alarm: the day since when the evidence is or was enough; None if it never was.
+    """
+
+    site: str
+    group: str
+    limit: float
+    false_alarm: float
+    failure: float
+    days: Integers
+    known: Floats
+    misses: Floats
+    waiting: Floats
+    sizes: Floats
+    log_e: Floats
+    alarm: int | None
+    said: Said
+
+    @property
+    def now(self) -> float:
+        """The evidence at the last day, as a logarithm."""
+        return float(self.log_e[-1])
+
+    @property
+    def rows(self) -> int:
+        """All rows so far, with an outcome or without."""
+        return int(self.known[-1] + self.waiting[-1])
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of rows with an outcome that are covered; None without such rows."""
+        return 1 - float(self.misses[-1] / self.known[-1]) if self.known[-1] else None
+
+    @property
+    def tells(self) -> bool:
+        """Whether there are enough outcomes: misses at twice the limit would have raised the alarm."""
+        missed = twice(self.limit) * self.known[-1]
+        return bool(log_e(missed, self.rows - missed, self.limit) >= -math.log(self.false_alarm))
+
+    @property
+    def needed(self) -> int:
+        """How many outcomes are enough for that, if no row waits."""
+        worse, enough = twice(self.limit), -math.log(self.false_alarm)
+        rows = 1
+        while log_e(worse * rows, (1 - worse) * rows, self.limit) < enough:
+            rows = math.ceil(1.1 * rows)
+        return rows
+
+    @property
+    def state(self) -> str:
+        """Whether the limit holds here, by this line alone."""
+        return "alarm" if self.alarm is not None else "holds" if self.tells else "too early"
+
+    def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
+        misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
+        return rates(hits, misses + waiting, self.false_alarm), 1 - rates(misses, hits + waiting, self.false_alarm)
+
+
+def twice(limit: float) -> float:
+    """Return a miss rate that a watch is to notice: twice the limit, or halfway to one if that is less."""
+    return min(2 * limit, (1 + limit) / 2)
+
+
+def lines_of(periods: Sequence[Period]) -> list[Line]:
+    """Put all messages of one site in order; the line of all rows comes first.
+
+    >>> stream = Stream(0.1, 0.05, 0.0, Tally(), Tally(known=8, misses=4))
+    >>> (line,) = lines_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
+    >>> round(line.now, 3), line.state, day_of(line.alarm).isoformat()
+    (3.018, 'alarm', '2026-11-16')
+    """
+    found: dict[str, list[tuple[Period, Stream]]] = {}
+    for period in sorted(periods, key=lambda one: (one.first, one.last)):
+        for stream in period.streams:
+            found.setdefault(stream.group, []).append((period, stream))
+    return [_line(group, found[group]) for group in sorted(found)]
+
+
+def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
+    site = sent[0][0].site
+    name = shown(site) + (f", {shown(group)}" if group else "")
+    first = sent[0][1]
+    terms = (first.limit, first.false_alarm, first.failure)
+    counts: dict[int, Tally] = {}
+    for period, stream in sent:
+        if (stream.limit, stream.false_alarm, stream.failure) != terms:
+            raise InputError(
+                f"{name}: watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
+                "or with other chances; a watch keeps them: leave out the messages of the other watch"
+            )
+        for day, tally in ((period.first - 1, stream.before), (period.last, stream.after)):
+            if counts.setdefault(day, tally) != tally:
+                raise InputError(
+                    f"{name}: two messages disagree about the end of {_date(day)} ({_counts(counts[day])}, and "
+                    f"{_counts(tally)}); ask the site which one is right, and leave out the other"
+                )
+    days = sorted(counts)
+    for before, day in pairwise(days):
+        was, now = counts[before], counts[day]
+        if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
+            raise InputError(
+                f"{name}: counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
+                "counts since the start cannot: ask the site for both messages anew"
+            )
+    known, misses, waiting, sizes = np.array(
+        [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)], dtype=np.float64
+    ).T
+    evidence = log_e(misses, known - misses + waiting, first.limit)
+    enough = -math.log(first.false_alarm)
+    above = np.flatnonzero(evidence >= enough)
+    alarm = days[above[0]] if len(above) else None
+    for stated in sorted({stream.alarm for _, stream in sent if stream.alarm is not None}):
+        place = int(np.searchsorted(days, stated))
+        # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
+        hits = known[place - 1] - misses[place - 1] if place else 0.0
+        if place == len(days) or log_e(misses[place], hits, first.limit) < enough - ROUNDING:
+            raise InputError(f"{name}: says that its alarm is of {_date(stated)}, which its counts rule out")
+        alarm = stated if alarm is None else min(alarm, stated)
+    last = sent[-1][1]
+    return Line(
+        site=site,
+        group=group,
+        limit=first.limit,
+        false_alarm=first.false_alarm,
+        failure=first.failure,
+        days=np.array(days, dtype=np.int64),
+        known=known,
+        misses=misses,
+        waiting=waiting,
+        sizes=sizes,
+        log_e=evidence,
+        alarm=alarm,
+        said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
+    )
+
+
+def _date(day: int) -> str:
+    return day_of(day).isoformat()
+
+
+def _counts(tally: Tally) -> str:
+    return f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting"

@@ -1,0 +1,120 @@
+"""What the messages of all sites say, in words: does the promise hold, where not, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedconformal._base.names import listed
+from fedconformal.monitoring.combine import Combined, Together
+from fedconformal.monitoring.line import Line
+from fedconformal.monitoring.period import day_of
+
+MUCH = 0.5
+"""Rows that wait are spoken of from this share on."""
+
+
+def sentence(found: Combined) -> str:
+    """Say in one sentence whether the promise holds."""
+    sites, lines = count(len(found.all_rows.lines), "site"), found.all_rows.lines
+    known = sum(int(line.known[-1]) for line in lines)
+    if found.alarm:
+        return f"alarm since {date(found.since)} {where(found)}: more rows are missed than the limit allows"
+    if found.state == "in doubt":
+        doubtful = found.all_rows.doubtful
+        names = listed([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
+        return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
+    if found.state == "holds":
+        return f"holds: nothing speaks against the promise at {sites}, in {count(known, 'row')} with an outcome"
+    return (
+        f"too early: {count(known, 'row')} with an outcome at {sites} {'is' if known == 1 else 'are'} too few to tell"
+    )
+
+
+def where(found: Combined) -> str:
+    """Say where the evidence is enough."""
+    groups = f"in the group {listed(found.named_groups)}" if found.named_groups else ""
+    if found.all_rows.alarm is None:
+        return groups
+    named = found.all_rows.named
+    at = f"at {listed(named)}" if named else f"over {count(len(found.all_rows.lines), 'site')} together"
+    return f"{at} and {groups}" if groups else at
+
+
+def chance(found: Together) -> str:
+    """Say how often such an alarm is false."""
+    if found.chance >= 1:
+        return (
+            f"The chances that limits of the sites do not hold add up to {found.failures:.3g}, so nothing is promised "
+            "about false alarms: start each watch with a failure that is divided by the number of sites."
+        )
+    return (
+        f"If every limit is kept, an alarm over all sites is ever raised with probability {found.chance:.3g} at most "
+        f"({found.false_alarm:.3g}, and {found.failures:.3g} for limits that may fail), if sites are independent. Of "
+        f"the sites that are named, at most a share {found.false_alarm:.3g} is named wrongly on average."
+    )
+
+
+def to_do(found: Combined) -> list[str]:
+    """List what follows, the most urgent first."""
+    return [*_about_evidence(found), *_about_messages(found)]
+
+
+def _about_evidence(found: Combined) -> Iterator[str]:
+    together = found.all_rows
+    if found.alarm:
+        yield f"Do not rely on the sets {where(found)} until the cause is found: new patients, devices, a new model?"
+        if not together.named and together.alarm is not None:
+            first = listed([line.site for line in together.lines], most=3)
+            yield f"No site stands out by itself. Begin with those on top of the list: {first}."
+        yield "Then calibrate again with new rows (fedconformal recalibrate), not with those that raised the alarm."
+    for line in [] if len(together.lines) == 1 else together.doubtful[:3]:
+        own = line.false_alarm + line.failure
+        often = f"among {len(together.lines)} sites about {own * len(together.lines):.2g} do so by chance"
+        yield f"Look at {line.site}: its own watch raised the alarm on {date(line.alarm)}; {often}."
+    changed = [line for line in together.lines if line.said.changed or line.said.unlabelled_changed]
+    for line in changed[:3]:
+        _, since = line.said.changed or line.said.unlabelled_changed or (0, 0)
+        yield f"Ask {line.site} what changed: by its own word its scores differ since {date(since)}."
+    if found.state == "too early":
+        yield from _too_early(together.lines)
+    if found.state == "holds":
+        yield "Use the sets. Combine again when the next messages come."
+
+
+def _too_early(lines: tuple[Line, ...]) -> Iterator[str]:
+    most = max(lines, key=lambda line: line.known[-1])
+    if not most.known[-1]:
+        rows = sum(line.rows for line in lines)
+        yield f"Send outcomes: {count(rows, 'row')} wait for one. Without them nobody sees whether the promise holds."
+    else:
+        yield f"Go on: a site needs about {most.needed:,} outcomes to notice twice as many misses as allowed."
+
+
+def _about_messages(found: Combined) -> Iterator[str]:
+    lines = found.all_rows.lines
+    rows = sum(line.rows for line in lines)
+    waiting = sum(int(line.waiting[-1]) for line in lines)
+    if waiting and waiting >= MUCH * rows and any(line.known[-1] for line in lines):
+        late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
+        yield f"{waiting / rows:.0%} of the rows {late}"
+    if found.refused:
+        yield f"Ask {listed([one.site for one in found.refused])} for good messages: what they sent is left out here."
+    if found.silent:
+        yield f"Ask {listed([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+    if found.gaps:
+        gaps = [f"{gap.site} ({date(gap.first)} to {date(gap.last)})" for gap in found.gaps]
+        yield f"Messages are missing: {listed(gaps, most=3)}. No count is lost, but nobody sees what was when."
+
+
+def date(day: int | None) -> str:
+    """Write a day as a date."""
+    return "" if day is None else day_of(day).isoformat()
+
+
+def count(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "site"), count(1200, "row")
+    ('1 site', '1,200 rows')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
