@@ -23,7 +23,7 @@ from fedconformal._base.arrays import Floats
 ENOUGH = 2.0**-60
 """Terms of a series smaller than this share of its sum are left out."""
 
-HALVINGS = 100
+HALVINGS = 64
 """Of where the end of an interval can be; then floats leave nothing to halve."""
 
 BLOCK = 512

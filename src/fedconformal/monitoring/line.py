@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import check_name, shown
 from fedconformal.errors import InputError
 from fedconformal.monitoring.beta import log_e, rates
 from fedconformal.monitoring.period import Period, Stream, Tally, day_of
@@ -113,6 +113,8 @@ def lines_of(periods: Sequence[Period]) -> list[Line]:
     >>> round(line.now, 3), line.state, day_of(line.alarm).isoformat()
     (3.018, 'alarm', '2026-11-16')
     """
+    for name in {period.site for period in periods}:
+        check_name(name, "a site")
     found: dict[str, list[tuple[Period, Stream]]] = {}
     for period in sorted(periods, key=lambda one: (one.first, one.last)):
         for stream in period.streams:
@@ -123,6 +125,8 @@ def lines_of(periods: Sequence[Period]) -> list[Line]:
 def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
     site = sent[0][0].site
     name = shown(site) + (f", {shown(group)}" if group else "")
+    if not group.isprintable():
+        raise InputError(f"{name}: the name of the group cannot be printed; rename it at the site")
     first = sent[0][1]
     terms = (first.limit, first.false_alarm, first.failure)
     counts: dict[int, Tally] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from fedconformal._base.names import listed
@@ -25,9 +26,9 @@ def sentence(found: Combined) -> str:
         return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
     if found.state == "holds":
         return f"holds: nothing speaks against the promise at {sites}, in {count(known, 'row')} with an outcome"
-    return (
-        f"too early: {count(known, 'row')} with an outcome at {sites} {'is' if known == 1 else 'are'} too few to tell"
-    )
+    if not known:
+        return f"too early: no row has an outcome yet at {sites}"
+    return f"too early: {count(known, 'row')} with an outcome at {sites} cannot tell yet whether the promise holds"
 
 
 def where(found: Combined) -> str:
@@ -48,9 +49,9 @@ def chance(found: Together) -> str:
             "about false alarms: start each watch with a failure that is divided by the number of sites."
         )
     return (
-        f"If every limit is kept, an alarm over all sites is ever raised with probability {found.chance:.3g} at most "
+        f"While the promise holds, an alarm over all sites is ever raised with probability {found.chance:.3g} at most "
         f"({found.false_alarm:.3g}, and {found.failures:.3g} for limits that may fail), if sites are independent. Of "
-        f"the sites that are named, at most a share {found.false_alarm:.3g} is named wrongly on average."
+        f"the sites that are named, at most a share {found.chance:.3g} is named wrongly on average."
     )
 
 
@@ -67,10 +68,10 @@ def _about_evidence(found: Combined) -> Iterator[str]:
             first = listed([line.site for line in together.lines], most=3)
             yield f"No site stands out by itself. Begin with those on top of the list: {first}."
         yield "Then calibrate again with new rows (fedconformal recalibrate), not with those that raised the alarm."
-    for line in [] if len(together.lines) == 1 else together.doubtful[:3]:
-        own = line.false_alarm + line.failure
-        often = f"among {len(together.lines)} sites about {own * len(together.lines):.2g} do so by chance"
-        yield f"Look at {line.site}: its own watch raised the alarm on {date(line.alarm)}; {often}."
+    if together.doubtful and len(together.lines) > 1:
+        often = math.fsum(line.false_alarm + line.failure for line in together.lines)
+        names = listed([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
+        yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
     changed = [line for line in together.lines if line.said.changed or line.said.unlabelled_changed]
     for line in changed[:3]:
         _, since = line.said.changed or line.said.unlabelled_changed or (0, 0)

@@ -21,7 +21,7 @@ DOTS = 40
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 WIDTH, COVERED, EVIDENCE, BETWEEN = 240, 64, 40, 6
 """Of a small chart, in which a unit is about a pixel: so whole numbers do."""
-LEAST, MOST = -4.0, 6.0
+LEAST, MOST = -3.0, 4.0
 """Powers of ten between which evidence is drawn in a small chart."""
 LONGEST = 26
 PLAIN = 6
@@ -133,7 +133,7 @@ def numbers(line: Line) -> str:
     if line.coverage is None:
         return f"no outcome yet, {count(line.rows, 'row')}"
     wait = line.waiting[-1] / line.rows
-    return f"{line.coverage:.1%} of {count(int(line.known[-1]), 'row')}, {wait:.0%} wait, e {e_value(line.now)}"
+    return f"{line.coverage:.1%} of {int(line.known[-1]):,}, {wait:.0%} wait, evidence\u00a0{e_value(line.now)}"
 
 
 def e_value(log_e: float) -> str:

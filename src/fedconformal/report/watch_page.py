@@ -64,9 +64,8 @@ def combined_page(found: Combined, *, promise: str = "") -> str:
     everything, sites = found.all_rows.pooled, count(len(found.all_rows.lines), "site")
     parts = [
         f"<h1>{TITLE}</h1>",
-        _lede(
-            promise or f"{count(len(found.all_rows.lines), 'site')}, from {date(found.first)} to {date(found.last)}."
-        ),
+        _lede(promise),
+        soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
         _board(found, everything),
         columns(_over_time(everything)),
         site_by_site(found),
@@ -83,11 +82,11 @@ def _lede(text: str) -> str:
 
 def _board(found: Combined, everything: Line) -> str:
     level = LEVEL[found.state]
-    since = f" since {date(found.since)}" if found.since is not None else ""
+    mark = f'<span class="badge {level}">since {date(found.since)}</span>' if found.since is not None else ""
     steps = "".join(f"<li>{escape(text)}</li>" for text in to_do(found))
     said = sentence(found)
     answers = (
-        answer("Does it hold?", f"{found.state.capitalize()}{since}", [f"{said[0].upper()}{said[1:]}."], kind=level),
+        answer("Does it hold?", found.state.capitalize(), [f"{said[0].upper()}{said[1:]}."], mark=mark, kind=level),
         f'<section class="card answer {level}"><h2>What to do next</h2><ul>{steps}</ul></section>',
         answer("What is seen", *_seen(everything)),
         answer("Where", *_where(found)),
@@ -96,12 +95,12 @@ def _board(found: Combined, everything: Line) -> str:
 
 
 def _seen(line: Line) -> tuple[str, list[str]]:
-    watched = percent(round(1 - line.limit, 4))
+    watched = f"The watch is against a coverage below {percent(round(1 - line.limit, 4))}."
     if line.coverage is None:
-        return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. Watched is a coverage of {watched}."]
+        return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
     low, high = (float(end[0]) for end in line.intervals(slice(-1, None)))
     texts = [
-        f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. Watched is a coverage of {watched}.",
+        f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
         f"The coverage behind it is between {low:.1%} and {high:.1%}, at all times at once.",
         f"{line.waiting[-1] / line.rows:.0%} of all rows still wait for an outcome.",
     ]

@@ -60,8 +60,8 @@ def _drawn(title: str, found: Combined, lines: Sequence[Line], states: Sequence[
 
 
 def _floor(lines: Sequence[Line]) -> float:
-    """Choose where the axis of coverage begins: four times the limit is seen."""
-    return max(0.0, (10 - 40 * max(line.limit for line in lines)) // 1 / 10)
+    """Choose where the axis of coverage begins: three times the limit is seen."""
+    return max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)
 
 
 def _table(what: str, lines: Sequence[Line], states: Sequence[str]) -> str:
