@@ -17,7 +17,7 @@ from tests.monitoring.streams import messages
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for i in range(3):
-        Path(f"clinic-{i}.fcw").write_bytes(write_periods(messages(f"clinic-{i}", [0.1] * 20)))
+        Path(f"clinic-{i}.fcw").write_bytes(write_periods(messages(f"clinic-{i}", [0.07] * 20)))
     Path("drift.fcw").write_bytes(write_periods(messages("clinic-3", [0.1] * 10 + [0.4] * 10)))
 
 
@@ -27,7 +27,7 @@ GOOD = ["clinic-0.fcw", "clinic-1.fcw", "clinic-2.fcw"]
 def test_it_holds(command: Command) -> None:
     done = command("monitor", "combine", *GOOD, "-o", "page.html")
     assert done.code == 0
-    assert done.out.startswith("holds: nothing speaks against the promise at 3 sites, in 1,")
+    assert done.out.startswith("holds: at most ")
     assert "wrote page.html: " in done.out
     assert Path("page.html").read_text("utf-8").startswith("<!doctype html>")
 

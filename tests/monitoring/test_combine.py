@@ -115,14 +115,23 @@ def test_its_own_alarm_alone_leaves_a_site_in_doubt() -> None:
 
 
 def test_holds_or_too_early() -> None:
-    few = [period for i in range(3) for period in counted(f"s{i}", Tally(5, 0))]
-    assert sentence(combine(few)).startswith("too early: 15 rows with an outcome at 3 sites")
-    assert "a site needs about" in to_do(combine(few))[0]
-    many = combine(counted("a", Tally(1000, 80)))
-    assert sentence(many) == "holds: nothing speaks against the promise at 1 site, in 1,000 rows with an outcome"
+    few = combine(period for i in range(3) for period in counted(f"s{i}", Tally(20, 1)))
+    assert sentence(few).startswith("too early: between 0.3% and 20.6% of rows are missed (60 outcomes at 3 sites)")
+    assert to_do(few)[0].startswith("Go on: if rows are missed as often as so far, about ")
+    many = combine(counted("a", Tally(1000, 60)))
+    assert sentence(many) == "holds: at most 9.3% of rows are missed, and the limit is 10.0% (1,000 outcomes at 1 site)"
+    assert "as the limit or more, so far" in to_do(combine(counted("a", Tally(1000, 100))))[0]
     none = combine(counted("a", Tally(0, 0, 50)))
     assert sentence(none) == "too early: no row has an outcome yet at 1 site"
     assert to_do(none)[0].startswith("Send outcomes: 50 rows wait for one.")
+
+
+def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
+    whole = counted("all sites", Tally(1000, 60))
+    found = combine([*whole, *counted("a", Tally(400, 20)), *counted("b", Tally(500, 30))])
+    assert found.all_rows.sites == 2
+    assert found.all_rows.pooled.known[-1] == 1000
+    assert combine(whole).all_rows.sites == 1
 
 
 def test_gaps_and_silence_are_named() -> None:
@@ -153,7 +162,7 @@ def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> 
 
 
 def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
-    (period,) = counted("a", Tally(500, 30))
+    (period,) = counted("a", Tally(900, 30))
     stream = replace(period.streams[0], change=9.0, changed=(START, START - 3))
     found: Combined = combine([replace(period, streams=(stream,))])
     assert found.state == "holds"

@@ -41,6 +41,11 @@ def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() 
     assert line.coverage == pytest.approx(0.9)
 
 
+def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
+    (line,) = lines_of([sent(0, 0, NONE, SOME), sent(1, 1, Tally(120, 12, 0, 170), MORE)])
+    assert line.known.tolist() == [0, 120, 200]
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -49,7 +54,8 @@ def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() 
             "disagree about the end of 2026-01-01 (100 known, 9 missed",
         ),
         (sent(0, 0, NONE, Tally(100, 8, 3, 140)), "two messages disagree"),
-        (sent(1, 1, replace(SOME, waiting=4), MORE), "two messages disagree"),
+        (sent(1, 1, Tally(99, 9, 4, 140), MORE), "two messages disagree"),
+        (sent(-3, 0, NONE, Tally(101, 9, 3, 141)), "two messages disagree"),
         (sent(2, 2, Tally(90, 9, 3, 140), MORE), "counts fall from 2026-01-01 (100 known"),
         (sent(2, 2, Tally(200, 8, 3, 140), MORE), "counts fall"),
         (sent(2, 2, Tally(100, 9, 0, 139), MORE), "counts fall"),
@@ -88,17 +94,18 @@ def test_an_alarm_within_a_period_counts_if_the_counts_allow_it() -> None:
         lines_of(late)
 
 
-def test_too_early_until_twice_the_limit_would_be_noticed() -> None:
-    (line,) = lines_of([sent(0, 0, NONE, Tally(5, 0))])
+def test_too_early_until_the_whole_interval_is_on_one_side() -> None:
+    (line,) = lines_of([sent(0, 0, NONE, Tally(100, 5))])
     assert line.state == "too early"
-    assert not line.tells
-    (enough,) = lines_of([sent(0, 0, NONE, Tally(line.needed, 0))])
+    assert line.needed is not None
+    (enough,) = lines_of([sent(0, 0, NONE, Tally(20 * line.needed // 20, line.needed // 20))])
     assert enough.state == "holds"
-    (waiting,) = lines_of([sent(0, 0, NONE, Tally(line.needed, 0, 20 * line.needed))])
-    assert waiting.state == "too early"
-    (none,) = lines_of([sent(0, 0, NONE, Tally(0, 0, 100))])
-    assert none.state == "too early"
-    assert none.coverage is None
+    (waiting,) = lines_of([sent(0, 0, NONE, Tally(line.needed, line.needed // 20, line.needed))])
+    assert waiting.state == "too early"  # rows that wait count as missed here
+    for tally in (Tally(0, 0, 100), Tally(100, 11)):
+        (none,) = lines_of([sent(0, 0, NONE, tally)])
+        assert none.state == "too early"
+        assert none.needed is None
 
 
 def test_names_that_cannot_be_printed_are_refused() -> None:

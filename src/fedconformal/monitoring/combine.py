@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.line import Line, Said, lines_of
 from fedconformal.monitoring.period import Period, day_of
 from fedconformal.monitoring.sites import log_mean, standing_out
+
+ALL_SITES = "all sites"
+"""What a watch over several sites calls itself, beside messages of each of them: its rows are theirs."""
 
 
 class Gap(NamedTuple):
@@ -98,19 +102,29 @@ class Together:
         return float(self.log_mean[-1])
 
     @property
+    def counted(self) -> Sequence[Line]:
+        """Lines in which every row counts once."""
+        return [line for line in self.lines if line.site == ALL_SITES] or self.lines
+
+    @property
+    def sites(self) -> int:
+        """How many sites there are."""
+        return sum(line.site != ALL_SITES for line in self.lines) or 1
+
+    @cached_property
     def pooled(self) -> Line:
-        """The counts of all sites added up, against the mean of their limits by rows, with the mean of e-values."""
+        """The counts of all rows added up, against the mean of the limits by rows, with the mean of e-values."""
         counts = np.zeros((4, len(self.days)))
-        for line in self.lines:
+        for line in self.counted:
             place = np.searchsorted(line.days, self.days, side="right")
             own = np.stack([line.known, line.misses, line.waiting, line.sizes])
             counts += np.concatenate([np.zeros((4, 1)), own], axis=1)[:, place]
         known, misses, waiting, sizes = counts
-        rows = [line.rows or 1 for line in self.lines]
+        rows = [line.rows or 1 for line in self.counted]
         return Line(
-            site=self.group or "all sites",
+            site=self.group or ALL_SITES,
             group=self.group,
-            limit=float(np.average([line.limit for line in self.lines], weights=rows)),
+            limit=float(np.average([line.limit for line in self.counted], weights=rows)),
             false_alarm=self.false_alarm,
             failure=self.failures,
             days=self.days,
@@ -156,12 +170,9 @@ class Combined:
     @property
     def state(self) -> str:
         """One of alarm, in doubt, holds, too early."""
-        lines = self.all_rows.lines
         if self.alarm:
             return "alarm"
-        if self.all_rows.doubtful:
-            return "in doubt"
-        return "holds" if 2 * sum(line.tells for line in lines) >= len(lines) else "too early"
+        return "in doubt" if self.all_rows.doubtful else self.all_rows.pooled.state
 
     @property
     def since(self) -> int | None:
@@ -277,7 +288,6 @@ def _together(found: Together) -> dict[str, Any]:
 
 
 def _plain(line: Line) -> dict[str, Any]:
-    low, high = line.intervals(slice(-1, None))
     said = {key: value for key, value in line.said._asdict().items() if value is not None}
     for key in said.keys() & {"changed", "unlabelled_changed"}:
         said[key] = {"alarm": _date(said[key][0]), "since": _date(said[key][1])}
@@ -291,7 +301,7 @@ def _plain(line: Line) -> dict[str, Any]:
         "waiting": int(line.waiting[-1]),
         "sizes": float(line.sizes[-1]),
         "coverage": line.coverage,
-        "interval": [float(low[0]), float(high[0])],
+        "interval": list(line.interval),
         "log_e_value": line.now,
         "site_says": said,
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ from fedconformal.monitoring.period import Period, Stream, Tally, day_of
 
 ROUNDING = 1e-9
 """Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
+
+
+MOST_NEEDED = 10**9
+"""Rows that nobody waits for."""
 
 
 class Said(NamedTuple):
@@ -74,35 +79,35 @@ class Line:
         """The share of rows with an outcome that are covered; None without such rows."""
         return 1 - float(self.misses[-1] / self.known[-1]) if self.known[-1] else None
 
-    @property
-    def tells(self) -> bool:
-        """Whether there are enough outcomes: misses at twice the limit would have raised the alarm."""
-        missed = twice(self.limit) * self.known[-1]
-        return bool(log_e(missed, self.rows - missed, self.limit) >= -math.log(self.false_alarm))
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bound the coverage now, at all times at once."""
+        low, high = self.intervals(slice(-1, None))
+        return float(low[0]), float(high[0])
 
-    @property
-    def needed(self) -> int:
-        """How many outcomes are enough for that, if no row waits."""
-        worse, enough = twice(self.limit), -math.log(self.false_alarm)
-        rows = 1
-        while log_e(worse * rows, (1 - worse) * rows, self.limit) < enough:
-            rows = math.ceil(1.1 * rows)
-        return rows
-
-    @property
+    @cached_property
     def state(self) -> str:
-        """Whether the limit holds here, by this line alone."""
-        return "alarm" if self.alarm is not None else "holds" if self.tells else "too early"
+        """Whether the limit holds here, by this line alone: the whole interval is on the right side."""
+        if self.alarm is not None:
+            return "alarm"
+        return "holds" if self.known[-1] and self.interval[0] > 1 - self.limit else "too early"
+
+    @property
+    def needed(self) -> int | None:
+        """How many outcomes show that it holds, if rows are missed as often as so far; None if none can."""
+        if self.coverage is None or self.coverage <= 1 - self.limit:
+            return None
+        rows = int(self.known[-1])
+        while rates(self.coverage * rows, (1 - self.coverage) * rows, self.false_alarm) <= 1 - self.limit:
+            rows = math.ceil(1.1 * rows)
+            if rows > MOST_NEEDED:
+                return None
+        return rows
 
     def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
         """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
         misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
         return rates(hits, misses + waiting, self.false_alarm), 1 - rates(misses, hits + waiting, self.false_alarm)
-
-
-def twice(limit: float) -> float:
-    """Return a miss rate that a watch is to notice: twice the limit, or halfway to one if that is less."""
-    return min(2 * limit, (1 + limit) / 2)
 
 
 def lines_of(periods: Sequence[Period]) -> list[Line]:
@@ -129,23 +134,31 @@ def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
         raise InputError(f"{name}: the name of the group cannot be printed; rename it at the site")
     first = sent[0][1]
     terms = (first.limit, first.false_alarm, first.failure)
-    counts: dict[int, Tally] = {}
+    starts: dict[int, Tally] = {}
+    ends: dict[int, Tally] = {}
     for period, stream in sent:
         if (stream.limit, stream.false_alarm, stream.failure) != terms:
             raise InputError(
                 f"{name}: watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
                 "or with other chances; a watch keeps them: leave out the messages of the other watch"
             )
-        for day, tally in ((period.first - 1, stream.before), (period.last, stream.after)):
-            if counts.setdefault(day, tally) != tally:
+        for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
+            if found.setdefault(day, tally) != tally:
                 raise InputError(
-                    f"{name}: two messages disagree about the end of {_date(day)} ({_counts(counts[day])}, and "
+                    f"{name}: two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
                     f"{_counts(tally)}); ask the site which one is right, and leave out the other"
                 )
+    for day in starts.keys() & ends.keys():
+        if _falls(ends[day], starts[day]):
+            raise InputError(
+                f"{name}: two messages disagree about the end of {_date(day)} ({_counts(ends[day])}, and then "
+                f"{_counts(starts[day])}); ask the site for both anew"
+            )
+    counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
     days = sorted(counts)
     for before, day in pairwise(days):
         was, now = counts[before], counts[day]
-        if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
+        if _falls(was, now):
             raise InputError(
                 f"{name}: counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
                 "counts since the start cannot: ask the site for both messages anew"
@@ -180,6 +193,10 @@ def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
         alarm=alarm,
         said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
     )
+
+
+def _falls(was: Tally, now: Tally) -> bool:
+    return now.known < was.known or now.misses < was.misses or now.sizes < was.sizes
 
 
 def _date(day: int) -> str:

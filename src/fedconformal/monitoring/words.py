@@ -16,8 +16,8 @@ MUCH = 0.5
 
 def sentence(found: Combined) -> str:
     """Say in one sentence whether the promise holds."""
-    sites, lines = count(len(found.all_rows.lines), "site"), found.all_rows.lines
-    known = sum(int(line.known[-1]) for line in lines)
+    together, line = found.all_rows, found.all_rows.pooled
+    sites, known = count(together.sites, "site"), int(line.known[-1])
     if found.alarm:
         return f"alarm since {date(found.since)} {where(found)}: more rows are missed than the limit allows"
     if found.state == "in doubt":
@@ -25,10 +25,12 @@ def sentence(found: Combined) -> str:
         names = listed([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
         return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
     if found.state == "holds":
-        return f"holds: nothing speaks against the promise at {sites}, in {count(known, 'row')} with an outcome"
+        most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
+        return f"holds: {most} ({count(known, 'outcome')} at {sites})"
     if not known:
         return f"too early: no row has an outcome yet at {sites}"
-    return f"too early: {count(known, 'row')} with an outcome at {sites} cannot tell yet whether the promise holds"
+    low, high = (1 - end for end in line.interval[::-1])
+    return f"too early: between {low:.1%} and {high:.1%} of rows are missed ({count(known, 'outcome')} at {sites})"
 
 
 def where(found: Combined) -> str:
@@ -37,7 +39,7 @@ def where(found: Combined) -> str:
     if found.all_rows.alarm is None:
         return groups
     named = found.all_rows.named
-    at = f"at {listed(named)}" if named else f"over {count(len(found.all_rows.lines), 'site')} together"
+    at = f"at {listed(named)}" if named else f"over {count(found.all_rows.sites, 'site')} together"
     return f"{at} and {groups}" if groups else at
 
 
@@ -77,25 +79,24 @@ def _about_evidence(found: Combined) -> Iterator[str]:
         _, since = line.said.changed or line.said.unlabelled_changed or (0, 0)
         yield f"Ask {line.site} what changed: by its own word its scores differ since {date(since)}."
     if found.state == "too early":
-        yield from _too_early(together.lines)
+        yield from _too_early(together.pooled)
     if found.state == "holds":
         yield "Use the sets. Combine again when the next messages come."
 
 
-def _too_early(lines: tuple[Line, ...]) -> Iterator[str]:
-    most = max(lines, key=lambda line: line.known[-1])
-    if not most.known[-1]:
-        rows = sum(line.rows for line in lines)
-        yield f"Send outcomes: {count(rows, 'row')} wait for one. Without them nobody sees whether the promise holds."
+def _too_early(line: Line) -> Iterator[str]:
+    if not line.known[-1]:
+        yield f"Send outcomes: {count(line.rows, 'row')} wait for one. Without them nobody sees if the promise holds."
+    elif line.needed is None:
+        yield "Go on, and look at the sites on top of the list: rows are missed as often as the limit or more, so far."
     else:
-        yield f"Go on: a site needs about {most.needed:,} outcomes to notice twice as many misses as allowed."
+        yield f"Go on: if rows are missed as often as so far, about {line.needed:,} outcomes show that it holds."
 
 
 def _about_messages(found: Combined) -> Iterator[str]:
-    lines = found.all_rows.lines
-    rows = sum(line.rows for line in lines)
-    waiting = sum(int(line.waiting[-1]) for line in lines)
-    if waiting and waiting >= MUCH * rows and any(line.known[-1] for line in lines):
+    line = found.all_rows.pooled
+    rows, waiting = line.rows, int(line.waiting[-1])
+    if line.known[-1] and waiting >= MUCH * rows:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
     if found.refused:

@@ -61,7 +61,7 @@ def watch_page(periods: Iterable[Period], *, promise: str = "", refused: Iterabl
 
 def combined_page(found: Combined, *, promise: str = "") -> str:
     """Return the same page, from messages that are combined already."""
-    everything, sites = found.all_rows.pooled, count(len(found.all_rows.lines), "site")
+    everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
     parts = [
         f"<h1>{TITLE}</h1>",
         _lede(promise),
@@ -98,7 +98,7 @@ def _seen(line: Line) -> tuple[str, list[str]]:
     watched = f"The watch is against a coverage below {percent(round(1 - line.limit, 4))}."
     if line.coverage is None:
         return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
-    low, high = (float(end[0]) for end in line.intervals(slice(-1, None)))
+    low, high = line.interval
     texts = [
         f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
         f"The coverage behind it is between {low:.1%} and {high:.1%}, at all times at once.",
@@ -109,7 +109,7 @@ def _seen(line: Line) -> tuple[str, list[str]]:
 
 def _where(found: Combined) -> tuple[str, list[str]]:
     together = found.all_rows
-    sites = count(len(together.lines), "site")
+    sites = count(together.sites, "site")
     texts = []
     by_name = {line.site: line for line in together.lines}
     for name in together.named[:5]:
@@ -120,8 +120,8 @@ def _where(found: Combined) -> tuple[str, list[str]]:
     if found.named_groups:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
-        enough = sum(line.tells for line in together.lines)
-        texts = [f"{enough:,} of {sites} have outcomes enough to notice twice as many misses as allowed."]
+        good = sum(line.state == "holds" for line in together.lines)
+        texts = [f"At {good:,} of {len(together.lines):,} the promise is seen to hold by itself; elsewhere go on."]
     return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
 
 
