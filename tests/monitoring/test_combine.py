@@ -77,6 +77,16 @@ def test_what_the_limits_may_fail_adds_up() -> None:
     assert "add up to 1.2, so nothing is promised" in chance(combine(many).all_rows)
 
 
+def test_the_strictest_level_of_the_sites_counts() -> None:
+    (one,) = counted("a", Tally(60, 17))
+    strict = [replace(one, streams=(replace(one.streams[0], false_alarm=0.001),))]
+    found = combine([*strict, *counted("b", Tally(60, 17))]).all_rows
+    assert 40 < math.exp(found.now) < 1000
+    assert found.false_alarm == 0.001
+    assert found.alarm is None
+    assert found.named == ()
+
+
 def test_one_site_drifts() -> None:
     sent = [period for i in range(5) for period in messages(f"clinic-{i}", DRIFT if i == 3 else [0.1] * 20)]
     found = combine(np.random.default_rng(0).permutation(np.array(sent, dtype=object)).tolist())
