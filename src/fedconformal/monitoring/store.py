@@ -38,6 +38,9 @@ from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, State
 COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
 """What is counted over all calls."""
 
+MOST_SPANS = 60
+"""Parts that all days are cut into for a page."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a watch is bound to, and by which limit."""
@@ -245,6 +248,15 @@ class Watch:
             return reporting.periods(
                 self._connection, self._states(), self.changes, self.settings.predictor, self.settings.site, span
             )
+
+    def history(self) -> list[Period]:
+        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
+        there = self.days()
+        if there is None:
+            return []
+        first, last = there
+        step = -(-(last + 1 - first) // MOST_SPANS)
+        return [one for day in range(first, last + 1, step) for one in self.periods(day, min(last, day + step - 1))]
 
     def check_for(self, digest: str) -> None:
         """Refuse another predictor than the one that is watched, and a watch that takes no more."""
