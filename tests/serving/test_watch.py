@@ -69,7 +69,7 @@ def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
         for some in np.split(flat, 10):
             assert asking.post("/predict", json={"probabilities": some.tolist()}).status_code == 200
         assert [one.days is not None for one in watch.status().changes] == [False, True]
-        assert "scores have changed" in asking.get("/").text
+        assert "top scores differ since" in asking.get("/").text
 
 
 def test_another_predictor_is_refused(tmp_path: Path) -> None:
