@@ -49,7 +49,7 @@ def recalibrate(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Calibrate anew; the certificate names the predictor that it replaces, and promises the same unless told."""
+    """Calibrate anew, by default with the same promise; the certificate names the predictor that it replaces."""
     inputs = (predictor, *summaries, asked.ledger, asked.signed)
     check_output(output, *inputs, ending=".json", force=asked.force)
     old: Any = load(predictor)
