@@ -15,6 +15,7 @@ from fedconformal.calibration.document import Document
 from fedconformal.calibration.replaced import Rows
 from fedconformal.guarantees.by_class import name_of
 
+OTHER = {"classes": "other", "sites": "other"}
 SHORT = 12
 """Digits of a digest that are shown."""
 
@@ -80,7 +81,7 @@ def changes(older: Certificate, newer: Certificate) -> str:
     before, now = _facts(older), _facts(newer)
     same = [name for name in now if name in before and before[name] == now[name]]
     other = [
-        f"another {name}: {shown(_text(now[name]))} instead of {shown(_text(before.get(name)))}"
+        f"{OTHER.get(name, 'another')} {name}: {shown(_text(now[name]))} instead of {shown(_text(before.get(name)))}"
         for name in now
         if name not in same
     ]

@@ -48,25 +48,25 @@ def follow(
     coordinator: str | None,
 ) -> Followed:
     """Read the older predictors, and verify the whole chain."""
-    paths, found, problems, sealed = {newest.digest(): predictor}, list[Any](), list[str](), set[str]()
+    paths, found, problems, sealed = dict[str, Path](), list[Any](), list[str](), set[str]()
     for path in (predictor, *older):
         data = read_bytes(path)
         try:
             with naming(path):
-                one = newest if path == predictor else read_document(data)
+                one = read_document(data) if found else newest
         except AlteredError as error:
             problems.append(str(error))
             continue
-        if path != predictor:
-            if one.digest() in paths:
-                raise InputError(f"{path}: is the same predictor as {paths[one.digest()]}; give each once")
-            paths[one.digest()] = path
-            found.append(one)
+        digest = one.digest()
+        if digest in paths:
+            raise InputError(f"{path}: is the same predictor as {paths[digest]}; give each once")
+        paths[digest] = path
+        found.append(one)
         if one.to_bytes() != data:
             problems.append(f"{path}: {REFORMATTED}")
         if coordinator is not None and beside(path).exists() and is_signed_by(path, data, coordinator):
-            sealed.add(one.digest())
-    links = verify_chain(newest, _read(summaries), found, trusted=trusted, sealed=sealed)
+            sealed.add(digest)
+    links = verify_chain(newest, _read(summaries), found[1:], trusted=trusted, sealed=sealed)
     names = [str(paths[link.predictor.digest()]) for link in links]
     for name, link in zip(names, links, strict=True):
         problems += [f"{name}: {one}" for one in link.problems]
