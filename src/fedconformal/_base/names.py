@@ -31,13 +31,13 @@ def harmless(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Write names with commas, the first few of them.
+def listed(names: Sequence[str], most: int = 5, parted: str = ", ") -> str:
+    """Write names with commas, or parted by something else, the first few of them.
 
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return parted.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def as_name(text: Any, what: str) -> str:
