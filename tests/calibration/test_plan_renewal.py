@@ -77,6 +77,7 @@ def test_rows_that_never_come() -> None:
     options = {one.guarantee: one for one in plan_renewal(predictor(), rows_per_week=[5, 5, 0]).options}
     assert options["every-client"].fewest is None
     assert options["every-client"].missing == "no number of rows that come like this is enough"
+    assert options["mixture proportional"].fewest is None  # a site without a row sends no summary
     last = options["every-client"].last_time
     assert isinstance(last, Step)
     assert last.weeks is None
