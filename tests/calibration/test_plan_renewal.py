@@ -83,6 +83,12 @@ def test_rows_that_never_come() -> None:
     assert last.weeks is None
 
 
+def test_weeks_are_counted_to_the_last_row() -> None:
+    last = plan_renewal(predictor(), rows_per_week=[6, 2, 0.7]).options[0].last_time
+    assert last is not None
+    assert last.weeks == 16  # 11 rows at 0.7 a week take longer than 90 at 6
+
+
 @pytest.mark.parametrize("rates", [[1, 2], [1, 2, -1], ["a", 1, 1], [1, 2, "nan"]])
 def test_rates_that_are_none(rates: list[object]) -> None:
     with pytest.raises(fc.InputError, match="expected 3 numbers from 0, one a site"):

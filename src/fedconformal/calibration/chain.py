@@ -25,14 +25,11 @@ D = TypeVar("D", bound=Document)
 def in_chain(newest: D, older: Sequence[D]) -> tuple[list[D], list[D], str | None]:
     """Return the chain, newest first, as far as it is given; those that are no link of it; and what is missing."""
     known = {one.digest(): one for one in older}
-    chain, seen = [newest], {newest.digest()}
-    while (replaced := chain[-1].certificate.replaces) is not None:
-        if replaced.sha256 in seen or replaced.sha256 not in known:
-            break
-        seen.add(replaced.sha256)
-        chain.append(known[replaced.sha256])
-    spare = [one for digest, one in known.items() if digest not in seen]
-    if replaced is not None and replaced.sha256 in seen:
+    chain = [newest]
+    while (replaced := chain[-1].certificate.replaces) is not None and replaced.sha256 in known:
+        chain.append(known.pop(replaced.sha256))
+    spare = list(known.values())
+    if replaced is not None and replaced.sha256 in [one.digest() for one in chain]:
         return chain, spare, "the chain goes in a circle: a predictor replaces one that came after it"
     if replaced is not None:
         return chain, spare, f"the chain has a gap: the predictor with the sha256 {replaced.sha256} is not given"
