@@ -1,7 +1,9 @@
 """What a predictor covers after an alarm: from the rows that rang it, and from new ones. Prints the table of the docs.
 
-python benchmarks/renewal.py
+PYTHONPATH=. python benchmarks/renewal.py
 """
+
+# ruff: noqa: T201
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def main() -> None:
             found = [one[1] for one in (stream(rows, rng) for _ in range(STREAMS)) if one is not None]
             coverage, tolerance = mean(np.array(found))
             cells.append(f"{coverage:.3f} (+-{tolerance:.3f}, {len(found)} alarms)")
-        print(stream.__name__, *cells, sep=" | ")  # noqa: T201
+        print(stream.__name__, *cells, sep=" | ")
 
 
 if __name__ == "__main__":
