@@ -55,6 +55,13 @@ ADVICE = {
     r"hidden, so the session is at its end": (
         r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
     ),
+    r"give the site's own summary, or state a limit by hand": (
+        r"give the site's own summary with --summary, or state a limit by hand with --limit"
+    ),
+    r"watch that site by its name, or state a limit by hand": (
+        r"watch that site by its name with --site, or state a limit by hand with --limit"
+    ),
+    r"state a limit by hand": r"state a limit by hand with --limit",
     r'pass gives="probs"': r"say --onnx-gives probs",
     r"give that model too": r"give that model with --onnx",
     r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",

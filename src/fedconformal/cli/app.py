@@ -39,6 +39,7 @@ COMMANDS = (
     "plan",
     "report",
     "serve",
+    "monitor",
     "train",
     "demo",
     "sums",

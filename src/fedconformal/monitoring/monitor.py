@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.monitoring.beta import log_beta, log_e
@@ -28,6 +28,7 @@ from fedconformal.monitoring.state import MOST_ROWS, is_count, opened, sealed
 
 if TYPE_CHECKING:
     from fedconformal.calibration.document import Document
+    from fedconformal.summaries import Summary
 
 MAGIC = b"FCW1"
 
@@ -79,42 +80,55 @@ class Monitor:
             )
 
     @classmethod
-    def of(cls, predictor: Document, *, failure: float = 0.025, false_alarm: float = 0.025) -> Self:
+    def of(
+        cls,
+        predictor: Document,
+        *,
+        failure: float = 0.025,
+        false_alarm: float = 0.025,
+        site: str | None = None,
+        summary: Summary | None = None,
+    ) -> Self:
         """Watch what a predictor promises to the mixture of its sites; rows must come from them in that mixture.
 
-        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. Where every site
-        or class is promised coverage by itself, watch each with a limit of its own.
+        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. With `site`, rows
+        come from that site alone; where it is not promised coverage by itself, its limit is from its own `summary`.
         """
-        certificate = predictor.certificate
-        bound, _, sizes = certificate.parties()
-        limits = bound.miss_limits(as_alpha(certificate.alpha), sizes, failure)
-        if certificate.status != "certified" or certificate.threshold == "inf" or len(limits) != 1:
-            why = "it is estimated" if certificate.status != "certified" else bound.why_no_limit
-            if certificate.threshold == "inf":
-                why = "every label is in every set, so that nothing can be missed"
-            elif len(limits) > 1:
-                why = "it promises coverage to several by themselves"
-            raise InputError(f"this predictor gives no limit to watch: {why}; state one, Monitor(limit=...)")
-        return cls(limit=limits[0].rate, failure=failure, false_alarm=false_alarm)
+        from fedconformal.monitoring.limits import limits_of
 
-    def update(self, *, misses: ArrayLike = (), waiting: int = 0) -> Self:
+        found = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
+        if found.several and site is None:
+            raise InputError(
+                "this predictor gives no limit to watch: it promises coverage to several by themselves; name the site, "
+                "or state a limit, Monitor(limit=...)"
+            )
+        return cls(limit=found.rate, failure=found.failure, false_alarm=false_alarm)
+
+    def update(self, *, misses: ArrayLike = (), waiting: ArrayLike = 0) -> Self:
         """Add rows in the order in which their outcomes came: 1 if missed, 0 if covered, or a loss between 0 and 1.
 
-        `waiting` is how many rows have no outcome yet, now, and not how many more.
+        `waiting` is how many rows have no outcome yet, now, and not how many more. Where the rows of one call waited
+        too, it is a list: how many had none after each of them.
+
+        >>> watch = Monitor(limit=0.1, false_alarm=0.05, waiting=8)
+        >>> watch.update(misses=[1, 1, 1, 1, 0, 0, 0, 0], waiting=range(7, -1, -1)).alarm_at  # not at row 2
+        4
         """
         new = _outcomes(misses)
-        if not is_count(waiting):
-            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows")
-        missed, known = self.misses + np.cumsum(new), self.known + np.arange(1.0, len(new) + 1)
+        still = np.asarray(waiting)
+        if still.shape not in ((), new.shape) or not _are_counts(still):
+            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows, or one after each row")
+        missed = np.cumsum(np.append(self.misses, new))[1:]  # one after the other, so that batches do not matter
+        known = self.known + np.arange(1.0, len(new) + 1)
         alarm_at = self.alarm_at
-        if alarm_at is None:
-            alarm_at = self._first_alarm(missed, known, waiting)
+        if alarm_at is None and (place := self.first_alarm(missed, known, still)) is not None:
+            alarm_at = int(known[place])
         total = float(missed[-1]) if len(new) else self.misses
-        rows = self.known + len(new)
-        return replace(self, known=rows, misses=min(total, rows), waiting=int(waiting), alarm_at=alarm_at)
+        rows, last = self.known + len(new), int(still.ravel()[-1]) if still.size else self.waiting
+        return replace(self, known=rows, misses=min(total, rows), waiting=last, alarm_at=alarm_at)
 
-    def _first_alarm(self, missed: Floats, known: Floats, waiting: int) -> int | None:
-        """Find the first row at which E is at least 1 / false_alarm; E is worked out only where it can be.
+    def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
+        """Find where E is first at least 1 / false_alarm, from the counts at each place; E is worked out only there.
 
         While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
         Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
@@ -128,7 +142,7 @@ class Monitor:
             some = place[start : start + step]
             above = np.flatnonzero(log_e(missed[some], hits[some], self.limit) >= enough)
             if len(above):
-                return int(known[some[above[0]]])
+                return int(some[above[0]])
             start, step = start + step, step * 2
         return None
 
@@ -180,6 +194,12 @@ def _outcomes(misses: ArrayLike) -> Floats:
     if new.ndim != 1 or not ((new >= 0) & (new <= 1)).all():
         raise InputError("misses: expected a list with 1 for a missed row, 0 for a covered one, or a loss in between")
     return new
+
+
+def _are_counts(numbers: NDArray[Any]) -> bool:
+    if not numbers.size:
+        return True
+    return numbers.dtype.kind in "iu" and is_count(int(numbers.min())) and is_count(int(numbers.max()))
 
 
 def _whole_mixture(misses: Floats, hits: Floats, limit: float) -> Floats:

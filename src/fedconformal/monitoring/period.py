@@ -23,7 +23,8 @@ EPOCH = date(1970, 1, 1)
 MOST_STREAMS = 1000
 """Groups in one message."""
 
-Day = Annotated[int, msgspec.Meta(ge=0, le=2_932_896)]
+LAST_DAY = 2_932_896
+Day = Annotated[int, msgspec.Meta(ge=0, le=LAST_DAY)]
 """Days since 1970-01-01, in UTC, to the end of the year 9999."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
