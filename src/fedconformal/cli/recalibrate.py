@@ -18,6 +18,7 @@ from fedconformal.cli.console import print_json
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
 from fedconformal.cli.outputs import check_output
+from fedconformal.cli.watches import Watches, check_watches, close_watches
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 
@@ -44,16 +45,19 @@ def recalibrate(
     score: Annotated[
         str | None, typer.Option(help="The score of the new summaries, if not the same as before:")
     ] = None,
+    watch: Watches = None,
     *,
     asked: Asked,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Calibrate anew, by default with the same promise; the certificate names the predictor that it replaces."""
-    inputs = (predictor, *summaries, asked.ledger, asked.signed)
+    watches = watch or []
+    inputs = (predictor, *summaries, *watches, asked.ledger, asked.signed)
     check_output(output, *inputs, ending=".json", force=asked.force)
     old: Any = load(predictor)
     replaced = replacing(old.digest(), why=why, rows=rows)
+    check_watches(watches, replaced.sha256, rows)
     with naming(predictor):
         terms = kept_terms(old, alpha=alpha, risk=asked.risk, safe=asked.safe)
     if terms.risk is not None:
@@ -64,13 +68,15 @@ def recalibrate(
     made = asked.made(summaries, level, promised)
     found = successor(old, made.result, replaced, _score(score, given))
     found.save(output)
+    close_watches(watches)
     warn_of_full(found)
     same = changes(old.certificate, found.certificate)
     if json:
         print_json({"predictor": str(output), "changes": same, "certificate": found.certificate.to_dict()})
         return
     named = f"{predictor}, sha256 {replaced.sha256[:SHORT]}..."
-    asked.tell(found, made, f"It replaces {named} ({replaced.why}): {same}.", f"wrote {output}")
+    closed = [f"closed {path}: it counts no more, and still answers" for path in watches]
+    asked.tell(found, made, f"It replaces {named} ({replaced.why}): {same}.", *closed, f"wrote {output}")
 
 
 def _typed(name: str, asked: Asked, given: Given) -> Any:
