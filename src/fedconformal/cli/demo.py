@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import shlex
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.document import load
 from fedconformal.cli.console import say, table
+from fedconformal.cli.demo_stream import A_DAY, NOISY, SITE, write_stream
 from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
@@ -54,7 +56,33 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    say("", f"The report is {report}")
+    page = _watched(output)
+    say("", f"The report is {report}", f"The page that shows when the noisy scanner was noticed is {page}")
+
+
+def _watched(output: Path) -> Path:
+    """Watch four weeks of new images at every site, one of which drifts; return the page over all sites."""
+    say(
+        "",
+        f"Four weeks of new images, {A_DAY} a day at each site; from day {NOISY} site-{SITE} has a noisy scanner:",
+        "",
+    )
+    folder, run, rule = output / "watch", output / SHOWN, str(output / "predictor.json")
+    logits, messages = ("--from", "logits"), []
+    for site, files in enumerate(write_stream(run, folder, sites=SITES)):
+        name, shown, watch = f"site-{site}", site == SITE, folder / f"site-{site}.db"
+        watch.unlink(missing_ok=True)
+        own = ("--site", name, "--summary", f"{run}/sites/{name}.fcs")
+        rows = ("--calibration", str(files.before), "--labels", "label", *logits)
+        _run("monitor", "start", str(watch), rule, *own, *rows, show=shown)
+        _run("monitor", "add", str(watch), str(files.answered), str(files.outcomes), *logits, show=shown)
+        if shown:
+            _run("monitor", "status", str(watch), answers=(0, 1))
+        messages.append(f"{folder}/{name}.fcw")
+        _run("monitor", "summarize", str(watch), "--by", "day", "-o", messages[-1], show=shown)
+    page = output / "watch.html"
+    _run("monitor", "combine", *messages, "-o", str(page), answers=(0, 1))
+    return page
 
 
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:
@@ -75,20 +103,20 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
     return accuracy, rule.evaluate(test.probs, test.labels, clients=test.clients)
 
 
-def _run(*arguments: str, show: bool = True) -> None:
+def _run(*arguments: str, show: bool = True, answers: Container[int] = (0,)) -> None:
     from fedconformal.cli.app import run
 
     shown = " ".join(_shortened(arguments))
     with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
         say(f"$ fedconformal {shown}")
-        if code := run(arguments):
+        if (code := run(arguments if show else ("--quiet", *arguments))) not in answers:
             raise typer.Exit(code)  # it has said why
         say("")
 
 
 def _shortened(arguments: tuple[str, ...]) -> list[str]:
-    files = [a for a in arguments if a.endswith(".fcs")]
+    files = [a for a in arguments if a.endswith((".fcs", ".fcw"))]
     if len(files) < SITES:
         return [shlex.quote(a) for a in arguments]
-    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*.fcs"
+    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*{Path(files[0]).suffix}"
     return [*map(shlex.quote, arguments[:at]), pattern, *map(shlex.quote, arguments[at + len(files) :])]

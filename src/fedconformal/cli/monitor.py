@@ -15,6 +15,7 @@ import typer
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.combine import combine
 from fedconformal.cli.console import logger, print_json, print_result, say, table
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
@@ -307,5 +308,5 @@ def as_day(text: str | None, option: str) -> int | None:
     return day
 
 
-for function in (start, add, status, summarize, purge, close):
+for function in (start, add, status, summarize, combine, purge, close):
     monitor.command(function.__name__, cls=getattr(function, "command", None))(function)

@@ -23,6 +23,9 @@ from fedconformal._base.arrays import Floats
 ENOUGH = 2.0**-60
 """Terms of a series smaller than this share of its sum are left out."""
 
+HALVINGS = 64
+"""Of where the end of an interval can be; then floats leave nothing to halve."""
+
 BLOCK = 512
 """Terms of a series that are worked out at a time."""
 
@@ -48,6 +51,27 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
     lead = (s + 0.5) * math.log(limit) + (f + 0.5) * math.log1p(-limit) - np.log(s + 0.5) - log_beta(s + 0.5, f + 0.5)
     other = np.exp(lead) * _series(limit, s, f)
     out[~few] = log_beta(s + 0.5, f + 0.5) + np.log1p(-other) - z - powers
+    return out.reshape(shape)
+
+
+def rates(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
+    """Return the lower end of the rates p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level).
+
+    >>> rates([0, 10, 100], [100, 90, 900], 0.05).round(4)
+    array([0.    , 0.0291, 0.0689])
+    """
+    s, f = np.broadcast_arrays(np.asarray(misses, dtype=np.float64), np.asarray(hits, dtype=np.float64))
+    shape, s, f = s.shape, s.ravel(), f.ravel()
+    some = np.flatnonzero(s)
+    out, s, f = np.zeros(len(s)), s[some], f[some]
+    whole = log_beta(s + 0.5, f + 0.5) - math.log(math.pi)
+    low, high = np.zeros(len(s)), s / (s + f)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        against = whole - s * np.log(middle) - f * np.log1p(-np.where(f > 0, middle, 0.0))
+        far = against >= -math.log(level)
+        low, high = np.where(far, middle, low), np.where(far, high, middle)
+    out[some] = low
     return out.reshape(shape)
 
 

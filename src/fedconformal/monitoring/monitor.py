@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.beta import log_beta, log_e
+from fedconformal.monitoring.beta import log_beta, log_e, rates
 from fedconformal.monitoring.state import MOST_ROWS, is_count, opened, sealed
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ class Monitor:
         Rows that wait count as covered for the lower end and as missed for the upper one.
         """
         hits = self.known - self.misses
-        low = _end(self.misses, hits + self.waiting, self.false_alarm)
-        return low, 1 - _end(hits, self.misses + self.waiting, self.false_alarm)
+        low, high = rates([self.misses, hits], [hits + self.waiting, self.misses + self.waiting], self.false_alarm)
+        return float(low), 1 - float(high)
 
     def to_bytes(self) -> bytes:
         """Write the state; to go on from it gives the same bits."""
@@ -206,18 +206,3 @@ def _whole_mixture(misses: Floats, hits: Floats, limit: float) -> Floats:
     """Return ln of the mixture over all rates, which is at least ln E; a little is added for the rounding of floats."""
     powers = misses * math.log(limit) + hits * math.log1p(-limit)
     return log_beta(misses + 0.5, hits + 0.5) - math.log(2 * math.acos(math.sqrt(limit))) - powers + 1e-6
-
-
-def _end(misses: float, hits: float, level: float) -> float:
-    """Find the lower end of the rates p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level)."""
-    if misses == 0:
-        return 0.0
-    whole = float(log_beta(np.array([misses + 0.5]), np.array([hits + 0.5]))[0]) - math.log(math.pi)
-    low, high = 0.0, misses / (misses + hits)
-    for _ in range(200):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        against = whole - misses * math.log(middle) - (hits * math.log1p(-middle) if hits else 0.0)
-        low, high = (middle, high) if against >= -math.log(level) else (low, middle)
-    return low

@@ -29,6 +29,7 @@ from fedconformal.engines.flower.records import (
     reply,
     site_of,
 )
+from fedconformal.engines.flower.watching import watch_reply
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
@@ -130,7 +131,7 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
 def add_handlers(
     app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
 ) -> None:
-    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`.
+    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`, and `watch`.
 
     Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
     four functions like those below.
@@ -154,6 +155,7 @@ def add_handlers(
         return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
 
     app.query("predictor")(keep_predictor)
+    app.query("watch")(watch_reply)
 
 
 def _place(context: Context) -> int:

@@ -1,0 +1,207 @@
+"""What a site has sent so far, put in order: counts over time, and the evidence worked out anew from them.
+
+Counts of a message are those since the watch began, so a message that is missing leaves a gap in time and loses no
+count. Messages that contradict each other are refused: other counts for the same moment, counts that fall, another
+limit. A site also says on which day its own watch raised the alarm, which may be within a period and gone at its end;
+that day counts if the counts allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.names import check_name, shown
+from fedconformal.errors import InputError
+from fedconformal.monitoring.beta import log_e, rates
+from fedconformal.monitoring.period import Period, Stream, Tally, day_of
+
+ROUNDING = 1e-9
+"""Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
+
+
+MOST_NEEDED = 10**9
+"""Rows that nobody waits for."""
+
+
+class Said(NamedTuple):
+    """What only the site can know: since when scores differ by its own detectors, and the evidence for it."""
+
+    change: float | None = None
+    changed: tuple[int, int] | None = None
+    unlabelled: float | None = None
+    unlabelled_changed: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line:
+    """The counts of a site, or of a group there, at the end of some days, and what they say of the limit.
+
+    Attributes:
+        days: at the end of which the counts stand, in order.
+        log_e: the evidence then that more than the limit is missed; rows that wait count as covered.
+        alarm: the day since when the evidence is or was enough; None if it never was.
+    """
+
+    site: str
+    group: str
+    limit: float
+    false_alarm: float
+    failure: float
+    days: Integers
+    known: Floats
+    misses: Floats
+    waiting: Floats
+    sizes: Floats
+    log_e: Floats
+    alarm: int | None
+    said: Said
+
+    @property
+    def now(self) -> float:
+        """The evidence at the last day, as a logarithm."""
+        return float(self.log_e[-1])
+
+    @property
+    def rows(self) -> int:
+        """All rows so far, with an outcome or without."""
+        return int(self.known[-1] + self.waiting[-1])
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of rows with an outcome that are covered; None without such rows."""
+        return 1 - float(self.misses[-1] / self.known[-1]) if self.known[-1] else None
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bound the coverage now, at all times at once."""
+        low, high = self.intervals(slice(-1, None))
+        return float(low[0]), float(high[0])
+
+    @cached_property
+    def state(self) -> str:
+        """Whether the limit holds here, by this line alone: the whole interval is on the right side."""
+        if self.alarm is not None:
+            return "alarm"
+        return "holds" if self.known[-1] and self.interval[0] > 1 - self.limit else "too early"
+
+    @property
+    def needed(self) -> int | None:
+        """How many outcomes show that it holds, if rows are missed as often as so far; None if none can."""
+        if self.coverage is None or self.coverage <= 1 - self.limit:
+            return None
+        rows = int(self.known[-1])
+        while rates(self.coverage * rows, (1 - self.coverage) * rows, self.false_alarm) <= 1 - self.limit:
+            rows = math.ceil(1.1 * rows)
+            if rows > MOST_NEEDED:
+                return None
+        return rows
+
+    def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
+        misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
+        return rates(hits, misses + waiting, self.false_alarm), 1 - rates(misses, hits + waiting, self.false_alarm)
+
+
+def lines_of(periods: Sequence[Period]) -> list[Line]:
+    """Put all messages of one site in order; the line of all rows comes first.
+
+    >>> stream = Stream(0.1, 0.05, 0.0, Tally(), Tally(known=8, misses=4))
+    >>> (line,) = lines_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
+    >>> round(line.now, 3), line.state, day_of(line.alarm).isoformat()
+    (3.018, 'alarm', '2026-11-16')
+    """
+    for name in {period.site for period in periods}:
+        check_name(name, "a site")
+    found: dict[str, list[tuple[Period, Stream]]] = {}
+    for period in sorted(periods, key=lambda one: (one.first, one.last)):
+        for stream in period.streams:
+            found.setdefault(stream.group, []).append((period, stream))
+    return [_line(group, found[group]) for group in sorted(found)]
+
+
+def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
+    site = sent[0][0].site
+    name = shown(site) + (f", {shown(group)}" if group else "")
+    if not group.isprintable():
+        raise InputError(f"{name}: the name of the group cannot be printed; rename it at the site")
+    first = sent[0][1]
+    terms = (first.limit, first.false_alarm, first.failure)
+    starts: dict[int, Tally] = {}
+    ends: dict[int, Tally] = {}
+    for period, stream in sent:
+        if (stream.limit, stream.false_alarm, stream.failure) != terms:
+            raise InputError(
+                f"{name}: watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
+                "or with other chances; a watch keeps them: leave out the messages of the other watch"
+            )
+        for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
+            if found.setdefault(day, tally) != tally:
+                raise InputError(
+                    f"{name}: two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
+                    f"{_counts(tally)}); ask the site which one is right, and leave out the other"
+                )
+    for day in starts.keys() & ends.keys():
+        if _falls(ends[day], starts[day]):
+            raise InputError(
+                f"{name}: two messages disagree about the end of {_date(day)} ({_counts(ends[day])}, and then "
+                f"{_counts(starts[day])}); ask the site for both anew"
+            )
+    counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
+    days = sorted(counts)
+    for before, day in pairwise(days):
+        was, now = counts[before], counts[day]
+        if _falls(was, now):
+            raise InputError(
+                f"{name}: counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
+                "counts since the start cannot: ask the site for both messages anew"
+            )
+    known, misses, waiting, sizes = np.array(
+        [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)], dtype=np.float64
+    ).T
+    evidence = log_e(misses, known - misses + waiting, first.limit)
+    enough = -math.log(first.false_alarm)
+    above = np.flatnonzero(evidence >= enough)
+    alarm = days[above[0]] if len(above) else None
+    for stated in sorted({stream.alarm for _, stream in sent if stream.alarm is not None}):
+        place = int(np.searchsorted(days, stated))
+        # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
+        hits = known[place - 1] - misses[place - 1] if place else 0.0
+        if place == len(days) or log_e(misses[place], hits, first.limit) < enough - ROUNDING:
+            raise InputError(f"{name}: says that its alarm is of {_date(stated)}, which its counts rule out")
+        alarm = stated if alarm is None else min(alarm, stated)
+    last = sent[-1][1]
+    return Line(
+        site=site,
+        group=group,
+        limit=first.limit,
+        false_alarm=first.false_alarm,
+        failure=first.failure,
+        days=np.array(days, dtype=np.int64),
+        known=known,
+        misses=misses,
+        waiting=waiting,
+        sizes=sizes,
+        log_e=evidence,
+        alarm=alarm,
+        said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
+    )
+
+
+def _falls(was: Tally, now: Tally) -> bool:
+    return now.known < was.known or now.misses < was.misses or now.sizes < was.sizes
+
+
+def _date(day: int) -> str:
+    return day_of(day).isoformat()
+
+
+def _counts(tally: Tally) -> str:
+    return f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting"
