@@ -1,4 +1,7 @@
-"""fedconformal demo: the whole job on handwritten digits, four ways to train compared, at ten one-class sites."""
+"""fedconformal demo: the whole job on handwritten digits, four ways to train compared, at ten one-class sites.
+
+It ends with four weeks of new images, in which one site drifts, and a page that shows when it was noticed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def demo(
     ),
     alpha: Annotated[str, typer.Option(help="How often the truth may be missed.")] = "0.1",
 ) -> None:
-    """Train on digits at ten one-class sites in four ways, calibrate each by files, compare, and write a report."""
+    """Train on digits at ten one-class sites in four ways, calibrate each by files, compare, and watch one drift."""
     if not all(importlib.util.find_spec(name) for name in ("torch", "sklearn")):
         raise InputError("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'")
     as_alpha(alpha)
@@ -71,7 +74,8 @@ def _watched(output: Path) -> Path:
     logits, messages = ("--from", "logits"), []
     for site, files in enumerate(write_stream(run, folder, sites=SITES)):
         name, shown, watch = f"site-{site}", site == SITE, folder / f"site-{site}.db"
-        watch.unlink(missing_ok=True)
+        for path in folder.glob(f"{watch.name}*"):  # of an earlier demo
+            path.unlink()
         own = ("--site", name, "--summary", f"{run}/sites/{name}.fcs")
         rows = ("--calibration", str(files.before), "--labels", "label", *logits)
         _run("monitor", "start", str(watch), rule, *own, *rows, show=shown)
