@@ -49,6 +49,8 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
     done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched")
     assert "estimated from 180 scores" in done.out
     assert "nothing is promised: rows up to an alarm are not like those to come" in done.out
+    checked = command.ok("evaluate", "next.json", "test-probs.npy", "test-labels.npy")
+    assert "nothing was certified, as rows up to an alarm calibrated" in checked.out
     answer = command.ok(
         "recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched", "--json"
     ).json
@@ -184,6 +186,9 @@ def test_the_report_shows_what_was_there_before(fresh: Path, command: Command) -
     assert "&lt;b&gt;alarm&lt;/b&gt;" in page
     assert "<b>alarm" not in page
     assert "rows up to an alarm are not like those to come" in page
+    assert "It was calibrated on cases that raised an alarm" in page
+    assert "calibrate again with these alone" in page
+    assert "sent estimates" not in page
 
 
 def test_how_many_new_rows_restore_which_promise(calibrated: Path, command: Command) -> None:

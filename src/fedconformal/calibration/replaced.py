@@ -80,6 +80,11 @@ def replacing(sha256: str, *, why: Any = None, rows: Any = None) -> Replaced:
     return Replaced(sha256=sha256, why=said, rows=Rows.planned if rows is None else Rows(rows))
 
 
+def is_watched(certificate: Certificate) -> bool:
+    """Whether nothing is promised because a watch had counted rows that calibrated."""
+    return certificate.replaces is not None and certificate.replaces.rows is Rows.watched
+
+
 def with_replaced(certificate: Certificate, replaced: Replaced) -> Certificate:
     """Name what a certificate takes the place of; from rows that were watched it promises nothing, and is estimated."""
     replace = msgspec.structs.replace

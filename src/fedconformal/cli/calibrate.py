@@ -16,7 +16,7 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.replaced import Rows
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -197,8 +197,7 @@ def _found(predictor: Document) -> str:
     if isinstance(predictor, RiskPredictor):
         return risk_words(predictor)
     certificate = predictor.certificate
-    replaced = certificate.replaces
-    none = WATCHED if replaced is not None and replaced.rows is Rows.watched else NO_BAND
+    none = WATCHED if is_watched(certificate) else NO_BAND
     band = (
         f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
         f"(summaries cost at most {certificate.slack:.4f})"

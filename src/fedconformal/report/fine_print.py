@@ -8,7 +8,7 @@ from html import escape
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, RiskRecord
-from fedconformal.calibration.replaced import Rows
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
@@ -35,7 +35,7 @@ def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
 
 
 def _promises(about: Certificate) -> str:
-    if about.replaces is not None and about.replaces.rows is Rows.watched:
+    if is_watched(about):
         band = "Nothing is promised: rows up to an alarm are not like those to come."
     elif about.risk is not None:
         band = "" if about.status == "certified" else "Nothing is promised: the summaries are estimates."
