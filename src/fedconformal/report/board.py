@@ -62,9 +62,7 @@ def badge(certificate: Certificate, verdict: Verdict | None) -> str:
 def why_estimated(about: Certificate) -> str:
     """Say why there is no promise."""
     if is_watched(about):
-        return (
-            "It was calibrated on cases that raised an alarm. New cases are not like them, so there is no promise."
-        )
+        return "It was calibrated on cases that raised an alarm. New cases are not like them, so there is no promise."
     return "The sites sent estimates, which can be off either way, so there is no promise."
 
 
