@@ -56,6 +56,13 @@ def check_name(text: Any, what: str) -> str:
     return str(text)  # numpy has strings of its own
 
 
+def as_line(text: Any, what: str, most: int) -> str:
+    """Check somebody's own words: printable, one line, up to `most` characters."""
+    if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= most:
+        raise InputError(f"{what} is {shown(text)}, expected a line of up to {most} characters")
+    return text
+
+
 def name_key(name: str) -> str:
     r"""Return a name as it is compared: stripped, in Unicode's form NFKC, so that two spellings of a letter are one.
 

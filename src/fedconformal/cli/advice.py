@@ -65,6 +65,12 @@ ADVICE = {
     r'pass gives="probs"': r"say --onnx-gives probs",
     r"give that model too": r"give that model with --onnx",
     r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",
+    r"give rows='new', 'planned' or 'watched'": r"say --rows new, --rows planned or --rows watched",
+    r"or name the new score": r"or name the new one with --score",
+    r"give the guarantee anew": r"give it anew with --guarantee",
+    r"not a limit on losses; leave out risk": r"not a limit on losses; leave out --risk and --safe",
+    r"give risk, not alpha": r"say --risk instead of --alpha",
+    r"give the predictor that it replaces": r"give it with --chain",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""

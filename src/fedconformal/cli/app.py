@@ -31,6 +31,7 @@ COMMANDS = (
     "summarize-losses",
     "sign",
     "calibrate",
+    "recalibrate",
     "predict",
     "evaluate",
     "verify",

@@ -26,7 +26,7 @@ from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import class_called
 from fedconformal.monitoring import reporting, schema
-from fedconformal.monitoring.adding import DAY, Happening, insert, settle
+from fedconformal.monitoring.adding import DAY, THERE, Happening, insert, settle
 from fedconformal.monitoring.changes import LABELLED, Changes
 from fedconformal.monitoring.limits import Limits
 from fedconformal.monitoring.period import Period
@@ -265,6 +265,11 @@ class Watch:
         with self._reading():
             if self._meta("closed") is not None:
                 raise InputError(f"{self.path}: the watch is closed; start a new one")
+
+    def counted(self, ids: Sequence[str]) -> list[str]:
+        """Return those of these rows that came to this watch, with an outcome or without; purged ones are forgotten."""
+        with self._reading():
+            return [name for (name,) in schema.looked_up(self._connection, THERE, list(ids))]
 
     def purge(self, before: int) -> dict[str, int]:
         """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""
