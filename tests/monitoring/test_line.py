@@ -114,3 +114,15 @@ def test_names_that_cannot_be_printed_are_refused() -> None:
     period = sent(0, 0, NONE, SOME)
     with pytest.raises(InputError, match="cannot be printed"):
         lines_of([replace(period, streams=(*period.streams, replace(period.streams[0], group="sex=\x1bF")))])
+
+
+def test_what_would_keep_its_reader_at_work_for_hours_is_refused() -> None:
+    stream = sent(0, 0, NONE, SOME).streams[0]
+    for change, words in (
+        (replace(stream, limit=1e-17), "a limit of 1e-17, expected one from 0.001"),
+        (replace(stream, after=Tally(10**12, 1)), "1000000000000 rows, at most 100000000"),
+    ):
+        with pytest.raises(InputError, match=words):
+            lines_of([replace(sent(0, 0, NONE, SOME), streams=(change,))])
+    with pytest.raises(InputError, match="5001 messages, at most 5000"):
+        lines_of([sent(0, 0, NONE, SOME)] * 5001)

@@ -4,6 +4,10 @@ Nothing that can be worked out from counts is taken from a message. Over sites t
 a site counts as one before its first message; that it ever reaches 1 / d has probability d at most if sites are
 independent. e-BH names sites by what their evidence is worth now, all at one time, and never by the largest so far; it
 names no site unless the mean is at least 1 / d. What the limits of the sites may fail adds up (`failures`).
+
+d is the chance d_k that sites watch with. Where they differ, sites count in proportion to theirs, and d is the largest.
+A watch over several sites divides its chance among them beforehand; then d is the sum, so that the mean is at least
+1 / d as soon as one site's e-value is at least 1 / d_k: its own alarm is one.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ class Together:
     Attributes:
         lines: the site with the most evidence first.
         days: at the end of which `log_mean` stands.
-        log_mean: the logarithm of the mean of the sites' e-values.
+        log_mean: the logarithm of the mean of the sites' e-values, by the chances that they watch with.
         alarm: the day since when the mean is or was enough; None if it never was.
         named: sites that stand out now, by e-BH.
         failures: the chances that limits of the sites do not hold, added up.
@@ -74,23 +78,29 @@ class Together:
     @classmethod
     def of(cls, group: str, lines: Sequence[Line]) -> Together:
         """Put the lines of the sites together."""
-        level = min(line.false_alarm for line in lines)
+        chances = [line.false_alarm for line in lines]
+        total, most = math.fsum(chances), max(chances)
+        divided = len(lines) == 1 or (min(chances) < most and total <= 2 * most < 1)
+        level = total if divided else most
+        shares = {line.site: math.log(line.false_alarm) - math.log(total) for line in lines}
         days = np.unique(np.concatenate([line.days for line in lines]))
-        total = np.full(len(days), -math.inf)
+        mean = np.full(len(days), -math.inf)
         for line in lines:
             place = np.searchsorted(line.days, days, side="right")
-            total = np.logaddexp(total, np.append(0.0, line.log_e)[place])
-        mean = total - math.log(len(lines))
-        mean[-1] = log_mean([line.now for line in lines])
-        named = standing_out({line.site: line.now for line in lines}, false_share=level)
-        above = np.flatnonzero(mean >= -math.log(level))
-        above = above if len(above) or not named else np.array([len(days) - 1])  # which floats may have rounded down
+            mean = np.logaddexp(mean, np.append(0.0, line.log_e)[place] + shares[line.site])
+        now = {line.site: line.now + shares[line.site] + math.log(len(lines)) for line in lines}
+        mean[-1] = log_mean(list(now.values()))
+        named = standing_out(now, false_share=level)
+        alarms = [int(day) for day in days[mean >= -math.log(level)][:1]]
+        alarms += [line.alarm for line in lines if divided and line.alarm is not None]
+        if named and not alarms:  # which floats may have rounded down
+            alarms = [int(days[-1])]
         return cls(
             group=group,
             lines=tuple(sorted(lines, key=lambda line: (-line.now, line.site))),
             days=days,
             log_mean=mean,
-            alarm=int(days[above[0]]) if len(above) else None,
+            alarm=min(alarms, default=None),
             named=tuple(named),
             false_alarm=level,
             failures=math.fsum(line.failure for line in lines),
@@ -217,7 +227,7 @@ def combine(
         if moved is not None:
             moved(done + 1, len(by_site))
     found = [Together.of(group, groups[group]) for group in sorted(groups)]
-    level = found[0].false_alarm
+    level = max(line.false_alarm for line in found[0].lines)
     named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
     last = max(period.last for sent in by_site.values() for period in sent)
     return Combined(
