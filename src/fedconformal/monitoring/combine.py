@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.line import Line, lines_of
+from fedconformal.monitoring.line import Line, lines_of_sites
 from fedconformal.monitoring.period import Period, day_of
 from fedconformal.monitoring.sites import standing_out
 from fedconformal.monitoring.together import Together
@@ -101,14 +100,15 @@ def combine(
     if not by_site:
         raise InputError("there is no message of any site; each site makes one with monitor summarize")
     predictor = next(iter(by_site.values()))[0].predictor
+    for sent in by_site.values():
+        for period in sent:
+            check_predictor(period, predictor)
     groups: dict[str, list[Line]] = {}
-    for done, (_, sent) in enumerate(sorted(by_site.items())):
-        for other in sent:
-            check_predictor(other, predictor)
-        for line in lines_of(sent):
+    for done, lines in enumerate(lines_of_sites(by_site[key] for key in sorted(by_site)), 1):
+        for line in lines:
             groups.setdefault(line.group, []).append(line)
         if moved is not None:
-            moved(done + 1, len(by_site))
+            moved(done, len(by_site))
     found = [Together.of(group, groups[group]) for group in sorted(groups)]
     level = max(line.false_alarm for line in found[0].lines)
     named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
@@ -146,7 +146,7 @@ def _gaps(sent: Sequence[Period]) -> Iterator[Gap]:
 
 def _silent(sent: Sequence[Period], today: int) -> Iterator[Silent]:
     """Tell whether more than a usual period has passed since a site's last message, when others still sent."""
-    usual = float(np.median([period.last - period.first + 1 for period in sent]))
+    usual = median(period.last - period.first + 1 for period in sent)
     end = max(sent, key=lambda one: one.last)
     if today - end.last > usual:
         yield Silent(end.site, end.last)
