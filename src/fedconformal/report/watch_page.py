@@ -88,7 +88,7 @@ def _board(found: Combined, everything: Line) -> str:
     level = LEVEL[found.state]
     mark = f'<span class="badge {level}">since {date(found.since)}</span>' if found.since is not None else ""
     steps = "".join(f"<li>{escape(text)}</li>" for text in to_do(found))
-    said = sentence(found)
+    said = sentence(found) if found.alarm else sentence(found).partition(": ")[2]
     answers = (
         answer("Does it hold?", found.state.capitalize(), [f"{said[0].upper()}{said[1:]}."], mark=mark, kind=level),
         f'<section class="card answer {level}"><h2>What to do next</h2><ul>{steps}</ul></section>',
@@ -125,7 +125,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
         good = sum(line.state == "holds" for line in together.lines)
-        texts = [f"At {good:,} of {len(together.lines):,} the promise is seen to hold by itself; elsewhere go on."]
+        texts = [f"{good:,} of {sites} show by themselves that the promise holds there."]
     return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
 
 
