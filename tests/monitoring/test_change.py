@@ -58,6 +58,22 @@ def test_the_recursions_are_those_of_the_definition() -> None:
     np.testing.assert_allclose(found.detectors, detectors, rtol=1e-12)
 
 
+def test_a_change_is_dated_by_the_run_of_the_highest_detector() -> None:
+    """A run begins anew after each row at which its bet was never worth less, as written out row by row."""
+    rng = np.random.default_rng(5)
+    for seed in range(20):
+        watch = ChangeDetector(rng.random(300), random_state=seed)
+        new = np.append(rng.random(100), rng.random(300) + 0.3)
+        worth, lowest, starts, detectors = np.zeros(5), np.zeros(5), np.zeros(5, dtype=int), np.zeros(5)
+        for row, won in enumerate(payoffs(watch.p_values(new))[:, 1:]):
+            starts, lowest = np.where(worth <= lowest, row, starts), np.minimum(worth, lowest)
+            worth, detectors = worth + np.log(won), won * (detectors + 1)
+            if detectors.mean() >= watch.every:
+                break
+        after = watch.update(new)
+        assert (after.alarm_at, after.since) == (row + 1, starts[detectors.argmax()])
+
+
 @pytest.mark.parametrize("drift", [0.0, 1.0, 50.0])
 def test_batches_and_states_go_on_to_the_same_bits(drift: float) -> None:
     """Also where detectors have stopped at the largest number, and from there fall again."""
