@@ -86,6 +86,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/stream.py
 	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
 	$(PEERS)/bin/python benchmarks/losses.py
+	$(PEERS)/bin/python benchmarks/monitoring.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py

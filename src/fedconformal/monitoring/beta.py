@@ -92,8 +92,10 @@ def at_most(s: Floats, f: Floats, a: float) -> Floats:
 
     By Stirling's bounds B(S + 1/2, F + 1/2) <= sqrt(2 pi / t) (S / t)^S (F / t)^F, and the bets not truncated win more.
     """
-    above = np.log(np.pi / 2 / (s + f)) / 2 - math.log(math.atan2(math.sqrt(1 - a), math.sqrt(a)))
-    return divergence(s, f, a, 1 - a) + above + 1e-6
+    t, excess = s + f, s * (1 - a) - f * a
+    likelier = s * np.log1p(excess / (t * a)) + f * np.log1p(-np.minimum(excess / (t * (1 - a)), 1 - 2.0**-53))
+    above = np.log(np.pi / 2 / t) / 2 - math.log(math.atan2(math.sqrt(1 - a), math.sqrt(a)))
+    return likelier + above + 1e-6
 
 
 def divergence(s: Floats, f: Floats, a: float | Floats, b: float | Floats) -> Floats:

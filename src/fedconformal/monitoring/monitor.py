@@ -13,7 +13,7 @@ come sooner than those of others: E with some misses still unknown is never abov
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
@@ -143,6 +143,8 @@ class Monitor:
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
         place = np.flatnonzero(missed > self.limit * (missed + hits))
+        if not len(place):
+            return None
         place = place[at_most(missed[place], hits[place], self.limit) >= enough]
         start, step = 0, 64
         while start < len(place):  # mostly the first candidate is it
@@ -185,7 +187,7 @@ class Monitor:
 
     def to_bytes(self) -> bytes:
         """Write the state; to go on from it gives the same bits."""
-        return sealed(MAGIC, asdict(self))
+        return sealed(MAGIC, self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
