@@ -56,8 +56,9 @@ slow: $(VENV)/.dev
 coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (twice as long as without)
 	$(PYTEST) --cov
 
-fuzz: $(VENV)/.dev ## decode hostile summaries
+fuzz: $(VENV)/.dev ## decode hostile summaries, and hostile states of watches
 	$(BIN)/python scripts/fuzz.py --count 1000000
+	$(BIN)/python -m scripts.fuzz_watches --count 100000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
 	$(BIN)/python scripts/mutate.py
