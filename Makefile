@@ -88,6 +88,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
 	$(PEERS)/bin/python benchmarks/losses.py
 	$(PEERS)/bin/python benchmarks/monitoring.py
+	PYTHONPATH=. $(BIN)/python benchmarks/false_alarms.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
