@@ -56,8 +56,9 @@ slow: $(VENV)/.dev
 coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (twice as long as without)
 	$(PYTEST) --cov
 
-fuzz: $(VENV)/.dev ## decode hostile summaries
+fuzz: $(VENV)/.dev ## decode hostile summaries, and hostile states of watches
 	$(BIN)/python scripts/fuzz.py --count 1000000
+	$(BIN)/python -m scripts.fuzz_watches --count 100000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
 	$(BIN)/python scripts/mutate.py
@@ -86,6 +87,8 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/stream.py
 	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
 	$(PEERS)/bin/python benchmarks/losses.py
+	$(PEERS)/bin/python benchmarks/monitoring.py
+	PYTHONPATH=. $(BIN)/python benchmarks/false_alarms.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
