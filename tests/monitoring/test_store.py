@@ -131,6 +131,9 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             (answered(["q"], time=np.nan), true([], 0), "not one since 1970"),
             (answered(["q"], time=1e18), true([], 0), "not one since 1970"),
             (answered(["q"]), true(["p", "p"], 0), "the id p is there twice"),
+            (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
+            (answered(["q"]), true(["q"], -1), "-1 is not a class"),
+            (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
             (answered(["q"], sites=["x" * 100]), true([], 0), "site is"),
             (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
             (Predicted(ids=["q"], times=np.zeros(1), sets=np.ones((1, 2), dtype=np.bool_)), true([], 0), "2 classes"),
@@ -153,6 +156,15 @@ def test_days_never_go_back(tmp_path: Path) -> None:
         (period,) = watch.periods(20_706, 20_706)
         assert (period.streams[0].before.known, period.streams[0].after.known) == (0, 2)
         assert watch.days() == (20_705, 20_706)
+
+
+def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"], time=START + 5 * DAY), true(["p"], 2, time=START))
+        assert watch.days() == (20_705, 20_705)
+        watch.add(answered(["q"], time=START + 9 * DAY))
+        assert watch.add(None, true(["q"], 2, time=START + 6 * DAY))["late"] == 0
+        assert watch.periods(20_708, 20_709)[0].streams[0].before.known == 1
 
 
 def test_periods_fit_together(tmp_path: Path) -> None:
