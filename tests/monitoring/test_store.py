@@ -210,7 +210,7 @@ def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
 def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) -> None:
     """The class of a row is not known before its outcome; three misses of a class say nothing while hundreds wait."""
     probs, labels = rows_of(0, 900)
-    said = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
+    said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
     sent = summarize_rows(probs, np.array(CLASSES)[labels], by_class=True, **said)
     rule = fc.Predictor.of(fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass()))
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
@@ -275,7 +275,7 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
     for start in range(0, 400, 37):
         with Watch.open(tmp_path / "w.db") as watch:
             some = slice(start, start + 37)
-            days = START + np.arange(400)[some] // 20 * DAY
+            days = START + np.arange(400.0)[some] // 20 * DAY
             held = Predicted(ids=ids[some], times=days, sets=rule.predict_set(new[some]), scores=after[some])
             watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
     with Watch.open(tmp_path / "w.db") as watch:

@@ -255,7 +255,7 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
         raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
     if not isinstance(about.threshold, float | int) or about.lower is not None or about.risk is not None:
         raise InputError(
-            f"a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
+            "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
         )
     if not summary.certified:
         raise InputError(f"the summary of {what} is an estimate, which gives no limit; state a limit by hand")
