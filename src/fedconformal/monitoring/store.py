@@ -73,7 +73,7 @@ class Watch:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
         self.changes = Changes(connection)
-        with schema.told(path):
+        with schema.saying(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
         try:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
@@ -127,14 +127,14 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with schema.told(self.path):
+        with schema.saying(self.path):
             self._connection.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Do all of it or nothing, and what is not committed is forgotten in memory too."""
         try:
-            with schema.told(self.path), schema.transaction(self._connection):
+            with schema.saying(self.path), schema.transaction(self._connection):
                 yield
         except BaseException:
             self._places.forget()
@@ -144,7 +144,7 @@ class Watch:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """See one state, whatever others write meanwhile."""
-        with schema.told(self.path), schema.transaction(self._connection, write=False):
+        with schema.saying(self.path), schema.transaction(self._connection, write=False):
             yield
 
     def record_predictions(self, batch: Batch) -> None:
@@ -172,6 +172,7 @@ class Watch:
                 self._check(rows)
                 cells = self._places.cells(rows)
                 insert(self._connection, rows, cells, packed(rows, scored=LABELLED in self.changes.names()))
+            self._check_values(outcomes.values)
             found, counts = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
@@ -201,6 +202,19 @@ class Watch:
             self._note("width", self.width)
         if rows.sets.shape[1] != self.width:
             raise InputError(f"the sets are of {rows.sets.shape[1]} classes, the predictor has {self.width}")
+
+    def _check_values(self, values: Floats) -> None:
+        """Refuse outcomes that no row can have."""
+        if self.settings.kind == "sets":
+            if len(values) and not self.width:
+                raise InputError("outcomes: how many classes there are is not known before rows come; add rows first")
+            right, wanted = (values >= 0) & (values < self.width), f"a class from 0 to {self.width - 1}"
+        elif self.settings.kind == "losses":
+            right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
+        else:
+            right, wanted = np.isfinite(values), "a finite number"
+        if not right.all():
+            raise InputError(f"outcomes: {values[~right][0]:g} is not {wanted}")
 
     def _meta(self, key: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -280,7 +294,7 @@ class Watch:
             rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
             self._count({"purged": rows, "purged_waiting": waiting})
-        with schema.told(self.path):
+        with schema.saying(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return {"rows": rows, "waiting": waiting, "early": early}
