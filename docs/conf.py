@@ -15,9 +15,6 @@ exclude_patterns = ["_static"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # as GitHub makes them, so a link works in both places
 
-# Pages that are still being written are found as soon as they are there.
-suppress_warnings = ["toc.empty_glob"]
-
 default_role = "py:obj"  # a docstring writes `Name` for code
 autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
 autodoc_inherit_docstrings = False  # what a method does is explained once, in the base class
