@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs results bench constraints audit licences clean help
+.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs dist results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -75,6 +75,12 @@ format: $(VENV)/.dev ## format the code and apply safe fixes
 docs: $(VENV)/.dev ## build the documentation site in build/docs; open index.html there, no server is needed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html --doctree-dir build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
+
+dist: $(VENV)/.dev ## build what is published, in dist/, and check it (docs/releasing.md has the steps around it)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m build --no-isolation --outdir dist paper
+	$(BIN)/twine check --strict dist/*
 
 results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md, from the logits at hand
 	$(BIN)/fedconformal paper results -o docs/results.md
