@@ -11,13 +11,19 @@ from torch import Tensor, nn  # noqa: E402
 
 from fedconformal import models  # noqa: E402
 from fedconformal.engines.local import pool  # noqa: E402
+from fedconformal.engines.local.threads import one_thread  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.fedavg import FedAvg  # noqa: E402
+from fedconformal.federated.linear_stage import LocalDescent  # noqa: E402
 from fedconformal.federated.local import weights_of  # noqa: E402
+from fedconformal.federated.matrices import Matrix  # noqa: E402
 from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
 from fedconformal.federated.trainer import RoundState  # noqa: E402
 
 QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
+THEIRS: dict[str, Any] = {"solver": "scaffold", "intercept": False, "weighting": "uniform"}
+"""The second stage as the paper's authors do it."""
+SOLVERS = ["lbfgs", "scaffold"]
 
 
 def clients(sizes: tuple[int, ...] = (20, 30, 25)) -> list[tuple[Tensor, Tensor]]:
@@ -55,21 +61,93 @@ def test_it_learns_from_one_class_a_client() -> None:
     assert not trained.training
 
 
+def standardised(model: nn.Module, rows: Tensor) -> Tensor:
+    """What the linear model multiplies with theta, written out once more."""
+    assert isinstance(model, LinearisedModel)
+    features = (model.features(rows) - model.mean) * model.scale
+    constant = torch.full((len(rows), model.theta.shape[1] - features.shape[1]), 0.3)
+    return torch.cat([features, constant], dim=1)
+
+
+def gradient(model: nn.Module, shares: Tensor, ridge: float, loss: str) -> tuple[Tensor, Tensor]:
+    """Let autograd find the gradient of the whole problem at the model's theta, and at zero."""
+    assert isinstance(model, LinearisedModel)
+    found = []
+    for start in (model.theta, torch.zeros_like(model.theta)):
+        theta = start.double().clone().requires_grad_()
+        total = ridge / 2 * theta[:, : model.features.count].square().sum() / sum(len(y) for _, y in clients())
+        for share, (x, y) in zip(shares / shares.sum(), clients(), strict=True):
+            z = standardised(model, x).double() @ theta.T
+            if loss == "squared":
+                total = total + share * (z - nn.functional.one_hot(y, 3) + 1 / 3).square().sum(dim=1).mean() / 2
+            else:
+                total = total + share * nn.functional.cross_entropy(z, y)
+        total.backward()
+        assert theta.grad is not None
+        found.append(theta.grad)
+    return found[0], found[1]
+
+
 @pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
-def test_it_goes_to_the_optimum_of_the_mean_of_the_clients_losses(loss: Any) -> None:
+@pytest.mark.parametrize(("weighting", "shares"), [("examples", (20.0, 30.0, 25.0)), ("uniform", (1.0, 1.0, 1.0))])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_lbfgs_ends_at_the_optimum_of_the_weighted_loss(
+    loss: Any, weighting: Any, shares: tuple[float, ...], intercept: bool
+) -> None:
+    settings = QUICK | {"rounds": 0, "linear_rounds": 60, "loss": loss, "weighting": weighting}
     states: list[RoundState] = []
-    # More steps and rounds than anybody would take: what is left of the gradient has to vanish.
-    settings = QUICK | {"rounds": 0, "linear_rounds": 60, "coordinates": 8, "steps": 30, "step": 2.0, "loss": loss}
-    TCT(**settings).fit(network(), clients(), on_round=states.append)
-    sizes = [float(state.tensors["control"].norm()) for state in states]
-    assert sizes[-1] < 0.05 * sizes[0]
-    losses = [state.metrics["loss"] for state in states]
-    assert losses[-1] < losses[0]
+    trained = TCT(**settings, intercept=intercept, ridge=2.0).fit(network(), clients(), on_round=states.append)
+    assert len(states) < 60
+    there, at_zero = gradient(trained, torch.tensor(shares), 2.0, loss)
+    assert float(there.norm()) < 3e-3 * float(at_zero.norm())
+    other = torch.tensor([1.0, 1.0, 1.0] if weighting == "examples" else [20.0, 30.0, 25.0])
+    assert float(gradient(trained, other, 2.0, loss)[0].norm()) > 3e-3 * float(at_zero.norm())
+
+
+@pytest.mark.parametrize(("weighting", "shares"), [("examples", (20.0, 30.0, 25.0)), ("uniform", (1.0, 1.0, 1.0))])
+def test_scaffold_moves_by_the_weighted_mean_of_what_sites_do(weighting: Any, shares: tuple[float, ...]) -> None:
+    settings = QUICK | THEIRS | {"rounds": 0, "weighting": weighting, "step": 2.0}
+    trained = TCT(**settings).fit(network(), clients())
+    assert isinstance(trained, LinearisedModel)
+    with one_thread():  # as the engine does
+        _scaffold_again(trained, shares)
+
+
+def _scaffold_again(trained: LinearisedModel, shares: tuple[float, ...]) -> None:
+    parts = [(Matrix(standardised(trained, x)), y) for x, y in clients()]
+    theta, control = torch.zeros(2, *trained.theta.shape)
+    kept = [torch.zeros(3, len(y)) for _, y in parts]
+    for _ in range(3):
+        total, ends = torch.zeros_like(theta, dtype=torch.float64), []
+        for k, (matrix, y) in enumerate(parts):
+            gram = torch.empty(len(y), len(y))
+            matrix.gram(gram)
+            local = LocalDescent(features=matrix, gram=gram, y=y, steps=20, rate=2.0, loss="cross-entropy")
+            correction = matrix.combine(kept[k]) - control
+            kept[k], _ = local.run(theta, control, kept[k])
+            total += shares[k] * matrix.combine(kept[k]).double()
+            ends.append(theta - 2.0 * 20 * (matrix.combine(kept[k]) - correction))
+        control = (total / sum(shares)).float()
+        theta = theta - 2.0 * 20 * control
+        mean = sum(share * end for share, end in zip(shares, ends, strict=True)) / sum(shares)
+        assert torch.allclose(theta, mean, atol=1e-5)  # the corrections cancel
+    assert torch.equal(trained.theta, theta)  # bit for bit, so the authors' way is what it was
+
+
+def test_classes_of_unequal_size_need_an_intercept() -> None:
+    """Features that say nothing: then the best logits are the logarithms of the classes' shares."""
+    x = torch.randn(100, 6, generator=torch.Generator().manual_seed(1))
+    rows = [(x[:90], torch.zeros(90, dtype=torch.long)), (x[90:], torch.ones(10, dtype=torch.long))]
+    settings = QUICK | {"rounds": 0, "linear_rounds": 30, "coordinates": 5, "ridge": 1e4}
+    with_one = TCT(**settings).fit(network(2), rows)(x).softmax(dim=1).mean(dim=0)
+    without = TCT(**settings, intercept=False).fit(network(2), rows)(x).softmax(dim=1).mean(dim=0)
+    assert torch.allclose(with_one, torch.tensor([0.9, 0.1]), atol=0.01)
+    assert torch.allclose(without, torch.tensor([0.5, 0.5]), atol=0.05)
 
 
 def test_spaces_agree() -> None:
     many = clients((150, 150, 150))  # with 60 coordinates these have n > 2p, with 200 not
-    settings = QUICK | {"rounds": 0, "steps": 60}
+    settings = QUICK | THEIRS | {"rounds": 0, "steps": 60}
     by_sample = TCT(**settings | {"coordinates": 200}).fit(network(), many)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fedconformal.federated.matrices._products", lambda *_: 0)
@@ -86,9 +164,10 @@ def test_on_disk_in_half_precision_is_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
-def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_resumed_is_the_same_bit_for_bit(solver: Any, after: int) -> None:
     states: list[RoundState] = []
-    trainer = TCT(**QUICK)
+    trainer = TCT(**QUICK, solver=solver)
     whole = trainer.fit(network(), clients(), on_round=states.append)
     assert [(state.round, state.stage) for state in states] == [(1, "fedavg"), (2, "tct"), (3, "tct"), (4, "tct")]
     assert trainer.total_rounds == 4
@@ -97,13 +176,13 @@ def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
     assert [state.round for state in again] == list(range(after + 1, 5))
 
 
-@pytest.mark.parametrize("number", [2, None])
+@pytest.mark.parametrize(("number", "solver"), [(2, "lbfgs"), (None, "scaffold")])
 def test_workers_from_the_start_or_the_middle_give_the_same(
-    number: int | None, monkeypatch: pytest.MonkeyPatch
+    number: int | None, solver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "START_SECONDS", 1e-9)
     monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
-    one, more = (TCT(**QUICK | {"workers": n}).fit(network(), clients()) for n in (1, number))
+    one, more = (TCT(**QUICK | {"workers": n}, solver=solver).fit(network(), clients()) for n in (1, number))
     assert same(one, more)
 
 
@@ -116,7 +195,7 @@ def test_no_first_round_takes_the_weights_as_they_are() -> None:
 def test_a_step_that_is_too_long_is_lowered(caplog: pytest.LogCaptureFixture) -> None:
     states: list[RoundState] = []
     with caplog.at_level(logging.WARNING):
-        trained = TCT(**QUICK, step=1e6).fit(network(), clients(), on_round=states.append)
+        trained = TCT(**QUICK, solver="scaffold", step=1e6).fit(network(), clients(), on_round=states.append)
     assert "the step 1e+06 is not stable" in caplog.text
     assert states[-1].metrics["step"] < 1e3
     assert accuracy(trained) > 0.8
@@ -150,11 +229,27 @@ def test_a_class_the_model_does_not_know() -> None:
         TCT(**QUICK | {"rounds": 0}).fit(network(classes=2), clients())
 
 
-def test_a_state_of_something_else() -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("other", [{"coordinates": 70}, {"intercept": False}, {"solver": None}])
+def test_a_state_of_something_else(solver: Any, other: dict[str, Any]) -> None:
     states: list[RoundState] = []
-    TCT(**QUICK).fit(network(), clients(), on_round=states.append)
+    TCT(**QUICK, solver=solver).fit(network(), clients(), on_round=states.append)
+    if "solver" in other:
+        other = {"solver": next(one for one in SOLVERS if one != solver)}
     with pytest.raises(InputError, match="resume: the state is not from this model"):
-        TCT(**QUICK | {"coordinates": 70}).fit(network(), clients(), resume=states[-1])
+        TCT(**QUICK | {"solver": solver} | other).fit(network(), clients(), resume=states[-1])
+
+
+def test_the_optimum_ends_the_rounds_and_the_progress() -> None:
+    told: list[tuple[int, int, str]] = []
+    states: list[RoundState] = []
+    settings = QUICK | {"linear_rounds": 200}
+    trainer = TCT(**settings)
+    first = trainer.fit(network(), clients(), progress=lambda *now: told.append(now), on_round=states.append)
+    assert len(states) < 100
+    assert told[-1][0] == told[-1][1]
+    assert told[-1][2] == "tct, second stage: at the optimum"
+    assert same(trainer.fit(network(), clients(), resume=states[-1]), first)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +264,8 @@ def test_a_state_of_something_else() -> None:
         ({"step": 0.0}, "step is 0.0"),
         ({"memory": float("nan")}, "memory is nan"),
         ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
+        ({"solver": "newton"}, "solver is 'newton'; there are lbfgs and scaffold"),
+        ({"ridge": 0.0}, "ridge is 0.0, expected a positive number"),
     ],
 )
 def test_bad_settings(setting: dict[str, Any], message: str) -> None:
