@@ -66,7 +66,8 @@ def standardised(model: nn.Module, rows: Tensor) -> Tensor:
     assert isinstance(model, LinearisedModel)
     features = (model.features(rows) - model.mean) * model.scale
     constant = torch.full((len(rows), model.theta.shape[1] - features.shape[1]), 0.3)
-    return torch.cat([features, constant], dim=1)
+    found: Tensor = torch.cat([features, constant], dim=1)
+    return found
 
 
 def gradient(model: nn.Module, shares: Tensor, ridge: float, loss: str) -> tuple[Tensor, Tensor]:

@@ -106,7 +106,8 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
     """Answer `train.linear`: moments of the features, the largest eigenvalue, or the gradient of a round.
 
     L-BFGS keeps nothing at a site. For SCAFFOLD its residuals, one number a row and class, are kept from message to
-    message, in the context's state. A deployment starts a new process for every message, so features are computed again for each.
+    message, in the context's state. A deployment starts a new process for every message, so features are computed
+    again for each.
     """
     asked: dict[str, Any] = dict(msg.content.config_records[ASK])
     network = load_model(model, msg.content.array_records[ARRAYS])
