@@ -30,6 +30,7 @@ OPTIONAL = {
     "pyarrow",
     "ray",
     "skl2onnx",
+    "sphinx",
     "sklearn",
     "starlette",
     "tdigest",

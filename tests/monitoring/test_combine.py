@@ -77,14 +77,33 @@ def test_what_the_limits_may_fail_adds_up() -> None:
     assert "add up to 1.2, so nothing is promised" in chance(combine(many).all_rows)
 
 
-def test_the_strictest_level_of_the_sites_counts() -> None:
-    (one,) = counted("a", Tally(60, 17))
-    strict = [replace(one, streams=(replace(one.streams[0], false_alarm=0.001),))]
-    found = combine([*strict, *counted("b", Tally(60, 17))]).all_rows
-    assert 40 < math.exp(found.now) < 1000
-    assert found.false_alarm == 0.001
+def at_level(level: float, periods: list[Period]) -> list[Period]:
+    return [
+        replace(one, streams=tuple(replace(stream, false_alarm=level) for stream in one.streams)) for one in periods
+    ]
+
+
+def test_sites_count_by_the_chance_that_they_watch_with() -> None:
+    a, b, c = Tally(60, 16), Tally(80, 9), Tally(70, 8)
+    found = combine([*at_level(0.01, counted("a", a)), *counted("b", b), *counted("c", c)]).all_rows
+    weighed = (0.01 * evidence(a) + 0.025 * evidence(b) + 0.025 * evidence(c)) / 0.06
+    assert math.exp(found.now) == pytest.approx(weighed, rel=1e-12)
+    assert found.false_alarm == 0.025
     assert found.alarm is None
-    assert found.named == ()
+
+
+def test_a_chance_that_was_divided_beforehand_makes_a_sites_own_alarm_one() -> None:
+    whole = counted("all sites", Tally(900, 90))
+    own = [at_level(0.025 / 10, counted(f"s{i}", Tally(70, 21 if i == 3 else 6))) for i in range(10)]
+    assert 400 < evidence(Tally(70, 21)) < 10_000
+    found = combine([*whole, *(period for sent in own for period in sent)])
+    assert found.all_rows.false_alarm == pytest.approx(0.05)
+    assert found.all_rows.named == ("s3",)
+    assert found.alarm
+    within = replace(own[4][0], streams=(replace(own[4][0].streams[0], alarm=START, after=Tally(900, 60)),))
+    quiet = combine([*whole, *(period for sent in own[5:] for period in sent), within])
+    assert quiet.all_rows.now < 0
+    assert quiet.since == START
 
 
 def test_one_site_drifts() -> None:

@@ -26,9 +26,9 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     started(path, limit=0.9).__exit__()
     program = subprocess.Popen([sys.executable, str(PROGRAM), str(path)], stdin=PIPE, stdout=PIPE, text=True)
     with program as children:
+        assert children.stdin is not None
+        assert children.stdout is not None
         for kill in range(KILLS):
-            assert children.stdin is not None
-            assert children.stdout is not None
             children.stdin.write(f"{kill * 100_000} {kill}\n")
             children.stdin.flush()
             child = int(children.stdout.readline())

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.line import lines_of
+from fedconformal.monitoring.line import lines_of, lines_of_sites
 from fedconformal.monitoring.period import Period, Stream, Tally
 from tests.monitoring.streams import PREDICTOR, START, messages
 
@@ -30,6 +30,17 @@ def test_evidence_and_intervals_are_those_of_the_monitor() -> None:
             below, above = watch.interval
             np.testing.assert_allclose([low[i + 1], high[i + 1]], [1 - above, 1 - below], atol=1e-14)
         assert line.days.tolist() == [START - 1, START, START + 1, START + 2, START + 3]
+
+
+def test_many_sites_at_a_time_have_the_evidence_of_each_by_itself() -> None:
+    sites = [messages(f"s{i}", [0.2] * 40, limit=(0.1, 0.2)[i % 2], groups={"sex=F": 1.0}) for i in range(120)]
+    together = list(lines_of_sites(sites))
+    assert len(together) == 120
+    for periods, lines in zip(sites, together, strict=True):
+        for number, line in enumerate(lines):
+            own = [period.streams[number].monitor().log_e_value for period in periods]
+            np.testing.assert_allclose(line.log_e[1:], own, rtol=1e-13)
+            assert line.site == periods[0].site
 
 
 def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() -> None:
@@ -114,3 +125,15 @@ def test_names_that_cannot_be_printed_are_refused() -> None:
     period = sent(0, 0, NONE, SOME)
     with pytest.raises(InputError, match="cannot be printed"):
         lines_of([replace(period, streams=(*period.streams, replace(period.streams[0], group="sex=\x1bF")))])
+
+
+def test_what_would_keep_its_reader_at_work_for_hours_is_refused() -> None:
+    stream = sent(0, 0, NONE, SOME).streams[0]
+    for change, words in (
+        (replace(stream, limit=1e-17), "a limit of 1e-17, expected one from 0.001"),
+        (replace(stream, after=Tally(10**12, 1)), "1000000000000 rows, at most 100000000"),
+    ):
+        with pytest.raises(InputError, match=words):
+            lines_of([replace(sent(0, 0, NONE, SOME), streams=(change,))])
+    with pytest.raises(InputError, match="5001 messages, at most 5000"):
+        lines_of([sent(0, 0, NONE, SOME)] * 5001)

@@ -131,6 +131,9 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             (answered(["q"], time=np.nan), true([], 0), "not one since 1970"),
             (answered(["q"], time=1e18), true([], 0), "not one since 1970"),
             (answered(["q"]), true(["p", "p"], 0), "the id p is there twice"),
+            (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
+            (answered(["q"]), true(["q"], -1), "-1 is not a class"),
+            (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
             (answered(["q"], sites=["x" * 100]), true([], 0), "site is"),
             (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
             (Predicted(ids=["q"], times=np.zeros(1), sets=np.ones((1, 2), dtype=np.bool_)), true([], 0), "2 classes"),
@@ -153,6 +156,15 @@ def test_days_never_go_back(tmp_path: Path) -> None:
         (period,) = watch.periods(20_706, 20_706)
         assert (period.streams[0].before.known, period.streams[0].after.known) == (0, 2)
         assert watch.days() == (20_705, 20_706)
+
+
+def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"], time=START + 5 * DAY), true(["p"], 2, time=START))
+        assert watch.days() == (20_705, 20_705)
+        watch.add(answered(["q"], time=START + 9 * DAY))
+        assert watch.add(None, true(["q"], 2, time=START + 6 * DAY))["late"] == 0
+        assert watch.periods(20_708, 20_709)[0].streams[0].before.known == 1
 
 
 def test_periods_fit_together(tmp_path: Path) -> None:
@@ -198,7 +210,7 @@ def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
 def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) -> None:
     """The class of a row is not known before its outcome; three misses of a class say nothing while hundreds wait."""
     probs, labels = rows_of(0, 900)
-    said = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
+    said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
     sent = summarize_rows(probs, np.array(CLASSES)[labels], by_class=True, **said)
     rule = fc.Predictor.of(fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass()))
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
@@ -263,7 +275,7 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
     for start in range(0, 400, 37):
         with Watch.open(tmp_path / "w.db") as watch:
             some = slice(start, start + 37)
-            days = START + np.arange(400)[some] // 20 * DAY
+            days = START + np.arange(400.0)[some] // 20 * DAY
             held = Predicted(ids=ids[some], times=days, sets=rule.predict_set(new[some]), scores=after[some])
             watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
     with Watch.open(tmp_path / "w.db") as watch:

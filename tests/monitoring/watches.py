@@ -28,7 +28,7 @@ def summaries(sizes: tuple[int, ...] = (300, 200), **about: Any) -> list[fc.Summ
     found = []
     for k, size in enumerate(sizes):
         probs, labels = rows_of(k, size)
-        said = {"score": fc.LAC(), "classes": CLASSES, "site": "abcdefghijklmnopqrst"[k], **about}
+        said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "abcdefghijklmnopqrst"[k], **about}
         found.append(summarize_rows(probs, np.array(CLASSES)[labels], "exact", **said))
     return found
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fedconformal.monitoring.combine import Combined, Refused, Together
+from fedconformal.monitoring.combine import Combined, Refused
 from fedconformal.monitoring.line import Line, Said
 from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.together import Together
 from fedconformal.report import watch_page
 from fedconformal.report.watch_page import combined_page
 from tests.monitoring.streams import START, messages

@@ -1,5 +1,6 @@
 """A server with a watch: answers are kept before they are sent, outcomes count once, and everybody can ask."""
 
+import html
 import sqlite3
 import threading
 from pathlib import Path
@@ -12,8 +13,10 @@ import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.changes import calibration_scores
+from fedconformal.monitoring.combine import combine
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
+from fedconformal.monitoring.words import sentence
 from tests.serving.models import CLASSES, client, features, labels, predictor
 
 
@@ -50,7 +53,10 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
         assert 'fedconformal_outcomes_total{what="repeated"} 50' in lines
         assert "fedconformal_watch_known 50" in lines
         assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value:.10g}" in lines
-        assert watch.status().sentence in asking.get("/").text
+        shown = asking.get("/").text
+        assert sentence(combine(watch.history())).partition(":")[2] in html.unescape(shown)
+        assert "17% of all rows still wait" in shown
+        assert "POST /predict" in shown
 
 
 def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
@@ -63,7 +69,7 @@ def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
         for some in np.split(flat, 10):
             assert asking.post("/predict", json={"probabilities": some.tolist()}).status_code == 200
         assert [one.days is not None for one in watch.status().changes] == [False, True]
-        assert "scores have changed" in asking.get("/").text
+        assert "top scores differ since" in asking.get("/").text
 
 
 def test_another_predictor_is_refused(tmp_path: Path) -> None:

@@ -1,30 +1,21 @@
 """What the coordinator knows from the messages of all sites: does the promise hold, which sites, since when.
 
-Nothing that can be worked out from counts is taken from a message. Over sites the mean of e-values is watched, in which
-a site counts as one before its first message; that it ever reaches 1 / d has probability d at most if sites are
-independent. e-BH names sites by what their evidence is worth now, all at one time, and never by the largest so far; it
-names no site unless the mean is at least 1 / d. What the limits of the sites may fail adds up (`failures`).
+Nothing that can be worked out from counts is taken from a message. `together.py` says how sites count together.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.line import Line, Said, lines_of
+from fedconformal.monitoring.line import Line, lines_of_sites
 from fedconformal.monitoring.period import Period, day_of
-from fedconformal.monitoring.sites import log_mean, standing_out
-
-ALL_SITES = "all sites"
-"""What a watch over several sites calls itself, beside messages of each of them: its rows are theirs."""
+from fedconformal.monitoring.sites import standing_out
+from fedconformal.monitoring.together import Together
 
 
 class Gap(NamedTuple):
@@ -47,105 +38,6 @@ class Refused(NamedTuple):
 
     site: str
     reason: str
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Together:
-    """The lines of all sites, of all rows or of one group.
-
-    Attributes:
-        lines: the site with the most evidence first.
-        days: at the end of which `log_mean` stands.
-        log_mean: the logarithm of the mean of the sites' e-values.
-        alarm: the day since when the mean is or was enough; None if it never was.
-        named: sites that stand out now, by e-BH.
-        failures: the chances that limits of the sites do not hold, added up.
-    """
-
-    group: str
-    lines: tuple[Line, ...]
-    days: Integers
-    log_mean: Floats
-    alarm: int | None
-    named: tuple[str, ...]
-    false_alarm: float
-    failures: float
-
-    @classmethod
-    def of(cls, group: str, lines: Sequence[Line]) -> Together:
-        """Put the lines of the sites together."""
-        level = min(line.false_alarm for line in lines)
-        days = np.unique(np.concatenate([line.days for line in lines]))
-        total = np.full(len(days), -math.inf)
-        for line in lines:
-            place = np.searchsorted(line.days, days, side="right")
-            total = np.logaddexp(total, np.append(0.0, line.log_e)[place])
-        mean = total - math.log(len(lines))
-        mean[-1] = log_mean([line.now for line in lines])
-        named = standing_out({line.site: line.now for line in lines}, false_share=level)
-        above = np.flatnonzero(mean >= -math.log(level))
-        above = above if len(above) or not named else np.array([len(days) - 1])  # which floats may have rounded down
-        return cls(
-            group=group,
-            lines=tuple(sorted(lines, key=lambda line: (-line.now, line.site))),
-            days=days,
-            log_mean=mean,
-            alarm=int(days[above[0]]) if len(above) else None,
-            named=tuple(named),
-            false_alarm=level,
-            failures=math.fsum(line.failure for line in lines),
-        )
-
-    @property
-    def now(self) -> float:
-        """The evidence over all sites at the last day, as a logarithm."""
-        return float(self.log_mean[-1])
-
-    @property
-    def counted(self) -> Sequence[Line]:
-        """Lines in which every row counts once."""
-        return [line for line in self.lines if line.site == ALL_SITES] or self.lines
-
-    @property
-    def sites(self) -> int:
-        """How many sites there are."""
-        return sum(line.site != ALL_SITES for line in self.lines) or 1
-
-    @cached_property
-    def pooled(self) -> Line:
-        """The counts of all rows added up, against the mean of the limits by rows, with the mean of e-values."""
-        counts = np.zeros((4, len(self.days)))
-        for line in self.counted:
-            place = np.searchsorted(line.days, self.days, side="right")
-            own = np.stack([line.known, line.misses, line.waiting, line.sizes])
-            counts += np.concatenate([np.zeros((4, 1)), own], axis=1)[:, place]
-        known, misses, waiting, sizes = counts
-        rows = [line.rows or 1 for line in self.counted]
-        return Line(
-            site=self.group or ALL_SITES,
-            group=self.group,
-            limit=float(np.average([line.limit for line in self.counted], weights=rows)),
-            false_alarm=self.false_alarm,
-            failure=self.failures,
-            days=self.days,
-            known=known,
-            misses=misses,
-            waiting=waiting,
-            sizes=sizes,
-            log_e=self.log_mean,
-            alarm=self.alarm,
-            said=Said(),
-        )
-
-    @property
-    def chance(self) -> float:
-        """The chance of ever raising a false alarm, at most, if sites are independent: d and all failures."""
-        return min(1.0, self.false_alarm + self.failures)
-
-    @property
-    def doubtful(self) -> list[Line]:
-        """Sites whose own watch raised the alarm, and that do not stand out among all; some do so by chance."""
-        return [line for line in self.lines if line.alarm is not None and line.site not in self.named]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -208,16 +100,17 @@ def combine(
     if not by_site:
         raise InputError("there is no message of any site; each site makes one with monitor summarize")
     predictor = next(iter(by_site.values()))[0].predictor
+    for sent in by_site.values():
+        for period in sent:
+            check_predictor(period, predictor)
     groups: dict[str, list[Line]] = {}
-    for done, (_, sent) in enumerate(sorted(by_site.items())):
-        for other in sent:
-            check_predictor(other, predictor)
-        for line in lines_of(sent):
+    for done, lines in enumerate(lines_of_sites(by_site[key] for key in sorted(by_site)), 1):
+        for line in lines:
             groups.setdefault(line.group, []).append(line)
         if moved is not None:
-            moved(done + 1, len(by_site))
+            moved(done, len(by_site))
     found = [Together.of(group, groups[group]) for group in sorted(groups)]
-    level = found[0].false_alarm
+    level = max(line.false_alarm for line in found[0].lines)
     named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
     last = max(period.last for sent in by_site.values() for period in sent)
     return Combined(
@@ -253,7 +146,7 @@ def _gaps(sent: Sequence[Period]) -> Iterator[Gap]:
 
 def _silent(sent: Sequence[Period], today: int) -> Iterator[Silent]:
     """Tell whether more than a usual period has passed since a site's last message, when others still sent."""
-    usual = float(np.median([period.last - period.first + 1 for period in sent]))
+    usual = median(period.last - period.first + 1 for period in sent)
     end = max(sent, key=lambda one: one.last)
     if today - end.last > usual:
         yield Silent(end.site, end.last)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fedconformal.guarantees import Guarantee
     from fedconformal.summaries import Summary
 
-OTHERWISE = "state a limit by hand"
 MOST_FAILURE = 0.25
 """The bounds of luck are proved for failures up to this."""
 
@@ -118,7 +117,7 @@ def _never_misses(about: Certificate) -> bool:
 
 
 def _none(why: str) -> InputError:
-    return InputError(f"this predictor gives no limit to watch: {why}; {OTHERWISE}")
+    return InputError(f"this predictor gives no limit to watch: {why}; state a limit by hand")
 
 
 def _promised(predictor: Document, failure: float) -> Limits:
@@ -137,7 +136,9 @@ def _promised(predictor: Document, failure: float) -> Limits:
     if len(limits) == 1 and len(names) > 1:
         (only,) = limits
         name = names[only.site] if only.site is not None else "?"
-        raise InputError(f"only site {name} is promised coverage; watch that site by its name, or {OTHERWISE}")
+        raise InputError(
+            f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand"
+        )
     sites = {name_key(names[one.site]): one.rate for one in limits if one.site is not None and one.rate < 1}
     words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
     rate = _usable(max(one.rate for one in limits), alpha)
@@ -162,7 +163,7 @@ def _of_parties(
         if failure < bound.failure:
             raise InputError(
                 f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "
-                f"the failure {failure:g}; take {bound.failure:g} or more, or {OTHERWISE}"
+                f"the failure {failure:g}; take {bound.failure:g} or more, or state a limit by hand"
             )
         return [MissLimit(float(alpha), limits[0].shares)]
     if about.risk.rising:
@@ -179,7 +180,7 @@ def _of_losses(limit: MissLimit, alpha: Fraction, sizes: Sequence[int], failure:
 
 
 def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
-    """Bound each class; its rows that wait cannot be told from others, so all rows that wait count as its own."""
+    """Bound each class; which rows that wait are of it is not known, so all rows that wait count as its own."""
     guarantee, sites, sizes = about.terms()
     bound, records = guarantee.bind(sites, sizes), about.classes or []
     if bound.sites_apart:
@@ -243,7 +244,7 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
                 return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
     raise InputError(
         f"the mixture of all sites is promised coverage, and site {shown(name)} by itself is not; "
-        f"give the site's own summary, or {OTHERWISE}"
+        "give the site's own summary, or state a limit by hand"
     )
 
 
@@ -253,12 +254,14 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
     if len(summary.sizes) != 1 or not any(record.sha256 == summary.digest() for record in about.summaries):
         raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
     if not isinstance(about.threshold, float | int) or about.lower is not None or about.risk is not None:
-        raise InputError(f"a summary gives no limit where there is more than one threshold, or a loss; {OTHERWISE}")
+        raise InputError(
+            "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
+        )
     if not summary.certified:
-        raise InputError(f"the summary of {what} is an estimate, which gives no limit; {OTHERWISE}")
+        raise InputError(f"the summary of {what} is an estimate, which gives no limit; state a limit by hand")
     rate = summary_limit(summary.count_at_most(float(about.threshold))[0], summary.n, failure / about.clients)
     if rate >= 1:
-        raise InputError(f"the summary of {what} has too few scores for a limit below 1; {OTHERWISE}")
+        raise InputError(f"the summary of {what} has too few scores for a limit below 1; state a limit by hand")
     return rate
 
 

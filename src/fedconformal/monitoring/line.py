@@ -9,7 +9,7 @@ that day counts if the counts allow it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -27,8 +27,15 @@ ROUNDING = 1e-9
 """Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
 
 
+AT_ONCE = 4096
+"""Moments whose evidence is worked out together: more would take much memory."""
+
 MOST_NEEDED = 10**9
 """Rows that nobody waits for."""
+
+MOST_MESSAGES, MOST_ROWS, LEAST_LIMIT = 5000, 10**8, 0.001
+"""Of one site: 13 years of days, more rows than any has, and a limit that can be watched. Beyond them a message from
+outside could make its reader work for hours."""
 
 
 class Said(NamedTuple):
@@ -118,31 +125,125 @@ def lines_of(periods: Sequence[Period]) -> list[Line]:
     >>> round(line.now, 3), line.state, day_of(line.alarm).isoformat()
     (3.018, 'alarm', '2026-11-16')
     """
+    (lines,) = lines_of_sites([periods])
+    return lines
+
+
+def lines_of_sites(sites: Iterable[Sequence[Period]]) -> Iterator[list[Line]]:
+    """Put the messages of each site in order; evidence is worked out for many sites at a time, which is faster."""
+    some: list[list[_Counts]] = []
+    moments = 0
+    for periods in sites:
+        some.append(_ordered(periods))
+        moments += sum(len(part.days) for part in some[-1])
+        if moments >= AT_ONCE:
+            yield from _worked_out(some)
+            some, moments = [], 0
+    yield from _worked_out(some)
+
+
+class _Counts(NamedTuple):
+    """The messages of a site about all rows or a group, and counts by day: known, missed, waiting, sizes."""
+
+    name: str
+    sent: Sequence[tuple[Period, Stream]]
+    days: list[int]
+    table: Floats
+
+    @property
+    def about(self) -> Stream:
+        return self.sent[0][1]
+
+
+def _ordered(periods: Sequence[Period]) -> list[_Counts]:
     for name in {period.site for period in periods}:
         check_name(name, "a site")
+    if len(periods) > MOST_MESSAGES:
+        many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
+        raise InputError(f"{shown(periods[0].site)}: {many}; send longer periods")
     found: dict[str, list[tuple[Period, Stream]]] = {}
     for period in sorted(periods, key=lambda one: (one.first, one.last)):
         for stream in period.streams:
             found.setdefault(stream.group, []).append((period, stream))
-    return [_line(group, found[group]) for group in sorted(found)]
+    parts = []
+    for group, sent in sorted(found.items()):
+        name = shown(sent[0][0].site) + (f", {shown(group)}" if group else "")
+        _check_terms(name, sent)
+        counts = _counts_by_day(name, sent)
+        days = sorted(counts)
+        rows = [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)]
+        parts.append(_Counts(name, sent, days, np.array(rows, dtype=np.float64).T))
+    return parts
 
 
-def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
-    site = sent[0][0].site
-    name = shown(site) + (f", {shown(group)}" if group else "")
-    if not group.isprintable():
-        raise InputError(f"{name}: the name of the group cannot be printed; rename it at the site")
+def _worked_out(some: Sequence[list[_Counts]]) -> Iterator[list[Line]]:
+    by_limit: dict[float, list[_Counts]] = {}
+    for parts in some:
+        for part in parts:
+            by_limit.setdefault(part.about.limit, []).append(part)
+    found: dict[int, Floats] = {}
+    for limit, alike in by_limit.items():
+        known, misses, waiting, _ = np.concatenate([part.table for part in alike], axis=1)
+        evidence = log_e(misses, known - misses + waiting, limit)
+        ends = np.cumsum([len(part.days) for part in alike])
+        found |= {id(part): own for part, own in zip(alike, np.split(evidence, ends[:-1]), strict=True)}
+    for parts in some:
+        yield [_line(part, found[id(part)]) for part in parts]
+
+
+def _line(part: _Counts, evidence: Floats) -> Line:
+    name, sent, days, (known, misses, waiting, sizes) = part
+    about, last = part.about, sent[-1][1]
+    enough = -math.log(about.false_alarm)
+    above = np.flatnonzero(evidence >= enough)
+    alarms = [days[above[0]]] if len(above) else []
+    for stated in sorted({stream.alarm for _, stream in sent if stream.alarm is not None}):
+        place = int(np.searchsorted(days, stated))
+        # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
+        hits = known[place - 1] - misses[place - 1] if place else 0.0
+        if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
+            raise InputError(f"{name}: says that its alarm is of {_date(stated)}, which its counts rule out")
+        alarms.append(stated)
+    return Line(
+        site=sent[0][0].site,
+        group=about.group,
+        limit=about.limit,
+        false_alarm=about.false_alarm,
+        failure=about.failure,
+        days=np.array(days, dtype=np.int64),
+        known=known,
+        misses=misses,
+        waiting=waiting,
+        sizes=sizes,
+        log_e=evidence,
+        alarm=min(alarms, default=None),
+        said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
+    )
+
+
+def _check_terms(name: str, sent: Sequence[tuple[Period, Stream]]) -> None:
+    """Refuse what cannot be watched, and a watch whose limit or chances change."""
     first = sent[0][1]
-    terms = (first.limit, first.false_alarm, first.failure)
-    starts: dict[int, Tally] = {}
-    ends: dict[int, Tally] = {}
+    if not first.group.isprintable():
+        raise InputError(f"{name}: the name of the group cannot be printed; rename it at the site")
+    if not LEAST_LIMIT <= first.limit <= 1 - LEAST_LIMIT:
+        raise InputError(f"{name}: a limit of {first.limit:g}, expected one from {LEAST_LIMIT} to {1 - LEAST_LIMIT}")
     for period, stream in sent:
-        if (stream.limit, stream.false_alarm, stream.failure) != terms:
+        if (stream.limit, stream.false_alarm, stream.failure) != (first.limit, first.false_alarm, first.failure):
             raise InputError(
                 f"{name}: watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
                 "or with other chances; a watch keeps them: leave out the messages of the other watch"
             )
+
+
+def _counts_by_day(name: str, sent: Sequence[tuple[Period, Stream]]) -> dict[int, Tally]:
+    """Return the counts at the end of each day that a message begins after or ends with; they must not disagree."""
+    starts: dict[int, Tally] = {}
+    ends: dict[int, Tally] = {}
+    for period, stream in sent:
         for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
+            if tally.known + tally.waiting > MOST_ROWS:
+                raise InputError(f"{name}: {tally.known + tally.waiting} rows, at most {MOST_ROWS} are read")
             if found.setdefault(day, tally) != tally:
                 raise InputError(
                     f"{name}: two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
@@ -155,44 +256,14 @@ def _line(group: str, sent: Sequence[tuple[Period, Stream]]) -> Line:
                 f"{_counts(starts[day])}); ask the site for both anew"
             )
     counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
-    days = sorted(counts)
-    for before, day in pairwise(days):
+    for before, day in pairwise(sorted(counts)):
         was, now = counts[before], counts[day]
         if _falls(was, now):
             raise InputError(
                 f"{name}: counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
                 "counts since the start cannot: ask the site for both messages anew"
             )
-    known, misses, waiting, sizes = np.array(
-        [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)], dtype=np.float64
-    ).T
-    evidence = log_e(misses, known - misses + waiting, first.limit)
-    enough = -math.log(first.false_alarm)
-    above = np.flatnonzero(evidence >= enough)
-    alarm = days[above[0]] if len(above) else None
-    for stated in sorted({stream.alarm for _, stream in sent if stream.alarm is not None}):
-        place = int(np.searchsorted(days, stated))
-        # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
-        hits = known[place - 1] - misses[place - 1] if place else 0.0
-        if place == len(days) or log_e(misses[place], hits, first.limit) < enough - ROUNDING:
-            raise InputError(f"{name}: says that its alarm is of {_date(stated)}, which its counts rule out")
-        alarm = stated if alarm is None else min(alarm, stated)
-    last = sent[-1][1]
-    return Line(
-        site=site,
-        group=group,
-        limit=first.limit,
-        false_alarm=first.false_alarm,
-        failure=first.failure,
-        days=np.array(days, dtype=np.int64),
-        known=known,
-        misses=misses,
-        waiting=waiting,
-        sizes=sizes,
-        log_e=evidence,
-        alarm=alarm,
-        said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
-    )
+    return counts
 
 
 def _falls(was: Tally, now: Tally) -> bool:

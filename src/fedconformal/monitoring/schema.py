@@ -61,7 +61,7 @@ WORDS = {
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def saying(path: Path) -> Iterator[None]:
     """Say in one line what is wrong with the file; nothing of the transaction has happened then."""
     try:
         yield
@@ -85,7 +85,7 @@ def create(
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
     try:
-        with told(path):
+        with saying(path):
             connection = _connected(path)
             with transaction(connection):
                 for statement in TABLES.split(";"):
@@ -107,7 +107,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the file of a watch; any other file is refused."""
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; monitor start makes one")
-    with told(path):
+    with saying(path):
         return _connected(path, check=True)
 
 

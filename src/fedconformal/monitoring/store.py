@@ -38,6 +38,9 @@ from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, State
 COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
 """What is counted over all calls."""
 
+MOST_SPANS = 60
+"""Parts that all days are cut into for a page."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a watch is bound to, and by which limit."""
@@ -70,7 +73,7 @@ class Watch:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
         self.changes = Changes(connection)
-        with schema.told(path):
+        with schema.saying(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
         try:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
@@ -124,14 +127,14 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with schema.told(self.path):
+        with schema.saying(self.path):
             self._connection.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Do all of it or nothing, and what is not committed is forgotten in memory too."""
         try:
-            with schema.told(self.path), schema.transaction(self._connection):
+            with schema.saying(self.path), schema.transaction(self._connection):
                 yield
         except BaseException:
             self._places.forget()
@@ -141,7 +144,7 @@ class Watch:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """See one state, whatever others write meanwhile."""
-        with schema.told(self.path), schema.transaction(self._connection, write=False):
+        with schema.saying(self.path), schema.transaction(self._connection, write=False):
             yield
 
     def record_predictions(self, batch: Batch) -> None:
@@ -169,6 +172,7 @@ class Watch:
                 self._check(rows)
                 cells = self._places.cells(rows)
                 insert(self._connection, rows, cells, packed(rows, scored=LABELLED in self.changes.names()))
+            self._check_values(outcomes.values)
             found, counts = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
@@ -198,6 +202,19 @@ class Watch:
             self._note("width", self.width)
         if rows.sets.shape[1] != self.width:
             raise InputError(f"the sets are of {rows.sets.shape[1]} classes, the predictor has {self.width}")
+
+    def _check_values(self, values: Floats) -> None:
+        """Refuse outcomes that no row can have."""
+        if self.settings.kind == "sets":
+            if len(values) and not self.width:
+                raise InputError("outcomes: how many classes there are is not known before rows come; add rows first")
+            right, wanted = (values >= 0) & (values < self.width), f"a class from 0 to {self.width - 1}"
+        elif self.settings.kind == "losses":
+            right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
+        else:
+            right, wanted = np.isfinite(values), "a finite number"
+        if not right.all():
+            raise InputError(f"outcomes: {values[~right][0]:g} is not {wanted}")
 
     def _meta(self, key: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -246,6 +263,15 @@ class Watch:
                 self._connection, self._states(), self.changes, self.settings.predictor, self.settings.site, span
             )
 
+    def history(self) -> list[Period]:
+        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
+        there = self.days()
+        if there is None:
+            return []
+        first, last = there
+        step = -(-(last + 1 - first) // MOST_SPANS)
+        return [one for day in range(first, last + 1, step) for one in self.periods(day, min(last, day + step - 1))]
+
     def check_for(self, digest: str) -> None:
         """Refuse another predictor than the one that is watched, and a watch that takes no more."""
         if digest != self.settings.predictor:
@@ -268,7 +294,7 @@ class Watch:
             rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
             self._count({"purged": rows, "purged_waiting": waiting})
-        with schema.told(self.path):
+        with schema.saying(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return {"rows": rows, "waiting": waiting, "early": early}

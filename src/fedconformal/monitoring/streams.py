@@ -101,8 +101,20 @@ def moved(state: State, events: Events, waiting: Integers | None = None) -> Move
     ends = [-1] if days[0] == days[-1] else [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
     rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
     tallies = [(state.number, *row) for row in rows]
-    about = (state.number, state.kind, state.name, state.limit, state.false_alarm, state.failure)
-    return Moved(State(*about, *tallies[-1][2:], alarm_at, alarm_day), tallies)
+    _, _, *counts = tallies[-1]
+    named = dict(zip(("known", "misses", "waiting", "sizes"), counts, strict=True))
+    after = State(
+        state.number,
+        state.kind,
+        state.name,
+        state.limit,
+        state.false_alarm,
+        state.failure,
+        alarm_at=alarm_at,
+        alarm_day=alarm_day,
+        **named,
+    )
+    return Moved(after, tallies)
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 
 from fedconformal._base.names import listed
-from fedconformal.monitoring.combine import Combined, Together
+from fedconformal.monitoring.combine import Combined
 from fedconformal.monitoring.line import Line
 from fedconformal.monitoring.period import day_of
+from fedconformal.monitoring.together import Together
 
 MUCH = 0.5
 """Rows that wait are spoken of from this share on."""

@@ -7,7 +7,7 @@ share one style, so that 1,000 sites over a year stay below 2 MB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from fedconformal.monitoring.combine import Combined, Refused, combine
@@ -41,25 +41,28 @@ METHOD = (
 TITLE = "Is the promise kept?"
 
 
-def watch_page(periods: Iterable[Period], *, promise: str = "", refused: Iterable[Refused] = ()) -> str:
+def watch_page(
+    periods: Iterable[Period], *, promise: str = "", refused: Iterable[Refused] = (), more: Sequence[str] = ()
+) -> str:
     """Return the whole page as HTML, from the messages of all sites.
 
     Args:
         periods: may be none yet.
         promise: what the predictor promises, in a sentence.
         refused: sites whose messages could not be used, and why.
+        more: other parts of the page, as HTML.
 
     >>> "No row yet" in watch_page([])
     True
     """
     sent = list(periods)
     if sent:
-        return combined_page(combine(sent, refused=refused), promise=promise)
+        return combined_page(combine(sent, refused=refused), promise=promise, more=more)
     empty = answer(TITLE, "No row yet", ["Nothing was sent or predicted so far, so there is nothing to watch."])
-    return document(TITLE, [f"<h1>{TITLE}</h1>", _lede(promise), empty])
+    return document(TITLE, [f"<h1>{TITLE}</h1>", _lede(promise), empty, *more])
 
 
-def combined_page(found: Combined, *, promise: str = "") -> str:
+def combined_page(found: Combined, *, promise: str = "", more: Sequence[str] = ()) -> str:
     """Return the same page, from messages that are combined already."""
     everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
     parts = [
@@ -71,6 +74,7 @@ def combined_page(found: Combined, *, promise: str = "") -> str:
         site_by_site(found),
         group_by_group(found),
         _messages(found),
+        *more,
         _fine_print(found),
     ]
     return document(f"watch of {sites}", parts, style=resource("watch.css"))
@@ -84,7 +88,7 @@ def _board(found: Combined, everything: Line) -> str:
     level = LEVEL[found.state]
     mark = f'<span class="badge {level}">since {date(found.since)}</span>' if found.since is not None else ""
     steps = "".join(f"<li>{escape(text)}</li>" for text in to_do(found))
-    said = sentence(found)
+    said = sentence(found) if found.alarm else sentence(found).partition(": ")[2]
     answers = (
         answer("Does it hold?", found.state.capitalize(), [f"{said[0].upper()}{said[1:]}."], mark=mark, kind=level),
         f'<section class="card answer {level}"><h2>What to do next</h2><ul>{steps}</ul></section>',
@@ -121,7 +125,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
         good = sum(line.state == "holds" for line in together.lines)
-        texts = [f"At {good:,} of {len(together.lines):,} the promise is seen to hold by itself; elsewhere go on."]
+        texts = [f"{good:,} of {sites} show by themselves that the promise holds there."]
     return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedconformal.monitoring.combine import Combined, Together
+from fedconformal.monitoring.combine import Combined
 from fedconformal.monitoring.line import Line
+from fedconformal.monitoring.together import Together
 from fedconformal.monitoring.words import date
 from fedconformal.report.html import card, soft, table
 from fedconformal.report.plot import percent

@@ -128,7 +128,7 @@ class Server:
 
     async def front(self, _: Request) -> Response:
         """Show what is promised and what was answered so far."""
-        shown = page(self.service, self.metrics, await self._watched(Watch.status))
+        shown = page(self.service, self.metrics, await self._watched(Watch.history))
         return Response(shown, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
