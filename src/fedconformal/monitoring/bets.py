@@ -60,7 +60,7 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
             raise ValueError("bets are too large or too small")
 
     def after(self, rows: int) -> bool:
-        """Whether this can be the state after so many rows."""
+        """Whether this can be the state after this number of rows."""
         places = [0 if place is None else place for place in (*self.starts, self.alarm_at, self.since)]
         return min(places) >= 0 and max(places) <= rows and (self.alarm_at is None) == (self.since is None)
 
