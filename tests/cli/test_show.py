@@ -76,6 +76,25 @@ def test_every_other_file(folder: Path, command: Command) -> None:
         assert "Anyone with this file" in done.out or "no secret" in done.out
 
 
+def test_the_files_of_a_watch(folder: Path, command: Command) -> None:
+    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", "--site", "a")
+    command.ok("calibrate", "a.fcs", "-o", "p.json", "--alpha", "0.3")
+    command.ok("monitor", "start", "w.db", "p.json")
+    Path("rows.csv").write_text("id,time,labels\nx,2026-10-01,0 1\ny,2026-10-02,1\n")
+    Path("truth.csv").write_text("id,time,label\nx,2026-10-02,2\n")
+    command.ok("monitor", "add", "w.db", "rows.csv", "truth.csv")
+    command.ok("monitor", "summarize", "w.db", "-o", "w.fcw", "--by", "day")
+    found = command.ok("show", "w.fcw", "--json").json
+    assert found["what"] == "what a site sends of 2 periods of a watch"
+    digest = fc.load("p.json").digest()
+    held = {"missed": 1, "rows that wait": 1, "from": "2026-10-01", "to": "2026-10-02", "predictor": digest}
+    assert found["holds"].items() >= held.items()
+    watch = command.ok("show", "w.db", "--json").json
+    assert watch["what"] == "a watch over a predictor"
+    assert watch["holds"].items() >= {"rows": 2, "counted": 1, "days": "2026-10-01 to 2026-10-02"}.items()
+    assert "learns the id" in watch["learns"][0]
+
+
 def test_the_files_of_a_sums_session(folder: Path, command: Command) -> None:
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", "--kind", "exact", "--site", "a")
     command.ok("sums", "start", "session")

@@ -20,6 +20,7 @@ from fedconformal.cli.inputs import Json
 from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
 from fedconformal.cli.session import precise
 from fedconformal.cli.session_files import session_file
+from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch, is_periods
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.privacy.ledger import Ledger
@@ -69,7 +70,10 @@ def show(
     """Say in plain words what a file holds, and who could learn what from it."""
     data = read_bytes(file)
     with naming(file):
-        found = _npz(file) if file.suffix == ".npz" else described(data)
+        if data.startswith(SQLITE):
+            found = Shown(*describe_watch(file))
+        else:
+            found = _npz(file) if file.suffix == ".npz" else described(data)
     width = max(map(len, found.holds), default=0)
     held = [f"  {name:<{width}}  {_text(value)}" for name, value in found.holds.items()]
     facts = {"file": str(file), **found._asdict()}
@@ -82,19 +86,19 @@ def described(data: bytes) -> Shown:
     >>> described(bytes(32)).what
     'a private key'
     """
-    if data.startswith(MAGIC):
-        return _summary(Summary.from_bytes(data), data)
-    if data.startswith(NOISY):
-        return _noisy(NoisyHistogram.from_bytes(data))
-    if data.startswith(b"{"):
-        return _json(data)
-    for header, describe in ((SETS_HEADER, _sets), (INTERVALS_HEADER, _intervals)):
-        if data.partition(b"\n")[0].endswith(header):
-            return describe({"rows": data.count(b"\n") - 1})
-    if len(data) == 32:
-        learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
-        return Shown("a private key", {}, [learns])
+    for known, describe in KINDS:
+        if known(data):
+            return describe(data)
     return _policy(data) if (found := session_file(data)) is None else Shown(*found)
+
+
+def _key(_: bytes) -> Shown:
+    learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
+    return Shown("a private key", {}, [learns])
+
+
+def _rows(data: bytes) -> dict[str, Any]:
+    return {"rows": data.count(b"\n") - 1}
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
@@ -301,3 +305,15 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {one}" for name, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+KINDS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], Shown]], ...] = (
+    (lambda data: data.startswith(MAGIC), lambda data: _summary(Summary.from_bytes(data), data)),
+    (lambda data: data.startswith(NOISY), lambda data: _noisy(NoisyHistogram.from_bytes(data))),
+    (is_periods, lambda data: Shown(*describe_periods(data))),
+    (lambda data: data.startswith(b"{"), _json),
+    (lambda data: data.partition(b"\n")[0].endswith(SETS_HEADER), lambda data: _sets(_rows(data))),
+    (lambda data: data.partition(b"\n")[0].endswith(INTERVALS_HEADER), lambda data: _intervals(_rows(data))),
+    (lambda data: len(data) == 32, _key),
+)
+"""How a file is recognised by its content, and what describes it."""
