@@ -155,9 +155,8 @@ def verify_chain(
     chain, spare, missing = in_chain(predictor, older)
     records = [{record.sha256 for record in one.certificate.summaries} for one in chain]
     known = {digest for own in records[1:] for digest in own}
-    links = []
+    given, links = [(summary, summary.digest()) for summary in summaries], []
     for (place, one), own, before in zip(enumerate(chain), records, [*chain[1:], None], strict=True):
-        given = [(summary, summary.digest()) for summary in summaries]
         mine = [summary for summary, digest in given if digest in own or (place == 0 and digest not in known)]
         problems: list[str] = []
         if mine or place == 0:

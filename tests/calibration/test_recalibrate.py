@@ -105,6 +105,10 @@ def test_a_reason_needs_word_of_the_rows() -> None:
         fc.recalibrate(old, sites(2), why="alarm")
     with pytest.raises(fc.InputError, match="rows is old; give rows='new'"):
         fc.recalibrate(old, sites(2), why="alarm", rows="old")
+    for rows in ("new", "watched"):
+        with pytest.raises(fc.InputError, match="nothing says why; give the reason"):
+            fc.recalibrate(old, sites(2), rows=rows)
+    assert fc.recalibrate(old, sites(2), rows="planned").certificate.replaces == planned
     for why in ("", "x" * (MOST_WHY + 1), "two\nlines", 3):
         with pytest.raises(fc.InputError, match="expected a line of up to 200 characters"):
             fc.recalibrate(old, sites(2), why=why, rows="new")  # type: ignore[arg-type]

@@ -71,6 +71,7 @@ def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command)
     ("options", "words"),
     [
         (["--why", "alarm"], "say --rows new, --rows planned or --rows watched"),
+        (["--rows", "new"], "nothing says why; give the reason with --why"),
         (["--rows", "old"], "'old' is not one of"),
         (["--why", "x" * 300, "--rows", "new"], "expected a line of up to 200 characters"),
         (["--by-class"], "--by-class is for a guarantee that is not the same as before; name it with --guarantee"),

@@ -213,3 +213,33 @@ def test_a_missing_extra_is_one_line(site: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "error: this needs uvicorn: pip install 'fedconformal[serve]'\n"
+
+
+@pytest.mark.engine
+def test_a_server_with_a_watch_loses_nothing_when_it_is_killed(site: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    rows, ids = features(20, seed=8), [f"scan-{k}" for k in range(20)]
+    truth = [CLASSES[label] for label in labels(rows)]
+    with running("--onnx", "model.onnx", "--monitor", "watch.db") as (process, said):
+        assert said["monitor"] == "watch.db"
+        assert ask(said["url"], "/predict", {"features": rows.tolist(), "ids": ids})[0] == 200
+        _, counts = ask(said["url"], "/outcomes", {"ids": ids[:15], "labels": truth[:15]})
+        assert counts == {"counted": 15, "repeated": 0, "conflicting": 0, "early": 0}
+        process.kill()
+        process.wait(timeout=20)
+    with running("--onnx", "model.onnx", "--monitor", "watch.db") as (process, said):
+        _, counts = ask(said["url"], "/outcomes", {"ids": ids, "labels": truth})
+        assert counts == {"counted": 5, "repeated": 15, "conflicting": 0, "early": 0}
+    missed = ~fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))[
+        range(20), labels(rows)
+    ]
+    (whole,) = command("monitor", "status", "watch.db", "--json").json["streams"]
+    assert (whole["known"], whole["misses"], whole["waiting"]) == (20, missed.sum(), 0)
+
+
+def test_a_watch_of_another_predictor_is_refused(site: Path, command: Command) -> None:
+    command.ok("calibrate", "site.fcs", "--alpha", "0.3", "-o", "other.json")
+    command.ok("monitor", "start", "watch.db", "other.json")
+    done = command("serve", "predictor.json", "--onnx", "model.onnx", "--monitor", "watch.db")
+    assert done.code == 2
+    assert "watch.db: is bound to another predictor" in done.err

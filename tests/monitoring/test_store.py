@@ -1,5 +1,6 @@
 """A watch in a file: the same bits as the monitor it stands for, and nothing lost, counted twice or guessed."""
 
+import math
 import sqlite3
 import stat
 from pathlib import Path
@@ -65,6 +66,21 @@ def test_the_state_is_that_of_one_outcome_after_the_other(tmp_path: Path, seed: 
         assert wanted.alarm_at is not None
         place = next(k for k in range(len(events)) if sum(one for one, _ in events[: k + 1]) == wanted.alarm_at)
         assert state.alarm_day == np.concatenate([asked, came])[order[place]] // DAY
+
+
+def test_batches_do_not_matter_to_a_monitor() -> None:
+    """Losses are added one after the other, and each is judged with the rows that waited then."""
+    for seed in range(10):
+        losses = np.random.default_rng(seed).random(200)
+        start = Monitor(limit=0.4, false_alarm=0.05, known=3, misses=1 / 3, waiting=200)
+        at_once, one_each = start.update(misses=losses, waiting=np.arange(199, -1, -1)), start
+        for row, loss in enumerate(losses):
+            one_each = one_each.update(misses=[loss], waiting=199 - row)
+        assert at_once.to_bytes() == one_each.to_bytes()
+        assert at_once.rows == 203
+    for wrong in ([1, 2], -1, 0.5, [0.5] * 200):
+        with pytest.raises(InputError, match="waiting is"):
+            start.update(misses=losses, waiting=wrong)
 
 
 def test_rows_that_wait_count_as_covered() -> None:
@@ -291,7 +307,10 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
         stream = watch.periods()[0].streams[0]
         assert stream.unlabelled == unlabelled.log_e_value
         alarm, since = stream.unlabelled_changed or (0, 0)
-        assert (alarm, since) == (20_700 + (unlabelled.alarm_at - 1) // 20, 20_700 + unlabelled.since // 20)
+        days = fc.ChangeDetector(scores["unlabelled"])
+        evidence = [(days := days.update(after.min(axis=1)[k : k + 20])).log_e_value for k in range(0, 400, 20)]
+        assert alarm == 20_700 + next(day for day, value in enumerate(evidence) if value >= -math.log(0.025))
+        assert since == 20_700 + unlabelled.since // 20
         assert watch.periods(0, alarm - 1)[0].streams[0].unlabelled_changed is None
         assert "scores have changed" in watch.status().changes[-1].words
         assert watch.add(answered(["z"], time=START + 30 * DAY))["unscored"] == 1

@@ -54,7 +54,7 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
         assert "fedconformal_watch_known 50" in lines
         assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value:.10g}" in lines
         shown = asking.get("/").text
-        assert sentence(combine(watch.history())).partition(":")[2] in html.unescape(shown)
+        assert sentence(combine(watch.history())).partition(": b")[2] in html.unescape(shown)
         assert "17% of all rows still wait" in shown
         assert "POST /predict" in shown
 

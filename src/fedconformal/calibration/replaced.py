@@ -76,6 +76,8 @@ def replacing(sha256: str, *, why: Any = None, rows: Any = None) -> Replaced:
         )
     if rows is not None and rows not in list(Rows):
         raise InputError(f"rows is {shown(rows)}; {GIVE}")
+    if why is None and rows not in (None, Rows.planned):
+        raise InputError(f"rows is {rows}, so this is no planned renewal, and nothing says why; give the reason")
     said = PLANNED if why is None else as_line(why, "why", MOST_WHY)
     return Replaced(sha256=sha256, why=said, rows=Rows.planned if rows is None else Rows(rows))
 

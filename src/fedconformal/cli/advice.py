@@ -66,6 +66,7 @@ ADVICE = {
     r"give that model too": r"give that model with --onnx",
     r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",
     r"give rows='new', 'planned' or 'watched'": r"say --rows new, --rows planned or --rows watched",
+    r"nothing says why; give the reason": r"nothing says why; give the reason with --why",
     r"or name the new score": r"or name the new one with --score",
     r"give the guarantee anew": r"give it anew with --guarantee",
     r"not a limit on losses; leave out risk": r"not a limit on losses; leave out --risk and --safe",

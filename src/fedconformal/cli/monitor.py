@@ -207,7 +207,8 @@ def status(watch: File, json: Json = False) -> None:
             }
         )
         raise typer.Exit(int(found.verdict == ALARM))
-    say(found.sentence, f"The limit is {found.streams[0].state.limit:.4g}: {about.basis}.")
+    raised = [f"{one.called}: {one.words}" for one in found.streams if one.verdict == ALARM]
+    say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].state.limit:.4g}: {about.basis}.")
     _table(found)
     say("", *(f"{one.name}: {one.words}" for one in found.changes))
     say(*[f"{purged} rows were purged while they waited; they count as covered."] * bool(purged))
@@ -219,22 +220,11 @@ def _table(found: Status) -> None:
     order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.state.number))
     rows = []
     for one in [found.streams[0], *order[:SHOWN]]:
-        state = one.state
-        limit = "none" if state.limit is None else f"{state.limit:.4g}"
-        rate = "" if one.rate is None else f"{one.rate:.4g}"
-        low, high = one.interval
-        rows.append(
-            (
-                one.called,
-                one.words,
-                str(state.known),
-                f"{state.misses:g}",
-                str(state.waiting),
-                rate,
-                f"{low:.4g} to {high:.4g}",
-                limit,
-            )
-        )
+        state, (low, high) = one.state, one.interval
+        limit = "none" if state.limit is None else f"{state.limit:.3g}"
+        rate = "" if one.rate is None else f"{one.rate:.3g}"
+        counts = (str(state.known), f"{state.misses:.6g}", str(state.waiting))
+        rows.append((one.called, one.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", limit))
     say("")
     table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
     if len(order) > SHOWN:

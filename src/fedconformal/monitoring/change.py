@@ -141,6 +141,11 @@ class ChangeDetector:
         """The last row before the change, as far as the bet that noticed it can tell; None without an alarm."""
         return self.bets.since
 
+    @property
+    def begun(self) -> int:
+        """The number of rows before the run of the bet that wins most now: where a change began, if there is one."""
+        return self.bets.starts[max(range(len(self.bets.starts)), key=lambda bet: self.bets.detectors[bet])]
+
     def to_bytes(self) -> bytes:
         """Write the state, eight bytes a score; to go on from it gives the same bits."""
         return sealed(MAGIC, (self.random_state, self.every, self.rows, self.bets, wire.numbers(self.scores, "<f8")))

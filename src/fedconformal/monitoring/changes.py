@@ -2,10 +2,15 @@
 
 `labelled` looks at the score of the true label, once it is known; `unlabelled` at the lowest score of a row, that of
 its top label, before anything is known. Both were given the scores of the site's calibration rows.
+
+The alarm is raised at the end of a day at which the e-process is at least 1 / false_alarm: while nothing changes, that
+ever happens with probability false_alarm at most. An alarm of the detector itself comes again and again, every 1,000
+rows on average, so it is not used; the run of the bet that wins most says since when.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Mapping
 
@@ -23,8 +28,8 @@ LABELLED, UNLABELLED = "labelled", "unlabelled"
 class Changes:
     """The detectors of one file; what was read stays in memory as long as nobody else moves them on."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, false_alarm: float = 0.025) -> None:
+        self._connection, self._enough = connection, -math.log(false_alarm)
         self._held: dict[str, ChangeDetector] = {}
 
     def begin(self, scores: Mapping[str, Floats]) -> None:
@@ -58,24 +63,24 @@ class Changes:
         """Add the scores of new rows, in their order, each with its day."""
         if not len(scores):
             return
-        before = self.read(name)
-        after = before.update(scores)
+        detector = self.read(name)
         starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(scores)], strict=True):
-            day = int(days[start])
-            self._append(name, before.rows + start, day, scores[start:end])
-        alarm, since = None, None
-        if after.alarm_at is not None and before.alarm_at is None:
-            alarm, since = self._day(name, after.alarm_at - 1), self._day(name, after.since or 0)
-        self._connection.execute(
-            "UPDATE detectors SET rows = ?, bets = ?, alarm_day = coalesce(alarm_day, ?), "
-            "since_day = coalesce(since_day, ?) WHERE name = ?",
-            (after.rows, msgspec.msgpack.encode(after.bets), alarm, since, name),
-        )
-        self._connection.execute(
-            "INSERT OR REPLACE INTO evidence VALUES (?, ?, ?)", (name, int(days[-1]), after.log_e_value)
-        )
-        self._held[name] = after
+            day, some = int(days[start]), scores[start:end]
+            self._append(name, detector.rows, day, some)
+            detector = detector.update(some)
+            noticed = since = None
+            if detector.log_e_value >= self._enough:
+                noticed, since = day, self._day(name, detector.begun)
+            self._connection.execute(
+                "UPDATE detectors SET rows = ?, bets = ?, alarm_day = coalesce(alarm_day, ?), "
+                "since_day = coalesce(since_day, ?) WHERE name = ?",
+                (detector.rows, msgspec.msgpack.encode(detector.bets), noticed, since, name),
+            )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO evidence VALUES (?, ?, ?)", (name, day, detector.log_e_value)
+            )
+        self._held[name] = detector
 
     def forget(self) -> None:
         """Read anew what a transaction that failed had moved."""

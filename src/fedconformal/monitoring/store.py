@@ -72,7 +72,6 @@ class Watch:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
-        self.changes = Changes(connection)
         with schema.saying(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
         try:
@@ -80,6 +79,7 @@ class Watch:
             self.predictor = read_document(meta["predictor"])
         except (msgspec.DecodeError, KeyError, InputError) as error:
             raise InputError(f"{path}: is damaged: {shown(str(error))}") from None
+        self.changes = Changes(connection, self.settings.false_alarm)
         self._places = Places(connection, self.settings.site, self.settings.false_alarm)
         labels = self.predictor.certificate.labels
         self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
