@@ -98,7 +98,7 @@ def combine(
     for period in periods:
         by_site.setdefault(name_key(period.site), []).append(period)
     if not by_site:
-        raise InputError("there is no message of any site; each site makes one with monitor summarize")
+        raise InputError("there is no message of any site; ask the sites for theirs")
     predictor = next(iter(by_site.values()))[0].predictor
     for sent in by_site.values():
         for period in sent:

@@ -70,7 +70,7 @@ def _about_evidence(found: Combined) -> Iterator[str]:
         if not together.named and together.alarm is not None:
             first = listed([line.site for line in together.lines], most=3)
             yield f"No site stands out by itself. Begin with those on top of the list: {first}."
-        yield "Then calibrate again with new rows (fedconformal recalibrate), not with those that raised the alarm."
+        yield "Then recalibrate with new rows, not with those that raised the alarm."
     if together.doubtful and len(together.lines) > 1:
         often = math.fsum(line.false_alarm + line.failure for line in together.lines)
         names = listed([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
