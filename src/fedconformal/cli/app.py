@@ -25,6 +25,7 @@ from fedconformal.cli import (
     serve,
     show,
     sign,
+    sql,
     summarize,
     summarize_losses,
     sums,
@@ -53,6 +54,7 @@ app = typer.Typer(
 for command in (
     summarize,
     summarize_losses,
+    sql,
     sign,
     calibrate,
     predict,
