@@ -30,6 +30,7 @@ class Dialect:
         whole: the type of an integer of 64 bits.
         rounded: rounds a number to float32; PostgreSQL fails where that gives zero, so it gets no such numbers.
         halved: divides whole numbers that are not negative, rounding down.
+        pairs: makes a table of pairs (i, level).
         tick: what is around a name.
         escaped: whether texts and names are written with backslashes, and not by doubling the quote.
         parted: whether rows are numbered in parts; these databases sort what is not parted on one machine.
@@ -44,6 +45,7 @@ class Dialect:
     whole: str = "BIGINT"
     rounded: str
     halved: str
+    pairs: str = "SELECT i, level FROM (VALUES\n    {}) AS levels(i, level)"
     tick: str = '"'
     escaped: bool = False
     parted: bool = False
@@ -130,6 +132,7 @@ DIALECTS = {
             whole="INT64",
             rounded="fc_float32({})",
             halved="DIV({}, {})",
+            pairs="SELECT i, level FROM UNNEST(ARRAY<STRUCT<i INT64, level INT64>>[\n    {}])",
             tick="`",
             escaped=True,
             parted=True,

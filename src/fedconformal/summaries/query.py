@@ -115,7 +115,7 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     parts = [
         *_read(dialect.table(table), rows),
         f"fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good{ends} FROM fc_scored)",
-        f"fc_levels AS ({_levels(exact)})",
+        f"fc_levels AS ({_levels(dialect, exact)})",
         f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
         *_numbered(dialect),
         "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
@@ -132,12 +132,10 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     )
 
 
-def _levels(alpha: Fraction) -> str:
-    """Number the levels; without VALUES, which BigQuery does not know there."""
-    first, *rest = enumerate(levels_of(POINTS, alpha).tolist(), 1)
-    lines = [f"SELECT {first[0]} AS i, {first[1]} AS level"]
-    lines += [f"{'' if i % 4 else chr(10) + '  '}UNION ALL SELECT {i}, {level}" for i, level in rest]
-    return " ".join(lines).replace(" \n", "\n")
+def _levels(dialect: Dialect, alpha: Fraction) -> str:
+    """List the levels with their numbers, as a table."""
+    pairs = [f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, alpha).tolist(), 1)]
+    return dialect.pairs.format(",\n    ".join(", ".join(pairs[k : k + 6]) for k in range(0, len(pairs), 6)))
 
 
 def _heading(dialect: Dialect) -> str:
