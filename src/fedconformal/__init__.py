@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         TopK,
     )
     from fedconformal.summaries import Summary, pool, summarize, summarize_losses
+    from fedconformal.summaries.batches import summarize_batches
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -97,6 +98,7 @@ _WHERE = {
     "monitoring.change": ("ChangeDetector",),
     "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
+    "summaries.batches": ("summarize_batches",),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -163,6 +165,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_batches",
     "summarize_losses",
     "verify",
 ]

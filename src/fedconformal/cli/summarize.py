@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_result, progress
@@ -31,13 +29,13 @@ from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
-from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries import Summary
+from fedconformal.summaries.batches import Piece, summarize_scored
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
-from fedconformal.summaries.stream import summarize_stream
 
 
 @taking(ALL_SCORES, KINDS)
@@ -203,29 +201,21 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
     passes = count(1)
-    said: dict[str, Any] = {}
 
-    def read() -> Iterator[Floats]:
+    def read() -> Iterator[Piece]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
             truth, score = None if columns.label_column is not None else file, about["score"]
             if isinstance(score, RegressionScore):
                 rows = read_numbers(columns, score, file, truth)
                 with rows.table.in_lines():
-                    scores, found = score_predictions(rows.values, rows.truth, score)
+                    yield str(file), *score_predictions(rows.values, rows.truth, score)
             else:
                 rows = columns.read(file, truth, temperature=about["temperature"])
                 with rows.table.in_lines():
-                    scores, found = score_rows(rows.values, rows.truth, score, rows.classes)
-            if said and said != found:
-                raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
-            said.update(found)
-            yield scores
+                    yield str(file), *score_rows(rows.values, rows.truth, score, rows.classes)
 
-    summary = summarize_stream(read, alpha=about["alpha"], sites=(as_name(site, "site"),))
-    more = {name: about[name] for name in ("temperature", "calibration", "expires")}
-    model = None if about["model"] is None else as_name(about["model"], "model fingerprint")
-    agreed = None if about["calibration"] is None else about["alpha"]
-    return replace(summary, origin=Origin(**said, **more, model=model, alpha=agreed))
+    stated = {name: about[name] for name in ("score", "temperature", "calibration", "expires", "model")}
+    return summarize_scored(read, alpha=about["alpha"], site=site, **stated)
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:

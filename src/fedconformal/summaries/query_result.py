@@ -61,7 +61,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         if score is not None and score.lower_share is not None:
             raise InputError(f"the query has no ranks for the lower end of {score.name}; summarise the rows themselves")
         alpha = as_alpha(self.made.alpha)
-        said = {"classes": self.made.classes, "precision": self.made.precision, "score": known or score}
+        said: dict[str, Any] = {"classes": self.made.classes, "precision": self.made.precision, "score": known or score}
         stated = about_site(site, alpha=alpha, **said, **about)
         return RankSummary.scheduled(np.array(self.values), (POINTS, alpha), sizes=(self.rows,), **stated)
 
