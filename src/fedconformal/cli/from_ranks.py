@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +25,6 @@ FromRanks = Annotated[
 ]
 
 
-@cache
 def opened(path: Path) -> Result:
     """Read and check the result of a query."""
     with naming(path):
