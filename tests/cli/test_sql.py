@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.summaries.dialects import DIALECTS
 from tests.cli.command import Command
 from tests.summaries.databases import DuckDB
 
@@ -78,6 +83,30 @@ def test_the_query_in_a_file(scans: Path, command: Command) -> None:
     assert "Never run on BigQuery" in never.out
 
 
+def test_the_page_runs(scans: Path, command: Command) -> None:
+    """The first block of docs/sql.md, with the database in this process, and its example of a lazy frame."""
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    block = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert block
+    first, second, third = block[1].splitlines()
+    command.ok(*shlex.split(first)[1:])
+    assert second == "duckdb -csv < query.sql > result.csv"
+    ran(Path("query.sql").read_text())
+    command.ok(*shlex.split(third)[1:])
+    command.ok("summarize", "scans.csv", "--labels", "truth", "--site", "clinic-a", "-o", "rows.fcs")
+    assert Path("clinic-a.fcs").read_bytes() == Path("rows.fcs").read_bytes()
+    for dialect in DIALECTS.values():
+        assert f"| {dialect.program} | `{dialect.name}` |" in page
+        assert f"| {dialect.tested or 'never run'} |" in page
+    pytest.importorskip("polars", reason="polars is not installed")
+    example = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert example
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example[1], "docs/sql.md", "exec"), {})  # noqa: S102
+    assert printed.getvalue() == example[2]
+
+
 BAD: list[tuple[tuple[str, ...], str]] = [
     (("--dialect", "duckdb", "--table", "t"), "--score lac needs the columns of the classes"),
     (("--dialect", "oracle", "--table", "t"), "oracle"),
@@ -129,10 +158,7 @@ def test_a_bad_row_of_the_table_stops_it(scans: Path, command: Command) -> None:
     result = ran(command.ok("sql", *SCANS).out)
     done = command("summarize", "--from-ranks", result, "-o", "a.fcs")
     assert done.err.startswith("error: result.csv: 1 of 301 rows cannot be scored")
-    assert (
-        "is not the result of `fedconformal sql`"
-        in command("summarize", "--from-ranks", "scans.csv", "-o", "a.fcs").err
-    )
+    assert "is not the result of a query" in command("summarize", "--from-ranks", "scans.csv", "-o", "a.fcs").err
     assert "takes one file" in command("summarize", "--from-ranks", result, "scans.csv", "-o", "a.fcs").err
 
 

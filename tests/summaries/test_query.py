@@ -18,7 +18,7 @@ from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of,
 from fedconformal.summaries.query_result import read_result
 from fedconformal.summaries.rows import summarize_rows
 from tests.contracts.tools import refusal
-from tests.summaries.databases import Columns, Database, DuckDB, postgresql, spark
+from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql, spark
 
 Case = tuple[Columns, str, bytes]
 """A table, the query, and the bytes of the summary of its rows."""
@@ -28,16 +28,20 @@ ALPHAS = (0.1, 0.05, "0.3", 0.001, 0.9)
 CLASSES = ("benign", "it's", 'say "x" \\', "Köln 病院")
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with postgresql() as found:
+        if isinstance(found, str):
+            pytest.skip(found)
+        yield found
+
+
 @pytest.fixture(scope="module", params=["duckdb", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Iterator[tuple[str, Database]]:
-    if request.param == "duckdb":
-        pytest.importorskip("duckdb", reason="DuckDB is not installed")
-        yield "duckdb", DuckDB()
-        return
-    with postgresql() as server:
-        if isinstance(server, str):
-            pytest.skip(server)
-        yield "postgresql", server
+def database(request: pytest.FixtureRequest) -> tuple[str, Database]:
+    if request.param == "postgresql":
+        return "postgresql", request.getfixturevalue("server")
+    pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    return "duckdb", DuckDB()
 
 
 def case(name: str, number: int) -> Case:
@@ -153,14 +157,11 @@ def test_a_table_without_rows(database: tuple[str, Database]) -> None:
     assert "has no rows" in refusal(lambda: read_result(empty))
 
 
-def test_a_database_that_cuts_digits_off_is_noticed() -> None:
-    with postgresql() as server:
-        if isinstance(server, str):
-            pytest.skip(server)
-        query = statement(DIALECTS["postgresql"], "rows", column_of(DIALECTS["postgresql"], "s"), 0.1)
-        table, few = {"s": [0.1, 1 / 3]}, "SET extra_float_digits = 0;\n"
-        assert "SET extra_float_digits = 1" in refusal(lambda: read_result(server(table, query, few)))
-        assert read_result(server(table, query, "SET extra_float_digits = 3;\n")).values == [0.1, 1 / 3]
+def test_a_database_that_cuts_digits_off_is_noticed(server: PostgreSQL) -> None:
+    query = statement(DIALECTS["postgresql"], "rows", column_of(DIALECTS["postgresql"], "s"), 0.1)
+    table, few = {"s": [0.1, 1 / 3]}, "SET extra_float_digits = 0;\n"
+    assert "SET extra_float_digits = 1" in refusal(lambda: read_result(server(table, query, few)))
+    assert read_result(server(table, query, "SET extra_float_digits = 3;\n")).values == [0.1, 1 / 3]
 
 
 NAMES = ('a"; DROP TABLE rows; --', "a'b", "a b", "Köln", "a.b", "select", "--", "/*", "$$")

@@ -21,12 +21,16 @@ GIVEN = ("name", "input", "file")
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str) -> None:
     case = CASES[name]
+    if "key" in case.get("input", ()):
+        pytest.importorskip("cryptography", reason="signatures need cryptography")
     bare = {key: value for key, value in case.items() if key in GIVEN or (key == "bytes" and "input" not in case)}
     assert {**bare, **vectors.outcome(bare)} == case
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_are_written_again_as_they_are(name: str) -> None:
+    if name == "summaries":
+        pytest.importorskip("cryptography", reason="signatures need cryptography")
     assert vectors.text(name) == FILES[name], "run `python -m scripts.vectors`"
 
 

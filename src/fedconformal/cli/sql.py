@@ -17,6 +17,9 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.dialects import DIALECTS, Dialect
 from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
 
+NEXT = "-- Then: fedconformal summarize --from-ranks result.csv -o site.fcs"
+"""The last line of the query."""
+
 
 class Database(StrEnum):
     """Which database."""
@@ -27,7 +30,7 @@ class Database(StrEnum):
     bigquery = "bigquery"
 
 
-class Score(StrEnum):
+class ScoredBy(StrEnum):
     """How rows are scored."""
 
     lac = "lac"
@@ -39,8 +42,8 @@ def sql(
     dialect: Annotated[Database, typer.Option("--dialect", help="The database that the query is for.")],
     table: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, such as scans or clinic.scans.")],
     score: Annotated[
-        Score, typer.Option("--score", help="How rows are scored: scores takes a column of scores as it is.")
-    ] = Score.lac,
+        ScoredBy, typer.Option("--score", help="How rows are scored: scores takes a column of scores as it is.")
+    ] = ScoredBy.lac,
     probability_columns: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="With lac: the columns of the classes, in order.")
     ] = None,
@@ -63,13 +66,13 @@ def sql(
 ) -> None:
     """Print one SQL query that makes a summary's ranks where the scores are; summarize --from-ranks finishes."""
     chosen = DIALECTS[dialect.value]
-    if score is not Score.lac and (probability_columns is not None or classes is not None):
+    if score is not ScoredBy.lac and (probability_columns is not None or classes is not None):
         raise InputError(f"--probability-columns and --classes go with --score lac, not with {score.value}")
-    if score is Score.lac:
+    if score is ScoredBy.lac:
         rows = _lac(chosen, probability_columns, label, classes)
     else:
-        rows = residual_of(chosen, prediction, label) if score is Score.residual else column_of(chosen, score_column)
-    text = statement(chosen, table, rows, alpha) + "\n"
+        rows = residual_of(chosen, prediction, label) if score is ScoredBy.residual else column_of(chosen, score_column)
+    text = f"{statement(chosen, table, rows, alpha)}\n{NEXT}\n"
     facts = {"dialect": chosen.name, "tested": chosen.tested or None, "score": score.value, "query": text}
     if not chosen.tested:
         note(f"this query was never run on {chosen.program}; compare its result on a small table with summarize")

@@ -141,10 +141,7 @@ def _levels(dialect: Dialect, alpha: Fraction) -> str:
 def _heading(dialect: Dialect) -> str:
     """Say what this is; no name of a user is in a comment, as it could end there."""
     tested = f"Tested on {dialect.program} {dialect.tested}." if dialect.tested else f"Never run on {dialect.program}."
-    return (
-        f"-- The scores at about {POINTS} ranks, for a summary. {tested}\n"
-        "-- Save the result as CSV with its header, then: fedconformal summarize --from-ranks result.csv -o site.fcs\n"
-    )
+    return f"-- The scores at about {POINTS} ranks, for a summary. {tested} Save the result as CSV with its header.\n"
 
 
 def _read(table: str, rows: Scored) -> list[str]:

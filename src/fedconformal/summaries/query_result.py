@@ -71,7 +71,7 @@ def read_result(data: bytes) -> Result:
 
     >>> read_result(b"a,b\n1,2\n")
     Traceback (most recent call last):
-    fedconformal.errors.InputError: is not the result of `fedconformal sql`: it has no column fc_rank
+    fedconformal.errors.InputError: is not the result of a query for a summary: it has no column fc_rank
     """
     lines = _lines(data)
     if len({(one["fc_rows"], one["fc_refused"], one["fc_about"]) for one in lines}) > 1:
@@ -111,7 +111,7 @@ def _lines(data: bytes) -> list[dict[str, str]]:
         raise InputError(f"cannot be read as CSV ({error}); {AGAIN}") from None
     names = [name.strip().lower() for name in first]
     if lacking := next((name for name in COLUMNS if name not in names), None):
-        raise InputError(f"is not the result of `fedconformal sql`: it has no column {lacking}")
+        raise InputError(f"is not the result of a query for a summary: it has no column {lacking}")
     found = [dict(zip(names, map(str.strip, row), strict=False)) for row in rest if row]
     if not found or any(len(row) != len(first) for row in rest if row):
         raise InputError(f"has no lines, or lines that are cut off; {AGAIN}")
