@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.dialects import DIALECTS
+from fedconformal.summaries.dialects import DIALECTS, Dialect
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
 from fedconformal.summaries.query_result import read_result
@@ -36,18 +37,19 @@ def server() -> Iterator[PostgreSQL]:
         yield found
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgresql"])
-def database(request: pytest.FixtureRequest) -> tuple[str, Database]:
+@pytest.fixture(scope="module", params=["duckdb", "duckdb in parts", "postgresql"])
+def database(request: pytest.FixtureRequest) -> tuple[Dialect, Database]:
+    """A database and its dialect; in parts, as Spark and BigQuery number rows."""
     if request.param == "postgresql":
-        return "postgresql", request.getfixturevalue("server")
+        return DIALECTS["postgresql"], request.getfixturevalue("server")
     pytest.importorskip("duckdb", reason="DuckDB is not installed")
-    return "duckdb", DuckDB()
+    return replace(DIALECTS["duckdb"], parted=request.param != "duckdb"), DuckDB()
 
 
-def case(name: str, number: int) -> Case:
+def case(dialect: Dialect, number: int) -> Case:
     """Make a random case: many ties, tiny and dyadic numbers, few rows and more."""
     rng = np.random.default_rng(number)
-    dialect, n, alpha = DIALECTS[name], SIZES[number % len(SIZES)], ALPHAS[number % len(ALPHAS)]
+    n, alpha = SIZES[number % len(SIZES)], ALPHAS[number % len(ALPHAS)]
     kind = ("lac", "residual", "scores")[number % 3]
     if kind == "lac":
         k = int(rng.integers(2, 5))
@@ -81,16 +83,16 @@ def case(name: str, number: int) -> Case:
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(4))
-def test_the_bytes_are_those_of_the_rows(database: tuple[str, Database], block: int) -> None:
-    name, run = database
-    for number in range(block * 30, block * 30 + 30):
-        table, query, expected = case(name, number)
+def test_the_bytes_are_those_of_the_rows(database: tuple[Dialect, Database], block: int) -> None:
+    dialect, run = database
+    for number in range(block * 20, block * 20 + 20):
+        table, query, expected = case(dialect, number)
         assert read_result(run(table, query)).summary(site="a").to_bytes() == expected, number
 
 
 @pytest.mark.slow
 def test_the_bytes_are_those_of_the_rows_on_spark(tmp_path: Path) -> None:
-    cases = [case("spark", number) for number in (3, 7, 8, 10, 13, 15, 17, 24)]
+    cases = [case(DIALECTS["spark"], number) for number in (3, 7, 8, 10, 13, 15, 17, 24)]
     found = spark([(table, query) for table, query, _ in cases], tmp_path)
     if isinstance(found, str):
         pytest.skip(found)
@@ -117,41 +119,40 @@ TWO: dict[str, list[Any]] = {"a": [0.5, 0.25], "b": [0.5, 0.75], "y": ["a", "b"]
         ("y", ""),
     ],
 )
-def test_a_row_that_cannot_be_scored_is_counted(database: tuple[str, Database], column: str, value: Any) -> None:
-    name, run = database
+def test_a_row_that_cannot_be_scored_is_counted(database: tuple[Dialect, Database], column: str, value: Any) -> None:
+    dialect, run = database
     table = {**TWO, column: [value, TWO[column][1]]}
-    rows = lac_of(DIALECTS[name], ["a", "b"], "y")
-    found = run(table, statement(DIALECTS[name], "rows", rows, 0.1))
+    rows = lac_of(dialect, ["a", "b"], "y")
+    found = run(table, statement(dialect, "rows", rows, 0.1))
     assert len(found.splitlines()) == 2  # the header and the count: no score leaves
     assert refusal(partial(read_result, found)).startswith("1 of 2 rows cannot be scored")
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_is_not_finite_is_counted(database: tuple[str, Database], value: float | None) -> None:
-    name, run = database
-    dialect = DIALECTS[name]
+def test_a_number_that_is_not_finite_is_counted(database: tuple[Dialect, Database], value: float | None) -> None:
+    dialect, run = database
     table: dict[str, list[Any]] = {"a": [1.0, value], "b": [1.0, 2.0]}
     for rows in (column_of(dialect, "a"), residual_of(dialect, "a", "b"), residual_of(dialect, "b", "a")):
         found = run(table, statement(dialect, "rows", rows, 0.1))
         assert refusal(partial(read_result, found)).startswith("1 of 2 rows cannot be scored")
 
 
-def test_tiny_probabilities_and_spaces_around_labels(database: tuple[str, Database]) -> None:
+def test_tiny_probabilities_and_spaces_around_labels(database: tuple[Dialect, Database]) -> None:
     """Probabilities that float32 cannot hold become zero or the smallest ones; PostgreSQL by itself would fail."""
-    name, run = database
+    dialect, run = database
     tiny = [1e-300, 2.0**-150, 2.0**-149 * 0.75, 5e-324, 2.0**-126, 0.0, -0.0]
     table: dict[str, list[Any]] = {"a": tiny, "b": [1.0] * len(tiny), "y": [" a "] * len(tiny)}
-    rows = lac_of(DIALECTS[name], ["a", "b"], "y")
-    found = read_result(run(table, statement(DIALECTS[name], "rows", rows, 0.1))).summary()
+    rows = lac_of(dialect, ["a", "b"], "y")
+    found = read_result(run(table, statement(dialect, "rows", rows, 0.1))).summary()
     probs = np.array([table["a"], table["b"]]).T
     labels = ["a"] * len(tiny)
     expected = summarize_rows(probs, labels, score=fc.LAC(), classes=["a", "b"], alpha=0.1)
     assert found.to_bytes() == expected.to_bytes()
 
 
-def test_a_table_without_rows(database: tuple[str, Database]) -> None:
-    name, run = database
-    query = statement(DIALECTS[name], "rows", column_of(DIALECTS[name], "s"), 0.1)
+def test_a_table_without_rows(database: tuple[Dialect, Database]) -> None:
+    dialect, run = database
+    query = statement(dialect, "rows", column_of(dialect, "s"), 0.1)
     table = {"s": [1.0]}
     empty = run(table, query.replace('FROM "rows"', 'FROM "rows" WHERE FALSE'))
     assert "has no rows" in refusal(lambda: read_result(empty))
@@ -168,18 +169,16 @@ NAMES = ('a"; DROP TABLE rows; --', "a'b", "a b", "Köln", "a.b", "select", "--"
 
 
 @pytest.mark.parametrize("odd", NAMES)
-def test_names_are_quoted(database: tuple[str, Database], odd: str) -> None:
-    name, run = database
-    dialect = DIALECTS[name]
+def test_names_are_quoted(database: tuple[Dialect, Database], odd: str) -> None:
+    dialect, run = database
     table: dict[str, list[Any]] = {odd: [0.25, 0.5], "other": [0.75, 0.5], "y": [odd, "other"]}
     found = run(table, statement(dialect, "rows", lac_of(dialect, [odd, "other"], "y"), 0.1))
     assert read_result(found).values == [0.5, 0.75]
     assert run({odd: [0.25]}, statement(dialect, "rows", column_of(dialect, odd), 0.1)).count(b"0.25") == 1
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-def test_what_cannot_be_quoted_is_refused(name: str) -> None:
-    dialect = DIALECTS[name]
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)
+def test_what_cannot_be_quoted_is_refused(dialect: Dialect) -> None:
     for odd in ("", "a\nb", "a\x00b", "a\u2028b"):
         assert "cannot be quoted" in refusal(partial(dialect.named, odd))
         if odd:
@@ -189,12 +188,11 @@ def test_what_cannot_be_quoted_is_refused(name: str) -> None:
         assert "cannot be quoted" in refusal(lambda: dialect.table("a\\`b.c"))
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-def test_the_heading_says_where_it_was_run(name: str) -> None:
-    dialect = DIALECTS[name]
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)
+def test_the_heading_says_where_it_was_run(dialect: Dialect) -> None:
     query = statement(dialect, "x", column_of(dialect, "s"), 0.1)
-    assert (f"Never run on {dialect.program}" in query) == (not dialect.tested) == (name == "bigquery")
-    assert query.count(";") == (name == "bigquery") * 2  # one statement; BigQuery's function comes before it
+    assert (f"Never run on {dialect.program}" in query) == (not dialect.tested) == (dialect.name == "bigquery")
+    assert query.count(";") == (dialect.name == "bigquery") * 2  # one statement; BigQuery's function comes before it
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -259,6 +257,11 @@ def test_an_altered_result_is_refused(altered: dict[str, str], message: str) -> 
 )
 def test_what_is_no_result_is_refused(data: bytes, message: str) -> None:
     assert message in refusal(lambda: read_result(data))
+
+
+def test_scores_that_do_not_ascend_are_refused() -> None:
+    lines = [result(fc_rank=rank, fc_score=score, fc_rows="2") for rank, score in (("1", "0.5"), ("2", "0.1"))]
+    assert "not in ascending order" in refusal(lambda: read_result(lines[0] + lines[1].splitlines()[1]))
 
 
 def test_results_of_other_programs_are_read() -> None:

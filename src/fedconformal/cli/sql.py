@@ -17,8 +17,8 @@ from fedconformal.errors import InputError
 from fedconformal.summaries.dialects import DIALECTS, Dialect
 from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
 
-NEXT = "-- Then: fedconformal summarize --from-ranks result.csv -o site.fcs"
-"""The last line of the query."""
+NEXT = "-- Run this query, then: fedconformal summarize --from-ranks result.csv -o site.fcs"
+"""The first line of what is printed."""
 
 
 class Database(StrEnum):
@@ -72,7 +72,7 @@ def sql(
         rows = _lac(chosen, probability_columns, label, classes)
     else:
         rows = residual_of(chosen, prediction, label) if score is ScoredBy.residual else column_of(chosen, score_column)
-    text = f"{statement(chosen, table, rows, alpha)}\n{NEXT}\n"
+    text = f"{NEXT}\n{statement(chosen, table, rows, alpha)};\n"
     facts = {"dialect": chosen.name, "tested": chosen.tested or None, "score": score.value, "query": text}
     if not chosen.tested:
         note(f"this query was never run on {chosen.program}; compare its result on a small table with summarize")
