@@ -81,7 +81,8 @@ def sql(found: Any) -> Lines:
     """Ranks where the scores are."""
     for way, ratio in found["ratio"].items():
         if not way.endswith(": sort"):
-            yield f"{found['rows']:,} rows, {way}, against its own sort of the column", times(ratio), at_most(1.5)
+            bar = "" if "probabilities" in way else at_most(1.5)  # which scores rows as well
+            yield f"{found['rows']:,} rows, {way}, against its own sort of the column", times(ratio), bar
     for way, mb in found["mb"].items():
         yield f"{found['rows']:,} rows, {way}: memory", f"{mb:.0f} MB", ""
 
