@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-EXTRAS := dev,demo,dp,images,nvflare,parquet,secure,serve,simulation,tensorboard
+EXTRAS := dev,demo,docs,dp,images,nvflare,parquet,secure,serve,simulation,tensorboard
 
 # typer 0.20, which Flower holds us to, goes with click 8.3.
 CLICK := "click<8.4"
@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs results bench constraints audit licences clean help
+.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs dist results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -56,8 +56,9 @@ slow: $(VENV)/.dev
 coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (twice as long as without)
 	$(PYTEST) --cov
 
-fuzz: $(VENV)/.dev ## decode hostile summaries
+fuzz: $(VENV)/.dev ## decode hostile summaries, and hostile states of watches
 	$(BIN)/python scripts/fuzz.py --count 1000000
+	$(BIN)/python -m scripts.fuzz_watches --count 100000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)
 	$(BIN)/python scripts/mutate.py
@@ -72,8 +73,15 @@ format: $(VENV)/.dev ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only --show-fixes
 	$(BIN)/ruff format
 
-docs: $(VENV)/.dev ## write the API reference, from the docstrings, to build/api
-	$(BIN)/pdoc --docformat google --output-directory build/api fedconformal
+docs: $(VENV)/.dev ## build the documentation site in build/docs; open index.html there, no server is needed
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html --doctree-dir build/doctrees docs build/docs
+	@echo "open build/docs/index.html"
+
+dist: $(VENV)/.dev ## build what is published, in dist/, and check it (docs/releasing.md has the steps around it)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m build --no-isolation --outdir dist paper
+	$(BIN)/twine check --strict dist/*
 
 results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md, from the logits at hand
 	$(BIN)/fedconformal paper results -o docs/results.md
@@ -86,6 +94,8 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/stream.py
 	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
 	$(PEERS)/bin/python benchmarks/losses.py
+	$(PEERS)/bin/python benchmarks/monitoring.py
+	PYTHONPATH=. $(BIN)/python benchmarks/false_alarms.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py

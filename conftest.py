@@ -32,6 +32,7 @@ OPTIONAL = {
     "pyarrow",
     "ray",
     "skl2onnx",
+    "sphinx",
     "sklearn",
     "starlette",
     "tdigest",

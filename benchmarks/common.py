@@ -21,7 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PACKAGES = ("fedconformal", "numpy", "MAPIE", "crepes", "torch", "torchcp")
+PACKAGES = ("fedconformal", "numpy", "MAPIE", "crepes", "torch", "torchcp", "online-cp")
 
 Seconds = dict[str, list[float]]
 

@@ -97,6 +97,47 @@ def losses(found: Any) -> Lines:
         yield what, f"{seconds:.1f} s", "under 10 s"
 
 
+def monitoring(found: Any) -> Lines:
+    """How soon the watches notice, and what they cost."""
+    wanted = {
+        "a million outcomes, Monitor": "under 2 s",
+        "a day of 10,000 sites, 50 rows each": "under 1 s",
+    }
+    for what, one in found["cost"].items():
+        yield f"{what}, seconds of one processor", f"{one['seconds']:.2f} s", wanted.get(what, "")
+        yield f"{what}: extra memory", f"{one['mb']:.0f} MB", ""
+    for what, ratio in found["peers"].items():
+        yield f"2,000 rows at once: {what}", times(ratio), at_least(1)
+    for row in found["many"]:
+        what = f"+{row['points']} points of misses, 1,000 streams of 4,000 rows: Monitor"
+        share = f"{100 * row['noticed']:.1f}% of streams"
+        if row["points"] == 0:
+            yield f"{what}: false alarms", share, "at most 5%"
+            continue
+        after = "not in the median" if row["rows"] is None else f"{row['rows']:g} rows"
+        yield f"{what}: noticed after", f"{after}; {share}", "at most 240 rows" if row["points"] == 10 else ""
+    streams, length = found["setting"]["streams"], found["setting"]["rows"]
+    soon = {row["points"]: row["rows"] for row in found["detection"] if row["watch"] == "Monitor"}
+    for row in found["detection"]:
+        name, points, rows = row["watch"], row["points"], row["rows"]
+        share = f"{100 * row['noticed']:.0f}% of streams"
+        if points == 0:
+            ever = name == "Monitor" or name.startswith("MAPIE") or name.endswith("at 20")
+            yield (
+                f"Nothing has changed: {name}: false alarms",
+                share,
+                "at most 5%" if ever else "at most 1 in 1,000 rows",
+            )
+            continue
+        bar = f"after {soon[points]:g} rows" if name.startswith("MAPIE") and soon[points] else ""
+        after = "not in the median" if rows is None else f"{rows:g} rows"
+        yield (
+            f"+{points} points of misses, the same {streams} streams of {length:,} rows: {name}: noticed after",
+            f"{after}; {share}",
+            bar,
+        )
+
+
 def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
@@ -178,6 +219,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "stream": ("Streams", stream),
     "sql": ("SQL and lazy frames; ratios are of seconds of the processor", sql),
     "losses": ("Loss curves; seconds are of one processor", losses),
+    "monitoring": ("Watches: how soon they notice, and what they cost", monitoring),
     "imports": ("Imports and bytes", imports),
     "one_row": ("One row", one_row),
     "training": ("Training", training),

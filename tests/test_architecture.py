@@ -46,7 +46,7 @@ def test_the_check_can_fail() -> None:
 
 
 def test_every_name_is_in_its_file() -> None:
-    titles = ("The walk of one score", "The walk of one federated run", "Where is ...")
+    titles = ("The walk of one score", "The walk of one federated run", "The walk of one outcome", "Where is ...")
     rows = [row[-2:] for title in titles for row in table(title)]
     missing = [
         f"{file}: {name}"

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from fedconformal.cli.advice import ADVICE, advised
-from fedconformal.cli.app import app
+from fedconformal.cli.app import COMMANDS, app
 from tests.cli.command import Command
 
 SOURCE = Path(__file__).parents[1] / "src" / "fedconformal"
@@ -22,7 +22,7 @@ CLI: Any = typer.main.get_command(app)
 
 # An option such as --from or -o, also one whose name is filled in; and a command such as `fedconformal show`.
 OPTION = re.compile(r"(?<![\w-])(?:--(?:[a-z][a-z0-9-]*|$)|-[a-z]\b)")
-COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(CLI.commands)})|flower (?:init|run))\b")
+COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(COMMANDS)})|flower (?:init|run))\b")
 
 # Whole words of a command that is run or shown, never a part of a message.
 ARGUMENTS = {
@@ -95,7 +95,8 @@ def test_the_exceptions_are_needed(module: str) -> None:
 def options(command: Any) -> set[str]:
     """List the options of a command and of those below it."""
     found = {name for parameter in command.params for name in parameter.opts}
-    return found.union(*map(options, getattr(command, "commands", {}).values()))
+    below = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    return found.union(*(options(command.get_command(None, name)) for name in below))
 
 
 def test_all_advice_is_given_on_something_the_library_says_and_names_options_that_there_are() -> None:

@@ -44,7 +44,8 @@ NEXT_LINE = re.compile(r"\s*\"?\s*\n\s*(?:#|f?\")?\s*")
 @cache
 def texts() -> dict[str, str]:
     inside = [path for folder, names in FOLDERS.items() for path in sorted((ROOT / folder).rglob(names))]
-    paths = [ROOT / page for page in PAGES] + [path for path in inside if path.suffix in ENDINGS]
+    own = [path for path in inside if path.suffix in ENDINGS and ".venv" not in path.parts]  # that of the peers
+    paths = [ROOT / page for page in PAGES] + own
     return {str(path.relative_to(ROOT)): joined(path.read_text("utf-8")) for path in paths}
 
 

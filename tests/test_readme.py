@@ -22,7 +22,10 @@ from tests.contracts.tools import guarantee_examples
 README = Path(__file__).parents[1] / "README.md"
 
 
-@pytest.mark.parametrize(("page", "most"), [("README.md", 14), ("docs/from-mapie.md", 20), ("docs/groups.md", 20)])
+@pytest.mark.parametrize(
+    ("page", "most"),
+    [("README.md", 14), ("docs/from-mapie.md", 20), ("docs/groups.md", 20), ("docs/recalibration.md", 14)],
+)
 def test_example_prints_what_the_page_says(page: str, most: int) -> None:
     text = (README.parent / page).read_text()
     found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)
@@ -63,6 +66,7 @@ def test_the_commands_by_files_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "predict",
         "evaluate",
         "verify",
+        "recalibrate",
         "show",
         "plan",
         "report",

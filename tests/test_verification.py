@@ -12,6 +12,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import FORMAT_2, HeavySite, LeftOut, LowerEnd, RiskRecord
+from fedconformal.calibration.replaced import Replaced, Rows
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")
@@ -132,6 +133,7 @@ CHANGES: dict[str, Any] = {
         alpha=0.1, threshold=0.0, rank=1, rank_out_of=2, slack=0.0, coverage_at_least=0.5, coverage_at_most=1.0
     ),
     "risk": RiskRecord(limit=0.2, bound=1.0, points=1, first=0.0, last=0.0, grid_sha256="0" * 64),
+    "replaces": Replaced(sha256="0" * 64, why="alarm", rows=Rows.new),
     "left_out": [LeftOut(site="d", reason="none")],
     "signatures": [],
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedconformal.calibration.plan import plan
     from fedconformal.calibration.plan_risk import plan_risk
     from fedconformal.calibration.predictor import Predictor
+    from fedconformal.calibration.recalibrate import recalibrate
     from fedconformal.calibration.regressor import FederatedConformalRegressor
     from fedconformal.calibration.risk_predictor import RiskPredictor
     from fedconformal.errors import (
@@ -82,6 +83,7 @@ _WHERE = {
     "calibration.leave_one_out": ("leave_one_site_out",),
     "calibration.plan": ("plan",),
     "calibration.plan_risk": ("plan_risk",),
+    "calibration.recalibrate": ("recalibrate",),
     "calibration.regressor": ("FederatedConformalRegressor",),
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
@@ -162,6 +164,7 @@ __all__ = [
     "plan",
     "plan_risk",
     "pool",
+    "recalibrate",
     "selective_classification",
     "softmax",
     "summarize",

@@ -13,6 +13,10 @@ class AlteredError(InputError):
     """A file is well formed, but it is not what was written: its digest does not match."""
 
 
+class StoreError(InputError):
+    """Nothing can be kept now, such as on a full disk: what was asked has not happened, and may be asked again."""
+
+
 class NotCalibratedError(InputError, AttributeError):
     """There is no promise yet; what it would be is no attribute either."""
 

@@ -7,6 +7,17 @@ from fedconformal.engines.nvflare import (
     evaluate,
     evaluate_reply,
     fingerprint,
+    watch,
+    watch_reply,
 )
 
-__all__ = ["calibrate", "calibrate_reply", "calibrate_risk", "evaluate", "evaluate_reply", "fingerprint"]
+__all__ = [
+    "calibrate",
+    "calibrate_reply",
+    "calibrate_risk",
+    "evaluate",
+    "evaluate_reply",
+    "fingerprint",
+    "watch",
+    "watch_reply",
+]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
 from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.chain import changes, check_link, check_rows, in_chain
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.replaced import with_replaced
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -37,6 +40,7 @@ def verify(
     *,
     trusted: Mapping[str, str] | None = None,
     sealed: bool = False,
+    older: Verifiable | None = None,
 ) -> list[str]:
     """Return what does not match or cannot be confirmed, in words; an empty list means that all of it is confirmed.
 
@@ -45,6 +49,10 @@ def verify(
     score if no summary says which one it holds, nor a safe action in somebody's own words: they are confirmed only if
     the coordinator signed the predictor and that was checked, `sealed`. The versions of the software are what the file
     says, in the form of versions.
+
+    A predictor that replaces another one names it by its digest, which is compared with that of `older`; `verify_chain`
+    follows a whole chain. Why it was replaced, and which rows calibrated it, is the word of who calibrated, as it is
+    that the assumption holds.
 
     A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
@@ -60,6 +68,24 @@ def verify(
     the summary of site 'a' is not the one that was certified
     the certified summary of site 'a' was not given
     """
+    problems, replaces = _recomputed(predictor, summaries, trusted, sealed=sealed), predictor.certificate.replaces
+    if older is not None:
+        problems += check_link(predictor.certificate, older)
+    elif replaces is not None and not sealed:
+        problems.append(
+            f"replaces: not confirmed without the predictor with the sha256 {replaces.sha256}; "
+            "give the predictor that it replaces"
+        )
+    return problems
+
+
+def _recomputed(
+    predictor: Verifiable,
+    summaries: Sequence[Summary | NoisyHistogram],
+    trusted: Mapping[str, str] | None,
+    *,
+    sealed: bool,
+) -> list[str]:
     certificate = predictor.certificate
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
         return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
@@ -87,10 +113,62 @@ def verify(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
             again = _again([given[digest] for digest in wanted], certificate, guarantee)
+        if certificate.replaces is not None:
+            again = replace(again, certificate=with_replaced(again.certificate, certificate.replaces))
         expected = _as_predictor(again, predictor)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One predictor of a chain: whether its certificate was recomputed, and what does not match."""
+
+    predictor: Verifiable
+    recomputed: bool
+    problems: list[str]
+    changes: str | None = None
+    """What is the same and what is other than in the one that it replaces, if that is given."""
+
+
+def verify_chain(
+    predictor: Verifiable,
+    summaries: Sequence[Summary | NoisyHistogram],
+    older: Sequence[Verifiable],
+    *,
+    trusted: Mapping[str, str] | None = None,
+    sealed: Container[str] = (),
+) -> list[Link]:
+    """Follow a chain of predictors from the newest to the first; each is recomputed if its summaries are given.
+
+    `older` may be in any order. What is missing is a problem of the last link that was found, and a predictor that is
+    no link of the chain one of the newest. `sealed` has the digests of predictors whose signature was checked.
+
+    >>> from fedconformal import LAC, calibrate, recalibrate, summarize
+    >>> site, fresh = ([summarize([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
+    >>> old = Predictor.of(calibrate(site, alpha=0.2))
+    >>> new = recalibrate(old, fresh)
+    >>> [(link.recomputed, link.problems) for link in verify_chain(new, fresh, [old])]
+    [(True, []), (False, [])]
+    """
+    chain, spare, missing = in_chain(predictor, older)
+    records = [{record.sha256 for record in one.certificate.summaries} for one in chain]
+    known = {digest for own in records[1:] for digest in own}
+    links = []
+    for (place, one), own, before in zip(enumerate(chain), records, [*chain[1:], None], strict=True):
+        given = [(summary, summary.digest()) for summary in summaries]
+        mine = [summary for summary, digest in given if digest in own or (place == 0 and digest not in known)]
+        problems: list[str] = []
+        if mine or place == 0:
+            problems = _recomputed(one, mine, trusted, sealed=one.digest() in sealed)
+        if before is not None:
+            problems += check_link(one.certificate, before) or check_rows(one.certificate, chain[place + 1 :])
+        said = None if before is None else changes(before.certificate, one.certificate)
+        links.append(Link(predictor=one, recomputed=bool(mine), problems=problems, changes=said))
+    links[-1].problems.extend([missing] if missing else [])
+    links[0].problems.extend(f"the predictor with the sha256 {one.digest()} is no link of this chain" for one in spare)
+    return links
 
 
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:

@@ -89,7 +89,8 @@ SMALL_TCT = {"method": "tct", "rounds": 10, "linear_rounds": 50, "coordinates": 
         ({"method": "fedprox", "rounds": 60}, "fedprox", 3),
         ({"method": "central", "rounds": 60}, "central", 3),
         (SMALL_TCT | {"rounds": 50, "linear_rounds": 10}, "fedavg", 3),
-        (SMALL_TCT, "tct", 13),
+        (SMALL_TCT | {"ridge": 1e-6}, "tct", 13),
+        (SMALL_TCT | {"solver": "scaffold"}, "tct", 13),
     ],
 )
 def test_killed_and_resumed_is_the_same_bit_for_bit(

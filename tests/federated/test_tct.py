@@ -18,6 +18,9 @@ from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
 from fedconformal.federated.trainer import RoundState  # noqa: E402
 
 QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
+THEIRS: dict[str, Any] = {"solver": "scaffold", "intercept": False, "weighting": "uniform"}
+"""The second stage as the paper's authors do it."""
+SOLVERS = ["lbfgs", "scaffold"]
 
 
 def clients(sizes: tuple[int, ...] = (20, 30, 25)) -> list[tuple[Tensor, Tensor]]:
@@ -55,21 +58,9 @@ def test_it_learns_from_one_class_a_client() -> None:
     assert not trained.training
 
 
-@pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
-def test_it_goes_to_the_optimum_of_the_mean_of_the_clients_losses(loss: Any) -> None:
-    states: list[RoundState] = []
-    # More steps and rounds than anybody would take: what is left of the gradient has to vanish.
-    settings = QUICK | {"rounds": 0, "linear_rounds": 60, "coordinates": 8, "steps": 30, "step": 2.0, "loss": loss}
-    TCT(**settings).fit(network(), clients(), on_round=states.append)
-    sizes = [float(state.tensors["control"].norm()) for state in states]
-    assert sizes[-1] < 0.05 * sizes[0]
-    losses = [state.metrics["loss"] for state in states]
-    assert losses[-1] < losses[0]
-
-
 def test_spaces_agree() -> None:
     many = clients((150, 150, 150))  # with 60 coordinates these have n > 2p, with 200 not
-    settings = QUICK | {"rounds": 0, "steps": 60}
+    settings = QUICK | THEIRS | {"rounds": 0, "steps": 60}
     by_sample = TCT(**settings | {"coordinates": 200}).fit(network(), many)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fedconformal.federated.matrices._products", lambda *_: 0)
@@ -86,9 +77,10 @@ def test_on_disk_in_half_precision_is_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
-def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_resumed_is_the_same_bit_for_bit(solver: Any, after: int) -> None:
     states: list[RoundState] = []
-    trainer = TCT(**QUICK)
+    trainer = TCT(**QUICK, solver=solver)
     whole = trainer.fit(network(), clients(), on_round=states.append)
     assert [(state.round, state.stage) for state in states] == [(1, "fedavg"), (2, "tct"), (3, "tct"), (4, "tct")]
     assert trainer.total_rounds == 4
@@ -97,13 +89,13 @@ def test_resumed_is_the_same_bit_for_bit(after: int) -> None:
     assert [state.round for state in again] == list(range(after + 1, 5))
 
 
-@pytest.mark.parametrize("number", [2, None])
+@pytest.mark.parametrize(("number", "solver"), [(2, "lbfgs"), (None, "scaffold")])
 def test_workers_from_the_start_or_the_middle_give_the_same(
-    number: int | None, monkeypatch: pytest.MonkeyPatch
+    number: int | None, solver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "START_SECONDS", 1e-9)
     monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
-    one, more = (TCT(**QUICK | {"workers": n}).fit(network(), clients()) for n in (1, number))
+    one, more = (TCT(**QUICK | {"workers": n}, solver=solver).fit(network(), clients()) for n in (1, number))
     assert same(one, more)
 
 
@@ -116,7 +108,7 @@ def test_no_first_round_takes_the_weights_as_they_are() -> None:
 def test_a_step_that_is_too_long_is_lowered(caplog: pytest.LogCaptureFixture) -> None:
     states: list[RoundState] = []
     with caplog.at_level(logging.WARNING):
-        trained = TCT(**QUICK, step=1e6).fit(network(), clients(), on_round=states.append)
+        trained = TCT(**QUICK, solver="scaffold", step=1e6).fit(network(), clients(), on_round=states.append)
     assert "the step 1e+06 is not stable" in caplog.text
     assert states[-1].metrics["step"] < 1e3
     assert accuracy(trained) > 0.8
@@ -150,11 +142,27 @@ def test_a_class_the_model_does_not_know() -> None:
         TCT(**QUICK | {"rounds": 0}).fit(network(classes=2), clients())
 
 
-def test_a_state_of_something_else() -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("other", [{"coordinates": 70}, {"intercept": False}, {"solver": None}])
+def test_a_state_of_something_else(solver: Any, other: dict[str, Any]) -> None:
     states: list[RoundState] = []
-    TCT(**QUICK).fit(network(), clients(), on_round=states.append)
+    TCT(**QUICK, solver=solver).fit(network(), clients(), on_round=states.append)
+    if "solver" in other:
+        other = {"solver": next(one for one in SOLVERS if one != solver)}
     with pytest.raises(InputError, match="resume: the state is not from this model"):
-        TCT(**QUICK | {"coordinates": 70}).fit(network(), clients(), resume=states[-1])
+        TCT(**QUICK | {"solver": solver} | other).fit(network(), clients(), resume=states[-1])
+
+
+def test_the_optimum_ends_the_rounds_and_the_progress() -> None:
+    told: list[tuple[int, int, str]] = []
+    states: list[RoundState] = []
+    settings = QUICK | {"linear_rounds": 200}
+    trainer = TCT(**settings)
+    first = trainer.fit(network(), clients(), progress=lambda *now: told.append(now), on_round=states.append)
+    assert len(states) < 100
+    assert told[-1][0] == told[-1][1]
+    assert told[-1][2] == "tct, second stage: at the optimum"
+    assert same(trainer.fit(network(), clients(), resume=states[-1]), first)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +177,8 @@ def test_a_state_of_something_else() -> None:
         ({"step": 0.0}, "step is 0.0"),
         ({"memory": float("nan")}, "memory is nan"),
         ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
+        ({"solver": "newton"}, "solver is 'newton'; there are lbfgs and scaffold"),
+        ({"ridge": 0.0}, "ridge is 0.0, expected a positive number"),
     ],
 )
 def test_bad_settings(setting: dict[str, Any], message: str) -> None:

@@ -30,4 +30,6 @@ def test_bad_e_values_are_refused() -> None:
             log_mean(values)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="false_share is 1"):
         standing_out({"a": 1.0}, false_share=1)
+    with pytest.raises(InputError, match="no NaN"):
+        standing_out({"a": math.nan, "b": 9.0})
     assert standing_out({}) == []

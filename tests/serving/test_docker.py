@@ -30,14 +30,14 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_the_server_has_the_options_that_it_is_started_with() -> None:
-    from fedconformal.cli.app import app
+    from fedconformal.cli.app import COMMANDS
 
     program, command, *arguments = [*words("ENTRYPOINT"), *words("CMD")]
     assert (program, command) == ("fedconformal", "serve")
     source = (ROOT / "src/fedconformal/cli/serve.py").read_text()
     options = {one for one in arguments if one.startswith("--")}
     assert all(re.search(rf"\b{one[2:].replace('-', '_')}: ", source) for one in options)
-    assert any(info.callback is not None and info.callback.__name__ == "serve" for info in app.registered_commands)
+    assert "serve" in COMMANDS
 
 
 @pytest.mark.slow

@@ -31,13 +31,13 @@ def harmless(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Write names with commas, the first few of them.
+def listed(names: Sequence[str], most: int = 5, parted: str = ", ") -> str:
+    """Write names with commas, or parted by something else, the first few of them.
 
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return parted.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def as_name(text: Any, what: str) -> str:
@@ -54,6 +54,13 @@ def check_name(text: Any, what: str) -> str:
     if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
         raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
     return str(text)  # numpy has strings of its own
+
+
+def as_line(text: Any, what: str, most: int) -> str:
+    """Check somebody's own words: printable, one line, up to `most` characters."""
+    if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= most:
+        raise InputError(f"{what} is {shown(text)}, expected a line of up to {most} characters")
+    return text
 
 
 def name_key(name: str) -> str:

@@ -40,13 +40,24 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
     return found
 
 
+def of_others(group: str) -> Any:
+    """Return what other packages offer in this group of entry points."""
+    return _entry_points().select(group=group)
+
+
+@cache
+def _entry_points() -> Any:
+    """Look through the metadata of all that is installed, once."""
+    from importlib.metadata import entry_points  # which takes longer to import than all of ours
+
+    return entry_points()
+
+
 @cache
 def _import_modules(package: str) -> None:
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         importlib.import_module(module.name)
-    from importlib.metadata import entry_points  # which takes longer to import than all of ours
-
-    for entry in entry_points(group=package):
+    for entry in of_others(package):
         try:
             entry.load()
         except (ImportError, AttributeError) as error:

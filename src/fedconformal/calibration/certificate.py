@@ -16,6 +16,8 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
+from fedconformal.calibration.replaced import Replaced
+from fedconformal.calibration.sentence import promise_sentence
 from fedconformal.calibration.wording import (
     CONDITIONS,
     DISTRIBUTION_CONDITIONS,
@@ -26,7 +28,6 @@ from fedconformal.calibration.wording import (
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
-from fedconformal.losses.loss import described_loss
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 
@@ -184,6 +185,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The lower end of the intervals, where it has a threshold of its own."""
     risk: RiskRecord | None = None
     """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
+    replaces: Replaced | None = None
+    """The predictor whose place this one takes, and why."""
 
     def __post_init__(self) -> None:
         needed = 1 if all(getattr(self, name) is None for name in FORMAT_2) else 2
@@ -251,12 +254,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return {field: value for field, value in built.items() if value is not None or field not in OPTIONAL}
 
     def sentence(self) -> str:
-        """Say the promise in one sentence."""
-        if self.risk is not None:
-            return _risk_sentence(self.risk, self)
-        verb = "hold" if self.status == "certified" else "are estimated to hold"
-        answers, truth = ("intervals", "value") if self.intervals else ("sets", "label")
-        return f"The {answers} {verb} the true {truth} with probability at least {1 - self.alpha:.10g} {self.promise}."
+        """Say the promise in one sentence; of a predictor that replaces another, in a second one from which rows."""
+        return promise_sentence(self) + ("" if self.replaces is None else f" {self.replaces.sentence()}")
 
 
 FORMAT_2 = (
@@ -271,18 +270,10 @@ FORMAT_2 = (
     "groups",
     "lower",
     "risk",
+    "replaces",
 )
 OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
 """Fields that are written only if there is something to say."""
-
-
-def _risk_sentence(risk: RiskRecord, about: Certificate) -> str:
-    verb = "is" if about.status == "certified" else "is estimated to be"
-    if about.threshold != "inf":
-        loss = described_loss(risk.loss)
-        return f"{loss.means if loss else 'The expected loss'} {verb} at most {risk.limit:.10g} {about.promise}."
-    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
-    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."
 
 
 FAR = 10

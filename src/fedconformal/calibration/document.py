@@ -48,6 +48,10 @@ class Document(ABC):
         content["sha256"] = _digest(content)
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, as the file has it: by this a predictor is named elsewhere."""
+        return _digest({"kind": self.kind, **self.content()})
+
     def save(self, path: str | Path) -> None:
         """Write to a JSON file."""
         write_bytes(Path(path), self.to_bytes())

@@ -117,18 +117,7 @@ def plan(
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
-    offered: list[tuple[str, Guarantee]] = [
-        ("mixture proportional", Mixture()),
-        ("mixture uniform", Mixture(weights="uniform")),
-        ("exchangeable", Exchangeable()),
-        ("every-client", EveryClient()),
-        (_set_name(worst_case), worst_case),
-        ("new-client", NewClient()),
-        (f"pac {pac.failure:g}", pac),
-        ("independent", Independent()),
-        *((_label(other), other) for other in others),
-        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
-    ]
+    offered = usual_guarantees(names, worst_case, pac, others)
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
     notes = _beside(worst_case, wanted, counts)
     if pilot is not None and probs is not None:
@@ -148,11 +137,32 @@ def plan(
         alpha=float(wanted),
         sizes=counts,
         recommended=_recommended(wanted, counts),
-        by_class=_each_class(wanted, len(counts)),
+        by_class=each_class(wanted, len(counts)),
         condition=_condition(wanted, counts),
         notes=notes,
         options=options,
     )
+
+
+def usual_guarantees(
+    names: Sequence[str],
+    worst_case: WorstCase = DEFAULT_SET,
+    pac: PAC = DEFAULT_PAC,
+    others: Sequence[Guarantee] = (),
+) -> list[tuple[str, Guarantee]]:
+    """Return what a plan compares, by what it is called there."""
+    return [
+        ("mixture proportional", Mixture()),
+        ("mixture uniform", Mixture(weights="uniform")),
+        ("exchangeable", Exchangeable()),
+        ("every-client", EveryClient()),
+        (_set_name(worst_case), worst_case),
+        ("new-client", NewClient()),
+        (f"pac {pac.failure:g}", pac),
+        ("independent", Independent()),
+        *((label_of(other), other) for other in others),
+        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
+    ]
 
 
 def _recommended(alpha: Fraction, sizes: list[int]) -> str:
@@ -171,8 +181,8 @@ def _recommended(alpha: Fraction, sizes: list[int]) -> str:
     return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
 
 
-def _each_class(alpha: Fraction, count: int) -> str:
-    """How the classes are spread is not known here, but the number of sites is."""
+def each_class(alpha: Fraction, count: int) -> str:
+    """Say how many scores of every class it takes: how classes are spread is not known, the number of sites is."""
     one, mixture = (math.ceil(k * (1 - alpha) / alpha) for k in (1, count))
     independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
     best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
@@ -191,7 +201,8 @@ def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]
     return [f"at least half of the sets are estimated to hold every label with {', '.join(guarantees)}; {helps}"]
 
 
-def _label(guarantee: Guarantee) -> str:
+def label_of(guarantee: Guarantee) -> str:
+    """Name a guarantee with its parameters."""
     about = guarantee.to_dict()
     own = [key for key, value in about.items() if key != "name" and value is not None and not isinstance(value, dict)]
     return " ".join([name_of(about), *(f"{key}={about[key]}" for key in own)])

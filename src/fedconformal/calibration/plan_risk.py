@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedconformal.guarantees import PAC, EveryClient, Exchangeable, Guarantee, M
 from fedconformal.guarantees.guarantee import summed
 from fedconformal.summaries.origin import as_bound
 
+DEFAULT_PAC = PAC()
 STEPS = 10**6
 """Mean losses are looked for in steps of the bound divided by this."""
 
@@ -48,8 +49,13 @@ def plan_risk(
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
-    pac = PAC() if pac is None else pac
-    offered: list[tuple[str, Guarantee]] = [
+    offered = usual_for_losses(names, PAC() if pac is None else pac)
+    return [_option(label, one.bind(names, counts), limit, counts, most) for label, one in offered]
+
+
+def usual_for_losses(names: Sequence[str], pac: PAC = DEFAULT_PAC) -> list[tuple[str, Guarantee]]:
+    """Return what a plan compares, by what it is called there."""
+    return [
         ("mixture proportional", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),
         ("exchangeable", Exchangeable()),
@@ -58,10 +64,24 @@ def plan_risk(
         (f"pac {pac.failure:g}", pac),
         *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
     ]
-    return [_option(label, one.bind(names, counts), limit, counts, most) for label, one in offered]
 
 
-def _option(label: str, bound: Guarantee, limit: Fraction, sizes: list[int], most: float) -> RiskOption:
+def least_risk(bound: Guarantee, sizes: Sequence[int]) -> Fraction:
+    """Return what is promised if no row loses anything, as a part of the bound."""
+    return _risk(bound, sizes)(0)
+
+
+def mean_loss(bound: Guarantee, limit: Fraction, sizes: Sequence[int], most: float) -> float | None:
+    """Return the largest mean loss of every site's rows with which the limit is promised; None if it cannot be."""
+    risk = _risk(bound, sizes)
+    low, high = -1, STEPS  # the risk of `low` is enough, if it is not -1, and that of `high` is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if risk(middle) <= limit else (low, middle)
+    return low / STEPS * most if low >= 0 else None
+
+
+def _risk(bound: Guarantee, sizes: Sequence[int]) -> Callable[[int], Fraction]:
     group, promise = bound.grouped_parts(sizes, STEPS)
 
     def risk(lost: int) -> Fraction:
@@ -69,14 +89,10 @@ def _option(label: str, bound: Guarantee, limit: Fraction, sizes: list[int], mos
         kept = np.array([[n * (STEPS - lost)] for n in sizes])
         return 1 - promise(summed(kept, group, sum(sizes) * STEPS))[0]
 
-    low, high = -1, STEPS  # the risk of `low` is enough, if it is not -1, and that of `high` is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if risk(middle) <= limit else (low, middle)
-    least = math.ceil(risk(0) * 10**12) / 10**12 * most
-    return RiskOption(
-        guarantee=label,
-        feasible=low >= 0,
-        least_limit=least,
-        mean_loss=low / STEPS * most if low >= 0 else None,
-    )
+    return risk
+
+
+def _option(label: str, bound: Guarantee, limit: Fraction, sizes: list[int], most: float) -> RiskOption:
+    lost = mean_loss(bound, limit, sizes, most)
+    least = math.ceil(least_risk(bound, sizes) * 10**12) / 10**12 * most
+    return RiskOption(guarantee=label, feasible=lost is not None, least_limit=least, mean_loss=lost)

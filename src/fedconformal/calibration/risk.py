@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import as_line, shown
 from fedconformal.calibration.certificate import RiskRecord, site_names, threshold_json
 from fedconformal.calibration.result import Calibration, are_sure, certificate_of
 from fedconformal.calibration.risk_curve import RiskCurve
@@ -139,9 +139,7 @@ def check_limit(loss: Loss, limit: Fraction) -> None:
 
 def as_safe(safe: Any) -> str | None:
     """Check what a safe action is called."""
-    if safe is not None and not (isinstance(safe, str) and safe.isprintable() and 0 < len(safe) <= MOST_SAFE):
-        raise InputError(f"safe is {shown(safe)}, expected a line of up to {MOST_SAFE} characters")
-    return safe
+    return None if safe is None else as_line(safe, "safe", MOST_SAFE)
 
 
 def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:

@@ -55,9 +55,22 @@ ADVICE = {
     r"hidden, so the session is at its end": (
         r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
     ),
+    r"give the site's own summary, or state a limit by hand": (
+        r"give the site's own summary with --summary, or state a limit by hand with --limit"
+    ),
+    r"watch that site by its name, or state a limit by hand": (
+        r"watch that site by its name with --site, or state a limit by hand with --limit"
+    ),
+    r"state a limit by hand": r"state a limit by hand with --limit",
     r'pass gives="probs"': r"say --onnx-gives probs",
     r"give that model too": r"give that model with --onnx",
     r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",
+    r"give rows='new', 'planned' or 'watched'": r"say --rows new, --rows planned or --rows watched",
+    r"or name the new score": r"or name the new one with --score",
+    r"give the guarantee anew": r"give it anew with --guarantee",
+    r"not a limit on losses; leave out risk": r"not a limit on losses; leave out --risk and --safe",
+    r"give risk, not alpha": r"say --risk instead of --alpha",
+    r"give the predictor that it replaces": r"give it with --chain",
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import warnings
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fedconformal._base.names import harmless
+from fedconformal._base.registry import of_others
 from fedconformal._version import __version__
-from fedconformal.cli import (
-    calibrate,
-    demo,
-    evaluate,
-    plan,
-    policy,
-    predict,
-    report,
-    serve,
-    show,
-    sign,
-    sql,
-    summarize,
-    summarize_losses,
-    sums,
-    train,
-    verify,
-)
 from fedconformal.cli.advice import advised
 from fedconformal.cli.console import LOGGED, logger, stderr
-from fedconformal.cli.flower import flower
 from fedconformal.errors import (
     ClassCountsWarning,
     HeavySiteWarning,
@@ -43,37 +26,70 @@ from fedconformal.errors import (
     VersionWarning,
 )
 
+COMMANDS = (
+    "summarize",
+    "summarize-losses",
+    "sql",
+    "sign",
+    "calibrate",
+    "recalibrate",
+    "predict",
+    "evaluate",
+    "verify",
+    "show",
+    "plan",
+    "report",
+    "serve",
+    "monitor",
+    "train",
+    "demo",
+    "sums",
+    "policy",
+    "flower",
+)
+"""In the order of --help; each is a function, or a group of commands, in the file of its name."""
+
+
+class Commands(TyperGroup):
+    """All commands, each imported when it is asked for: to import all takes several times as long as to run most."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name all commands, also those of other packages, such as fedconformal-paper."""
+        return [*COMMANDS, *sorted(_of_others())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import one command."""
+        if cmd_name in COMMANDS:
+            name = cmd_name.replace("-", "_")
+            return _built(cmd_name, getattr(importlib.import_module(f"fedconformal.cli.{name}"), name))
+        found = _of_others().get(cmd_name)
+        return None if found is None else _built(cmd_name, found.load())
+
+
+def _of_others() -> dict[str, Any]:
+    return {entry.name: entry for entry in of_others("fedconformal.commands")}
+
+
+@cache
+def _built(name: str, command: Any) -> Any:
+    """Make one command from its function, or a group from its own app."""
+    alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name)
+    else:
+        alone.command(name, cls=getattr(command, "command", None))(command)
+    return typer.main.get_group(alone).commands[name]
+
+
 app = typer.Typer(
     name="fedconformal",
+    cls=Commands,
     help="Prediction sets that hold the truth with probability 1 - alpha, calibrated across sites that share no data.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (
-    summarize,
-    summarize_losses,
-    sql,
-    sign,
-    calibrate,
-    predict,
-    evaluate,
-    verify,
-    show,
-    plan,
-    report,
-    serve,
-    train,
-    demo,
-):
-    function = getattr(command, command.__name__.rpartition(".")[2])
-    app.command(cls=getattr(function, "command", None))(function)
-app.add_typer(sums.sums, name="sums")
-app.add_typer(policy.policy, name="policy")
-app.add_typer(flower)
-for found in sorted(entry_points(group="fedconformal.commands"), key=lambda entry: entry.name):
-    app.add_typer(found.load(), name=found.name)  # of other packages, such as fedconformal-paper
 
 INTERRUPTED = 130
 """How shells number a command that Ctrl-C has ended."""
@@ -102,7 +118,7 @@ def options(
 
 @cache
 def _commands() -> Any:
-    """Build all commands from their functions, which takes longer than running most of them."""
+    """Build the command line once."""
     return typer.main.get_command(app)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +16,7 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.document import Document
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -48,7 +50,90 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
+WATCHED = "nothing is promised: rows up to an alarm are not like those to come"
 NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, or an estimate can be off either way"
+
+
+class Made(NamedTuple):
+    """What was calibrated, by which guarantee before it is promised to each class or group, from which summaries."""
+
+    result: Calibration
+    promise: Guarantee
+    received: list[Summary]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of calibrate that recalibrate has too."""
+
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
+    ] = False
+    by_group: Annotated[
+        bool, typer.Option("--by-group", help="Promise it to each group by itself; needs summaries with --groups.")
+    ] = False
+    sites_alike: Annotated[
+        bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
+    ] = False
+    privacy: Privacy = None
+    epsilon: Epsilon = None
+    ledger: BudgetFile = None
+    signed: Trusted = None
+    calibration: CalibrationId = None
+    risk: Risk = None
+    safe: Safe = None
+    force: Force = False
+
+    def check(self, alpha: str) -> None:
+        """Refuse options that do not go together, before files are read."""
+        check_risk(self.risk, self.safe, plain=alpha == "0.1" and not self.by_class and self.privacy is None)
+        check_options(
+            self.signed,
+            self.calibration,
+            private=self.privacy is not None,
+            noisy=self.privacy is PrivacyMode.local,
+        )
+
+    def made(self, summaries: list[Path], alpha: str, promised: Callable[[list[str], list[int]], Guarantee]) -> Made:
+        """Calibrate; `promised` gives the guarantee, from the names of the sites and the order of the files."""
+        received = [] if self.privacy is PrivacyMode.local else read_summaries(summaries)
+        noisy = read_noisy(summaries) if self.privacy is PrivacyMode.local else []
+        names: list[Sequence[str]] = [summary.sites for summary in received]
+        names += [(one.site,) for one in noisy]
+        order = in_order(summaries, names)
+        summaries = [summaries[k] for k in order]
+        received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
+        promise = promised([name for k in order for name in names[k]], order)
+        wanted = _stratified(promise, by_class=self.by_class, by_group=self.by_group)
+        for line in unnamed_classes(received, summaries):
+            logger.warning("%s", line)
+        if self.calibration is not None:
+            check_calibration(received, summaries, as_name(self.calibration, "calibration id"))
+        if self.privacy is None and (self.epsilon is not None or self.ledger is not None):
+            raise InputError(f"{'--epsilon' if self.epsilon is not None else '--ledger'} goes with --privacy dp")
+        if self.privacy is PrivacyMode.local:
+            result = release_locally(noisy, alpha, wanted, self.epsilon, self.ledger)
+        elif self.privacy is PrivacyMode.dp:
+            result = release(received, alpha, wanted, self.epsilon, self.ledger)
+        else:
+            result = _plainly(received, wanted, alpha=alpha, risk=self.risk, safe=self.safe)
+        if self.signed is not None:
+            result = with_signatures(result, summaries, self.signed)
+        return Made(result, promise, received)
+
+    def tell(self, predictor: Document, made: Made, *more: str) -> None:
+        """Say what was found, and `more`."""
+        certificate = predictor.certificate
+        say(certificate.sentence())
+        say(f"Assumption: {certificate.assumption}.")
+        say(_found(predictor))
+        if certificate.privacy is not None:
+            say(describe_privacy(certificate.privacy))
+        if self.signed is not None:
+            keys = f"with the key in {self.signed}"
+            say(f"Every summary is signed by its site for the calibration {self.calibration}, {keys}.")
+        say(*_robustness(made.promise, made.received, None if self.risk is not None else certificate.alpha))
+        say(*more)
 
 
 @taking(GUARANTEES)
@@ -57,78 +142,43 @@ def calibrate(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Alpha = "0.1",
     guarantee: Annotated[str, typer.Option(help="What is promised:")] = Mixture.name,
-    by_class: Annotated[
-        bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
-    ] = False,
-    by_group: Annotated[
-        bool, typer.Option("--by-group", help="Promise it to each group by itself; needs summaries with --groups.")
-    ] = False,
-    sites_alike: Annotated[
-        bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
-    ] = False,
-    privacy: Privacy = None,
-    epsilon: Epsilon = None,
-    ledger: BudgetFile = None,
-    signed: Trusted = None,
-    calibration: CalibrationId = None,
+    *,
+    asked: Asked,
     new_id: Annotated[  # noqa: ARG001
         bool,
         typer.Option(
             "--new-id", callback=_show_new_id, is_eager=True, help="Print the id of a new calibration, for all sites."
         ),
     ] = False,
-    risk: Risk = None,
-    safe: Safe = None,
-    force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    check_output(output, *summaries, ledger, signed, ending=".json", force=force)
-    _guarantee(guarantee, {**given, **_placed(given)}, sites_alike=sites_alike)  # refused before files are read
-    check_risk(risk, safe, plain=alpha == "0.1" and not by_class and privacy is None)
-    check_options(signed, calibration, private=privacy is not None, noisy=privacy is PrivacyMode.local)
-    received = [] if privacy is PrivacyMode.local else read_summaries(summaries)
-    noisy = read_noisy(summaries) if privacy is PrivacyMode.local else []
-    names: list[Sequence[str]] = [summary.sites for summary in received]
-    names += [(one.site,) for one in noisy]
-    order = in_order(summaries, names)
-    summaries = [summaries[k] for k in order]
-    received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
-    given |= _placed(given, [name for k in order for name in names[k]], order)
-    promise = _guarantee(guarantee, given, sites_alike=sites_alike)
-    wanted = _stratified(promise, by_class=by_class, by_group=by_group)
-    for line in unnamed_classes(received, summaries):
-        logger.warning("%s", line)
-    if calibration is not None:
-        check_calibration(received, summaries, as_name(calibration, "calibration id"))
-    if privacy is None and (epsilon is not None or ledger is not None):
-        raise InputError(f"{'--epsilon' if epsilon is not None else '--ledger'} goes with --privacy dp")
-    if privacy is PrivacyMode.local:
-        result = release_locally(noisy, alpha, wanted, epsilon, ledger)
-    elif privacy is PrivacyMode.dp:
-        result = release(received, alpha, wanted, epsilon, ledger)
-    else:
-        result = _plainly(received, wanted, alpha=alpha, risk=risk, safe=safe)
-    if signed is not None:
-        result = with_signatures(result, summaries, signed)
-    predictor = predictor_of(result) if risk is None else RiskPredictor.of(result)
+    check_output(output, *summaries, asked.ledger, asked.signed, ending=".json", force=asked.force)
+    promised = guarantee_from(guarantee, given, sites_alike=asked.sites_alike)  # refused before files are read
+    asked.check(alpha)
+    made = asked.made(summaries, alpha, promised)
+    predictor = predictor_of(made.result)
     predictor.save(output)
-    certificate = predictor.certificate
-    if why := why_full(certificate):  # also where the threshold is finite
-        logger.warning("%s", why)
+    warn_of_full(predictor)
     if json:
-        print_json({"predictor": str(output), "certificate": certificate.to_dict()})
+        print_json({"predictor": str(output), "certificate": predictor.certificate.to_dict()})
         return
-    say(certificate.sentence())
-    say(f"Assumption: {certificate.assumption}.")
-    say(_found(predictor))
-    if certificate.privacy is not None:
-        say(describe_privacy(certificate.privacy))
-    if signed is not None:
-        say(f"Every summary is signed by its site for the calibration {calibration}, with the key in {signed}.")
-    say(*_robustness(promise, received, alpha if risk is None else None))
-    say(f"wrote {output}")
+    asked.tell(predictor, made, f"wrote {output}")
+
+
+def guarantee_from(
+    name: str, given: Given, *, sites_alike: bool
+) -> Callable[[Sequence[str], Sequence[int]], Guarantee]:
+    """Check the guarantee that was typed, and return what builds it once the sites and the order of files are known."""
+    _guarantee(name, {**given, **_placed(given)}, sites_alike=sites_alike)
+    return lambda sites, order: _guarantee(name, {**given, **_placed(given, sites, order)}, sites_alike=sites_alike)
+
+
+def warn_of_full(predictor: Document) -> None:
+    """Warn of sets that hold every label, also where the threshold is finite."""
+    if why := why_full(predictor.certificate):
+        logger.warning("%s", why)
 
 
 def _plainly(
@@ -147,13 +197,14 @@ def _found(predictor: Document) -> str:
     if isinstance(predictor, RiskPredictor):
         return risk_words(predictor)
     certificate = predictor.certificate
+    none = WATCHED if is_watched(certificate) else NO_BAND
     band = (
         f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
         f"(summaries cost at most {certificate.slack:.4f})"
     )
     return (
         f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
-        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else NO_BAND}"
+        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else none}"
     )
 
 

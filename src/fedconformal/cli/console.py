@@ -10,13 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from json import dumps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from fedconformal._base.names import harmless
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 stdout = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -79,6 +80,8 @@ def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _bar() -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
@@ -86,6 +89,8 @@ def _bar() -> Progress:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; the first column is text, the others are numbers."""
+    from rich.table import Table
+
     grid = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for column in grid.columns[1:]:
         column.justify = "right"

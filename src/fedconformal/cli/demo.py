@@ -1,4 +1,7 @@
-"""fedconformal demo: the whole job on handwritten digits, four ways to train compared, at ten one-class sites."""
+"""fedconformal demo: the whole job on handwritten digits, four ways to train compared, at ten one-class sites.
+
+It ends with four weeks of new images, in which one site drifts, and a page that shows when it was noticed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import importlib.util
 import io
 import shlex
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +20,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.document import load
 from fedconformal.cli.console import say, table
+from fedconformal.cli.demo_stream import A_DAY, NOISY, SITE, write_stream
 from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
@@ -32,7 +37,7 @@ def demo(
     ),
     alpha: Annotated[str, typer.Option(help="How often the truth may be missed.")] = "0.1",
 ) -> None:
-    """Train on digits at ten one-class sites in four ways, calibrate each by files, compare, and write a report."""
+    """Train on digits at ten one-class sites in four ways, calibrate each by files, compare, and watch one drift."""
     if not all(importlib.util.find_spec(name) for name in ("torch", "sklearn")):
         raise InputError("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'")
     as_alpha(alpha)
@@ -54,7 +59,34 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    say("", f"The report is {report}")
+    page = _watched(output)
+    say("", f"The report is {report}", f"The page that shows when the noisy scanner was noticed is {page}")
+
+
+def _watched(output: Path) -> Path:
+    """Watch four weeks of new images at every site, one of which drifts; return the page over all sites."""
+    say(
+        "",
+        f"Four weeks of new images, {A_DAY} a day at each site; from day {NOISY} site-{SITE} has a noisy scanner:",
+        "",
+    )
+    folder, run, rule = output / "watch", output / SHOWN, str(output / "predictor.json")
+    logits, messages = ("--from", "logits"), []
+    for site, files in enumerate(write_stream(run, folder, sites=SITES)):
+        name, shown, watch = f"site-{site}", site == SITE, folder / f"site-{site}.db"
+        for path in folder.glob(f"{watch.name}*"):  # of an earlier demo
+            path.unlink()
+        own = ("--site", name, "--summary", f"{run}/sites/{name}.fcs")
+        rows = ("--calibration", str(files.before), "--labels", "label", *logits)
+        _run("monitor", "start", str(watch), rule, *own, *rows, show=shown)
+        _run("monitor", "add", str(watch), str(files.answered), str(files.outcomes), *logits, show=shown)
+        if shown:
+            _run("monitor", "status", str(watch), answers=(0, 1))
+        messages.append(f"{folder}/{name}.fcw")
+        _run("monitor", "summarize", str(watch), "--by", "day", "-o", messages[-1], show=shown)
+    page = output / "watch.html"
+    _run("monitor", "combine", *messages, "-o", str(page), answers=(0, 1))
+    return page
 
 
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:
@@ -75,20 +107,20 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
     return accuracy, rule.evaluate(test.probs, test.labels, clients=test.clients)
 
 
-def _run(*arguments: str, show: bool = True) -> None:
+def _run(*arguments: str, show: bool = True, answers: Container[int] = (0,)) -> None:
     from fedconformal.cli.app import run
 
     shown = " ".join(_shortened(arguments))
     with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
         say(f"$ fedconformal {shown}")
-        if code := run(arguments):
+        if (code := run(arguments if show else ("--quiet", *arguments))) not in answers:
             raise typer.Exit(code)  # it has said why
         say("")
 
 
 def _shortened(arguments: tuple[str, ...]) -> list[str]:
-    files = [a for a in arguments if a.endswith(".fcs")]
+    files = [a for a in arguments if a.endswith((".fcs", ".fcw"))]
     if len(files) < SITES:
         return [shlex.quote(a) for a in arguments]
-    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*.fcs"
+    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*{Path(files[0]).suffix}"
     return [*map(shlex.quote, arguments[:at]), pattern, *map(shlex.quote, arguments[at + len(files) :])]

@@ -17,6 +17,7 @@ from fedconformal.calibration.plan_risk import RiskOption, plan_risk
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
+from fedconformal.cli.renewal import show_renewal
 from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
@@ -57,14 +58,26 @@ def plan(
     columns: PilotColumns,
     score: Annotated[str | None, typer.Option(help="A score, to say which one has smaller sets:")] = None,
     classes: Annotated[int | None, typer.Option(min=2, help="How many labels there are, for the same.")] = None,
+    renew: Annotated[
+        Path | None, typer.Option(metavar="PREDICTOR", help="How many new rows restore the promises of this (.json).")
+    ] = None,
+    rows_per_week: Annotated[
+        str | None, typer.Option(help="With --renew: rows that come in a week, such as 40,10 or a=40,b=10.")
+    ] = None,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
+    typed = GUARANTEES.typed(given), ALL_SCORES.typed(given)
+    if renew is not None or rows_per_week is not None:
+        options = (summaries, sizes, risk, guarantee, pilot, probs, score, classes, *typed)
+        plain = not any(options) and alpha == "0.1" and columns == PilotColumns()
+        show_renewal(renew, rows_per_week, plain=plain, json=json)
+        return
     counts, sites, origin = _sites(sizes, summaries or [])
     held, bound = origin.score, origin.bound or bound
     if risk is not None:
-        others = (guarantee, pilot, probs, score, classes, GUARANTEES.typed(given), ALL_SCORES.typed(given))
+        others = (guarantee, pilot, probs, score, classes, *typed)
         _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
         return
     if origin.bound is not None:

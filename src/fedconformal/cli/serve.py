@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.features import Gives, Onnx, open_model
 from fedconformal.cli.inputs import Json, load_predictor
 from fedconformal.errors import InputError
+from fedconformal.monitoring.store import Watch
 
 MEGABYTE = 10**6
 GRACE = 30
@@ -34,6 +36,9 @@ def serve(
         Path | None, typer.Option(help="A file with the access token.", show_default="the variable FEDCONFORMAL_TOKEN")
     ] = None,
     max_body: Annotated[float, typer.Option(metavar="MB", help="The largest body, in megabytes.")] = 16.0,
+    monitor: Annotated[
+        Path | None, typer.Option(metavar="WATCH", help="The watch that keeps answers and takes outcomes (.db).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Answer POST /predict with sets, p-values and the certificate's sentence, until it is stopped."""
@@ -49,7 +54,8 @@ def serve(
     if token is None and host not in HERE:
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
     settings = Settings(token=token, max_body=int(max_body * MEGABYTE))
-    app = make_app(rule, model=None if onnx is None else open_model(onnx, gives), settings=settings)
+    store = None if monitor is None else Watch.open(monitor)
+    app = make_app(rule, model=None if onnx is None else open_model(onnx, gives), settings=settings, store=store)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{bound}"
@@ -66,8 +72,10 @@ def serve(
         timeout_graceful_shutdown=GRACE,
     )
     facts = {"url": url, "predictor": str(predictor), "model": rule.certificate.model, "token": token is not None}
+    facts["monitor"] = None if monitor is None else str(monitor)
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.certificate.sentence(), json=json)
-    uvicorn.Server(config).run(sockets=[listening])
+    with nullcontext() if store is None else store:
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

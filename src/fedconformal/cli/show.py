@@ -196,6 +196,7 @@ def _predictor(predictor: Any) -> Shown:
         "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
         or None,
         "sites of format version 1": about.version_1_sites,
+        **_before(about),
         "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
         **_privacy(about.privacy or {}, finite=about.threshold != "inf"),
         "signed by": [record.site for record in about.signatures or []] or None,
@@ -216,6 +217,14 @@ def _predictor(predictor: Any) -> Shown:
         learns = f"the names of the sites, how many {'rows' if own else 'scores'} each has, and the threshold"
     of = " of intervals" if about.intervals else " that limits a loss" if own else ""
     return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+
+
+def _before(about: Certificate) -> dict[str, Any]:
+    """Name the predictor that was there before, and why it was replaced."""
+    replaced = about.replaces
+    if replaced is None:
+        return {}
+    return {"replaces": f"the predictor with sha256 {replaced.sha256}", "why": replaced.why, "rows": replaced.rows}
 
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:

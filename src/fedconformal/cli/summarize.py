@@ -26,6 +26,7 @@ from fedconformal.cli.regression import Task, TaskOption, default_score, is_run,
 from fedconformal.cli.regression import read_run as read_numbers_of_run
 from fedconformal.cli.rows import NONE, Columns
 from fedconformal.cli.sign import CalibrationId
+from fedconformal.cli.watches import NewRows, check_new
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
@@ -78,6 +79,7 @@ def summarize(
         bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
     ] = False,
     groups: ByColumns = None,
+    watch: NewRows = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     from_ranks: FromRanks = False,
     noise: LocalNoise,
@@ -120,16 +122,18 @@ def summarize(
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
     if from_ranks:
         others = {"--kind": kind != "ranks", "--by-class": by_class, "--groups": groups, "--chunks": chunks}
-        refuse_beside_ranks({**others, "--task": task, "--privacy": noisy}, columns)
+        refuse_beside_ranks({**others, "--task": task, "--privacy": noisy, "--watch": watch}, columns)
         check_output(output, *files, policy, ending=ending, force=force)
         written = {output: summary_of_ranks(files[0], about, output.stem if site is None else site)}
     elif chunks or len(files) == 2 or columns.label_column is not None:
-        check_output(output, *files, noise.grid, noise.ledger, policy, ending=ending, force=force)
-        read = _of_chunks if chunks else _of_files
-        written = {output: read(files, columns, {**about, "by": by}, output.stem if site is None else site)}
+        check_output(output, *files, noise.grid, noise.ledger, policy, watch, ending=ending, force=force)
+        asked, name = {**about, "by": by, "watch": watch}, output.stem if site is None else site
+        written = {output: (_of_chunks if chunks else _of_files)(files, columns, asked, name)}
     else:
-        if site is not None:
-            raise InputError("--site names one site; a training run has its own")
+        if site is not None or watch is not None:
+            raise InputError(
+                f"{'--site' if watch is None else '--watch'} is for tables; a training run has its own sites"
+            )
         if columns != NONE and files[0].suffix == ".npz":
             raise InputError("--id, --classes, --groups and the like are for tables; a training run has no columns")
         summaries = summarize_run(files[0], temperature, about)
@@ -168,11 +172,14 @@ def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
 
 def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
     """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
+    watch = about.pop("watch")
     if isinstance(about["score"], RegressionScore):
         found = read_numbers(columns, about["score"], *files)
+        check_new(watch, found)
         with found.table.in_lines():
             return _of_numbers(found.values, found.truth, site, about)
     found = columns.read(*files, temperature=about["temperature"])
+    check_new(watch, found)
     by = about.pop("by")
     groups = read_groups(found, by) if by else None
     with found.table.in_lines():
@@ -207,10 +214,12 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
             truth, score = None if columns.label_column is not None else file, about["score"]
             if isinstance(score, RegressionScore):
                 rows = read_numbers(columns, score, file, truth)
+                check_new(about["watch"], rows)
                 with rows.table.in_lines():
                     yield str(file), *score_predictions(rows.values, rows.truth, score)
             else:
                 rows = columns.read(file, truth, temperature=about["temperature"])
+                check_new(about["watch"], rows)
                 with rows.table.in_lines():
                     yield str(file), *score_rows(rows.values, rows.truth, score, rows.classes)
 

@@ -10,13 +10,17 @@ import typer
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
 from fedconformal.calibration.document import read_document
+from fedconformal.cli.advice import advised
+from fedconformal.cli.chain import REFORMATTED, follow, split
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
+from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.summary import Summary
 from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
 
@@ -31,39 +35,59 @@ def verify(
         str | None,
         typer.Option(metavar="KEY", help="The coordinator's public key; its signature is read from PREDICTOR.sig."),
     ] = None,
+    chain: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="OLD.json ...",
+            help="The predictors that it replaces, back to the first, in any order; each is recomputed if its "
+            "summaries are given too.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Recompute the certificate from the summaries; exit code 1 if anything differs or cannot be confirmed."""
     data = read_bytes(predictor)
-    summaries = summaries or []
+    older, given = split(chain, summaries or [])
     sealed = coordinator is not None and is_signed_by(predictor, data, coordinator)
-    problems = _problems(predictor, data, summaries, None if signed is None else read_trusted(signed), sealed=sealed)
+    trusted = None if signed is None else read_trusted(signed)
+    facts: dict[str, Any] = {"predictor": str(predictor)}
+    try:
+        with naming(predictor):
+            found: Any = read_document(data)
+    except AlteredError as error:
+        _read(given if not older else [])
+        problems, words = [str(error)], list[str]()
+    else:
+        if not given and found.certificate.privacy is None:
+            raise InputError(f"{predictor}: give the summaries that it was made from as well")
+        if chain is None:
+            problems = [f"{predictor}: {advised(one)}" for one in _problems(found, data, given, trusted, sealed=sealed)]
+            words = [f"{predictor}: confirmed from {len(given)} summaries"]
+        else:
+            followed = follow(predictor, found, older, given, trusted=trusted, coordinator=coordinator)
+            problems, words, facts["chain"] = followed.problems, followed.lines, followed.links
+        if not problems:
+            _warn(found.certificate)
     if coordinator is not None and not sealed:
-        problems.append(f"{beside(predictor)} is not the signature of this coordinator for this predictor")
-    facts = {"predictor": str(predictor), "confirmed": not problems, "problems": problems}
-    words = problems or [f"confirmed from {len(summaries)} summaries"]
-    print_result(facts, *(f"{predictor}: {one}" for one in words), json=json)
+        problems.append(f"{predictor}: {beside(predictor)} is not the signature of this coordinator for this predictor")
+    plain = [one.removeprefix(f"{predictor}: ") for one in problems]
+    facts = {**facts, "confirmed": not problems, "problems": plain}
+    print_result(facts, *problems, *(words if chain is not None or not problems else []), json=json)
     if problems:
         raise typer.Exit(1)
 
 
-def _problems(
-    path: Path, data: bytes, summaries: list[Path], trusted: dict[str, str] | None, *, sealed: bool
-) -> list[str]:
+def _read(summaries: list[Path]) -> list[Summary] | list[NoisyHistogram]:
     noisy = bool(summaries) and read_bytes(summaries[0])[: len(NOISY)] == NOISY
-    given = read_noisy(summaries) if noisy else read_summaries(summaries)
-    try:
-        with naming(path):
-            found: Any = read_document(data)
-    except AlteredError as error:
-        return [str(error).removeprefix(f"{path}: ")]
-    if not summaries and found.certificate.privacy is None:
-        raise InputError(f"{path}: give the summaries that it was made from as well")
-    problems = verify_predictor(found, given, trusted=trusted, sealed=sealed)
+    return read_noisy(summaries) if noisy else read_summaries(summaries)
+
+
+def _problems(
+    found: Any, data: bytes, summaries: list[Path], trusted: dict[str, str] | None, *, sealed: bool
+) -> list[str]:
+    problems = verify_predictor(found, _read(summaries), trusted=trusted, sealed=sealed)
     if not problems and found.to_bytes() != data:
-        problems.append("the file was reformatted: it says the same, but not in the same bytes")
-    if not problems:
-        _warn(found.certificate)
+        problems.append(REFORMATTED)
     return problems
 
 

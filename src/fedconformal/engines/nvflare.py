@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
-from fedconformal.calibration.document import read_document
+from fedconformal.calibration.document import Document, read_document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
@@ -30,8 +31,10 @@ from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
 from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts, counts_of, shares_by_site
 from fedconformal.federated.risk import AnyQuestion, LossQuestion, read_question
+from fedconformal.federated.watching import Source, Watched, WatchQuestion
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.losses import Loss
+from fedconformal.monitoring.period import Period
 from fedconformal.privacy.policy import Leaving
 from fedconformal.privacy.policy_file import policy_of
 from fedconformal.scores import AnyScore
@@ -41,7 +44,18 @@ try:
 except ImportError:
     raise InputError("running on NVFlare needs nvflare 2.9 or newer: pip install 'fedconformal[nvflare]'") from None
 
-__all__ = ["Calibrated", "calibrate", "calibrate_reply", "calibrate_risk", "evaluate", "evaluate_reply", "fingerprint"]
+__all__ = [
+    "Calibrated",
+    "Watched",
+    "calibrate",
+    "calibrate_reply",
+    "calibrate_risk",
+    "evaluate",
+    "evaluate_reply",
+    "fingerprint",
+    "watch",
+    "watch_reply",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -185,6 +199,47 @@ def evaluate(
     kind = IntervalCounts if isinstance(predictor, IntervalPredictor) else Counts
     answers = sites.call(predictor.to_bytes(), dict(weights), read=partial(_read_counts, kind))
     return shares_by_site(sites.refuse(answers, [None] * len(answers)))
+
+
+def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Path | None = None) -> dict[str, Any]:
+    """Answer the server's `watch(question)`: send the counts of the site's watch, nothing about a row.
+
+    Args:
+        question: the server's; it says which predictor and which days.
+        source: a .fcw file, or a function of the first and the last day that returns messages.
+        policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
+    """
+    return WatchQuestion.from_dict(question).answer(source, site=collab.site_name, policy=policy_of(policy))
+
+
+def watch(
+    predictor: Document | str,
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    earlier: Sequence[Period] = (),
+    min_sites: int = 2,
+    timeout: float = 600.0,
+) -> Watched:
+    """Ask every site what its watch counted; one that cannot be used is refused, and named on the page.
+
+    Args:
+        predictor: what is watched, or its SHA-256.
+        first: the first day of interest.
+        last: the last one.
+        earlier: messages that came before, which new ones must not contradict.
+        min_sites: fewer that answer properly are an error.
+        timeout: seconds that sites have for an answer.
+    """
+    question = WatchQuestion.about(predictor, first, last)
+
+    def read(site: str, reply: Any) -> list[Period]:
+        return question.read(reply if isinstance(reply, dict) else {}, site=site, earlier=earlier)
+
+    sites = SitesOnNVFlare("watch", min_sites=min_sites, timeout=timeout)
+    answers = sites.call(question.to_dict(), read=read)
+    kept = sites.refuse(answers, [None] * len(answers))
+    return Watched.of([answer.value for answer in kept], sites.left_out(kept), earlier)
 
 
 def fingerprint(weights: Mapping[str, ArrayLike]) -> str:

@@ -156,7 +156,9 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
 def _void(certificate: Certificate) -> str | None:
     """Say why a certificate gives no assurance, whatever the rows say."""
     if certificate.status != "certified":
-        return "nothing was certified, as the summaries are estimates"
+        watched = certificate.replaces is not None and certificate.replaces.rows == "watched"
+        why = "rows up to an alarm calibrated" if watched else "the summaries are estimates"
+        return f"nothing was certified, as {why}"
     if has_expired(certificate.expires):
         return f"the certificate expired on {certificate.expires}"
     return None

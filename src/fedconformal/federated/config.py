@@ -102,13 +102,14 @@ def preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"no preset is called {name!r}; there is {', '.join(PRESETS)}")
     dataset, method = str(values.get("dataset")), values.get("method", "fedavg")
     found: dict[str, Any] = {"rounds": 200, "epochs": 5, "rate": 0.01, "momentum": 0.9, "batch": 64}
-    found |= {"augment": "flip-crop", "temperature": "mean"}
+    found |= {"weighting": "uniform", "augment": "flip-crop", "temperature": "mean"}
     if dataset.startswith(FITZPATRICK):
         found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}
     if method == "fedprox":
         found["mu"] = 0.1
     if method == "tct":  # a step of 1e-4 on 100,000 features is one of 10 on features divided by their root
         found |= {"rounds": 100, "linear_rounds": 100, "coordinates": 100_000, "steps": 500, "step": 10.0}
+        found |= {"solver": "scaffold", "intercept": False}
     return found
 
 

@@ -79,8 +79,11 @@ class FedAvg(Trainer):
             for answer in ask(Step("train", weights, {"round": number})):
                 update, asked = answer.value, asked + 1
                 if update.finite:
-                    share = float(update.rows) if self.weighting == "examples" else 1.0
-                    mean.add(share, {name: one.numpy() for name, one in update.tensors.items()}, update.numbers)
+                    mean.add(
+                        self.share(update.rows),
+                        {name: one.numpy() for name, one in update.tensors.items()},
+                        update.numbers,
+                    )
                 else:
                     logger.warning(
                         "round %d: the weights of %s are not finite; the round goes on without it",

@@ -1,8 +1,9 @@
-"""What a site does in TCT's second stage: three kinds of steps on its own rows."""
+"""What a site does in TCT's second stage: four kinds of steps on its own rows."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,14 @@ from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import ClientData, PackedClients, pack
 from fedconformal.federated.features import GradientFeatures
-from fedconformal.federated.linear_stage import LocalDescent, Moments, largest_eigenvalue, merge
+from fedconformal.federated.linear_stage import (
+    CONSTANT,
+    LocalDescent,
+    Moments,
+    largest_eigenvalue,
+    loss_and_gradient,
+    merge,
+)
 from fedconformal.federated.matrices import FeatureStorage
 
 if TYPE_CHECKING:
@@ -27,9 +35,9 @@ ROWS = 256
 
 @dataclass(eq=False, kw_only=True)
 class LinearTask:
-    """What a site does in the second stage: the steps "measure", "prepare" and "round".
+    """What a site does in the second stage: the steps "measure", "prepare", and in a round "gradient" or "round".
 
-    A round gets theta and c and gives back c_k; R stays with the site, in its columns of `residuals`.
+    For "round" it gets theta and c and gives back c_k; R stays with the site, in its columns of `residuals`.
     """
 
     features: GradientFeatures
@@ -47,6 +55,8 @@ class LinearTask:
         tensors = {name: tensor.to(self.device) for name, tensor in step.tensors.items()}
         if step.what == "prepare":
             return self._prepare(site, tensors["mean"], tensors["scale"])
+        if step.what == "gradient":
+            return self._gradient(site, tensors["theta"])
         return self._round(site, tensors["theta"], tensors["control"], step.numbers["step"])
 
     def _measure(self, site: int) -> Update:
@@ -66,11 +76,20 @@ class LinearTask:
             for rows, block in self._raw(site):
                 matrix.write(rows, block.sub_(mean).mul_(scale))
         else:
-            matrix.tensor.sub_(mean).mul_(scale)
+            matrix.tensor[:, : len(mean)].sub_(mean).mul_(scale)
+        matrix.tensor[:, len(mean) :] = CONSTANT  # the intercept's column, if there is one
+        if self.settings.solver == "lbfgs":
+            return Update(len(matrix.tensor), {}, {})
         gram = self.storage.gram(site)
         if gram is not None:
             matrix.gram(gram)
         return Update(len(matrix.tensor), {}, {"eigenvalue": largest_eigenvalue(matrix, gram)})
+
+    def _gradient(self, site: int, theta: Tensor) -> Update:
+        _, y = self.clients.rows(site)
+        loss, gradient = loss_and_gradient(self.storage.matrix(site), y.to(self.device), theta, self.settings.loss)
+        finite = math.isfinite(loss) and bool(gradient.isfinite().all())
+        return Update(len(y), {"gradient": gradient.cpu()}, {"loss": loss}, finite=finite)
 
     def _round(self, site: int, theta: Tensor, control: Tensor, rate: float) -> Update:
         matrix, (_, y) = self.storage.matrix(site), self.clients.rows(site)
@@ -115,7 +134,13 @@ def linear_task(
             clients=pack(sites),
             settings=settings,
             storage=FeatureStorage.make(
-                sizes, features.count, memory=settings.memory, folder=place, device=device, shared=shared
+                sizes,
+                features.count + settings.intercept,
+                memory=settings.memory,
+                folder=place,
+                device=device,
+                shared=shared,
+                inner=settings.solver == "scaffold",
             ),
             residuals=residuals,
             device=device,

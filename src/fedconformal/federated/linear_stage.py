@@ -1,10 +1,12 @@
-"""A linear model on gradient features, trained across sites: the second stage of TCT.
+"""A linear model on gradient features, trained across sites: what a site works out in the second stage of TCT.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022, with the control variates of Karimireddy et al., "SCAFFOLD", 2020. In a round every site takes M steps of full
-gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
-its last M steps and c the mean over sites. Then theta moves by the plain mean of what the sites did, which is
--rate M c with the new c, as the corrections cancel.
+2022. For L-BFGS (`lbfgs.py`) a site gives the gradient of its loss at theta, from one pass over its features.
+
+For the authors' own way, with the control variates of SCAFFOLD (`scaffold.py`), in a round every site takes M steps of
+full gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
+its last M steps and c the mean over sites. Then theta moves by the mean of what the sites did, which is -rate M c with
+the new c, as the corrections cancel: for the same shares of the sites in both means, whichever they are.
 
 The M steps can be taken exactly in sample space. With G = F F', z = F theta and residuals r = softmax(z) - Y,
 
@@ -34,6 +36,8 @@ CURVATURE: dict[Loss, float] = {"cross-entropy": 0.5, "squared": 1.0}
 """The most that the loss of a row bends in its logits."""
 POWER_STEPS = 100
 POWER_TOLERANCE = 1e-4
+CONSTANT = 0.3
+"""The feature of an intercept: as large as what the other features have along their main direction."""
 STILL = 1e-6
 """A feature that spreads less than this share of its mean is constant, up to rounding."""
 
@@ -90,6 +94,16 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
     if loss == "squared":
         return float(residual(z, y, loss).square().sum(dim=0).mean() / 2)
     return float((z.logsumexp(dim=0) - z[y, torch.arange(len(y), device=y.device)]).mean())
+
+
+def loss_and_gradient(features: Matrix, y: Tensor, theta: Tensor, loss: Loss) -> tuple[float, Tensor]:
+    """Return the mean loss of a site's rows at theta, and its gradient, from one pass over the features."""
+    total, gradient = 0.0, torch.zeros_like(theta)
+    for rows, block in features.blocks():
+        z = theta @ block.T
+        total += mean_loss(z, y[rows], loss) * len(block)
+        gradient.addmm_(residual(z, y[rows], loss), block)
+    return total / len(y), gradient.div_(len(y))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -37,8 +37,8 @@ class Matrix:
         return self.tensor.dtype == torch.float16
 
     def write(self, rows: slice, values: Tensor) -> None:
-        """Store some rows."""
-        self.tensor[rows] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
+        """Store some rows, in the first columns."""
+        self.tensor[rows, : values.shape[1]] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
 
     def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Tensor]]:
         """Yield the rows as float32, some at a time; all at once where they are float32 anyway."""
@@ -112,15 +112,29 @@ class FeatureStorage:
 
     sizes: tuple[int, ...]
     columns: int
+    counts: tuple[int, ...]
+    """How many inner products each site has; 0 where they are of no use."""
     features: StoredVector
     products: StoredVector
 
     @classmethod
     def make(
-        cls, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, shared: bool
+        cls,
+        sizes: Sequence[int],
+        columns: int,
+        *,
+        memory: float,
+        folder: Path,
+        device: torch.device,
+        shared: bool,
+        inner: bool = True,
     ) -> FeatureStorage:
-        """Make room in memory, `shared` with worker processes; above `memory` GB in a folder, in half precision."""
-        features, products = sum(sizes) * columns, sum(_products(n, columns) for n in sizes)
+        """Make room in memory, `shared` with worker processes; above `memory` GB in a folder, in half precision.
+
+        Without `inner` there is none for inner products.
+        """
+        counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
+        features, products = sum(sizes) * columns, sum(counts)
         if 4 * (features + products) <= memory * 2**30:
             tensors = [torch.empty(n, device=device) for n in (features, products)]
             vectors = [StoredVector(length=len(t), _tensor=t.share_memory_() if shared else t) for t in tensors]
@@ -129,7 +143,7 @@ class FeatureStorage:
                 StoredVector.on_disk(features, folder / "features", half=True),
                 StoredVector.on_disk(products, folder / "products", half=False),
             ]
-        return cls(sizes=tuple(sizes), columns=columns, features=vectors[0], products=vectors[1])
+        return cls(sizes=tuple(sizes), columns=columns, counts=counts, features=vectors[0], products=vectors[1])
 
     def matrix(self, site: int) -> Matrix:
         """Return the features of one site."""
@@ -137,8 +151,8 @@ class FeatureStorage:
         return Matrix(self.features.tensor[start : start + rows * self.columns].view(rows, self.columns))
 
     def gram(self, site: int) -> Tensor | None:
-        """Return the inner products of one site's rows, or None if it has too many rows for them to be of use."""
-        *before, count = (_products(n, self.columns) for n in self.sizes[: site + 1])
+        """Return the inner products of one site's rows, or None if there are none."""
+        *before, count = self.counts[: site + 1]
         start, rows = sum(before), self.sizes[site]
         return self.products.tensor[start : start + count].view(rows, rows) if count else None
 

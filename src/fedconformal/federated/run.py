@@ -131,6 +131,19 @@ def train(
     return result
 
 
+def reload(output: Path) -> tuple[nn.Module, Dataset, Sites, Preprocess]:
+    """Return the model of a finished run and its data: from the last checkpoint on there is nothing left to train."""
+    found = read_settings(output)
+    if found is None:
+        raise InputError(f"{output}: holds no run")
+    config = Config.from_dict(found)
+    dataset, sites = _parted(config, None)
+    clients = _clients(config, dataset, sites)
+    state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds)
+    model = config.trainer.fit(_model(_suited(config, dataset), dataset), clients, resume=state)
+    return model, dataset, sites, clients[0].preprocess
+
+
 def _finish_classes(
     config: Config, dataset: Dataset, sites: Sites, val: Answers, test: Answers
 ) -> tuple[str, bytes, Result]:

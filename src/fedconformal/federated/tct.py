@@ -1,18 +1,17 @@
 """Train, convexify, train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so sites that differ a lot still agree on one solution. Its mathematics are in
-`linear_stage.py`, what a site does in `linear_site.py`.
+2022. The second problem is convex, so sites that differ a lot still agree on one solution. It is solved in `lbfgs.py`,
+or as the authors do it in `scaffold.py`; what a site works out is in `linear_stage.py`.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,21 +21,23 @@ from fedconformal.federated.ask import Ask, Step, Update
 from fedconformal.federated.clients import ClientData
 from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.federated.fedavg import FedAvg
+from fedconformal.federated.lbfgs import LBFGS
 from fedconformal.federated.linear_site import linear_task
-from fedconformal.federated.linear_stage import CURVATURE, Loss, Moments, merge, scale_of
+from fedconformal.federated.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.federated.local import weights_of, with_weights
+from fedconformal.federated.mean import WeightedMean
+from fedconformal.federated.scaffold import Scaffold, stable_step
 from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
 
 STAGE = "tct"
-SAFE = 0.9
-"""The largest step, as a share of the one at which gradient descent starts to oscillate for ever."""
 ROWS = 256
 PREPARING = 2
-"""Questions before the first round of the second stage: features, then inner products."""
+"""Questions before the first round of the second stage: features, then their mean and scale."""
 
-OnLinearRound = Callable[[int, Tensor, Tensor, dict[str, float]], object]
+Solver = Literal["lbfgs", "scaffold"]
+OnLinearRound = Callable[[int, Mapping[str, Tensor], dict[str, float]], object]
 
 
 class LinearisedModel(nn.Module):
@@ -45,30 +46,35 @@ class LinearisedModel(nn.Module):
     Args:
         features: of a network with one output.
         classes: how many logits there are.
+        intercept: whether theta has a last column for a constant.
     """
 
     mean: Tensor
     scale: Tensor
     theta: Tensor
 
-    def __init__(self, features: GradientFeatures, classes: int) -> None:
+    def __init__(self, features: GradientFeatures, classes: int, *, intercept: bool = True) -> None:
         super().__init__()
         self.features = features
         self.register_buffer("mean", torch.zeros(features.count))
         self.register_buffer("scale", torch.ones(features.count))
-        self.register_buffer("theta", torch.zeros(classes, features.count))
+        self.register_buffer("theta", torch.zeros(classes, features.count + intercept))
 
     @classmethod
-    def of(cls, network: nn.Module, *, classes: int, coordinates: int, seed: int) -> LinearisedModel:
+    def of(
+        cls, network: nn.Module, *, classes: int, coordinates: int, seed: int, intercept: bool = True
+    ) -> LinearisedModel:
         """Linearise a network; the seed draws its one output and the coordinates."""
         output = one_output(network, seed)
-        return cls(GradientFeatures(output, draw_coordinates(output, coordinates, seed)), classes)
+        features = GradientFeatures(output, draw_coordinates(output, coordinates, seed))
+        return cls(features, classes, intercept=intercept)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Turn a batch of inputs into logits, some rows at a time."""
-        parts = [self.features(rows).sub_(self.mean).mul_(self.scale) @ self.theta.T for rows in x.split(ROWS)]
-        return torch.cat(parts)
+        slopes, constant = self.theta[:, : self.features.count], self.theta[:, self.features.count :]
+        parts = [self.features(rows).sub_(self.mean).mul_(self.scale) @ slopes.T for rows in x.split(ROWS)]
+        return torch.cat(parts) + CONSTANT * constant.sum(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +83,22 @@ class TCT(Trainer):
 
     Attributes:
         rounds: of FedAvg; 0 takes the model's weights as they are.
-        linear_rounds: of the linear model. Sites count alike in it, whatever `weighting` says of FedAvg.
+        linear_rounds: of the linear model, in whose means sites count by `weighting` as in FedAvg. L-BFGS takes fewer
+            if it reaches the optimum before.
         coordinates: how many features, that is weights of the network; all where it has no more.
-        steps: of gradient descent in a round, on all rows of a site.
-        step: their size, on features divided by the square root of their number. Lowered where it would not be stable.
+        solver: "lbfgs" asks for one gradient a round; "scaffold", the authors' own, for many local steps.
+        intercept: whether a logit has a constant. The authors have none, which suits classes of equal size.
+        ridge: lbfgs: half of it times the squared length of theta is added to the sum of all rows' losses, which makes
+            the optimum one point.
+        steps: scaffold: of gradient descent in a round, on all rows of a site.
+        step: scaffold: their size, on features divided by the square root of their number. Lowered where it would not
+            be stable.
         loss: of the linear model; with squared loss the sets are larger (the paper's ablation).
         memory: GB for features; above it they are kept on disk in half precision.
         scratch: a folder for that; the system's for temporary files if empty.
 
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
-    >>> tct = TCT(rounds=1, linear_rounds=2, coordinates=8, steps=20, workers=1)
+    >>> tct = TCT(rounds=1, linear_rounds=5, coordinates=8, workers=1)
     >>> model = tct.fit(nn.Linear(1, 2), [(x[y == k], y[y == k]) for k in (0, 1)])
     >>> model(torch.tensor([[-1.0], [1.0]])).argmax(dim=1)
     tensor([0, 1])
@@ -94,10 +106,13 @@ class TCT(Trainer):
 
     name: ClassVar[str] = "tct"
     counts = (*Trainer.counts, "linear_rounds", "coordinates", "steps")
-    positive = (*Trainer.positive, "step", "memory")
+    positive = (*Trainer.positive, "step", "ridge", "memory")
 
-    linear_rounds: int = 10
+    linear_rounds: int = 20
     coordinates: int = 10_000
+    solver: Solver = "lbfgs"
+    intercept: bool = True
+    ridge: float = 0.3
     steps: int = 500
     step: float = 10.0
     loss: Loss = "cross-entropy"
@@ -113,6 +128,8 @@ class TCT(Trainer):
             raise InputError(f"scratch is {self.scratch}, which is no folder; make it, or leave scratch empty")
         if self.loss not in CURVATURE:
             raise InputError(f"loss is {self.loss!r}; there are {' and '.join(CURVATURE)}")
+        if self.solver not in get_args(Solver):
+            raise InputError(f"solver is {self.solver!r}; there are {' and '.join(get_args(Solver))}")
 
     @property
     def total_rounds(self) -> int:
@@ -124,7 +141,7 @@ class TCT(Trainer):
         model: LinearisedModel,
         monitor: TrainingMonitor,
         on_round: OnLinearRound | None = None,
-        start: tuple[int, Tensor, Tensor] | None = None,
+        start: tuple[int, Mapping[str, Tensor]] | None = None,
     ) -> None:
         """Run the second stage, and set the model's mean, scale and theta.
 
@@ -132,23 +149,38 @@ class TCT(Trainer):
             ask: asks the sites.
             model: the linear model.
             monitor: gets the progress.
-            on_round: called after every round, with its number, theta, the control variate and metrics.
-            start: the number of rounds that are done, with theta and the control variate after them.
+            on_round: called after every round, with its number, the solver's state and metrics.
+            start: the number of rounds that are done, with the solver's state after them.
         """
-        model.mean, model.scale = self._standardise(ask, monitor)
+        moments = self._measure(ask, monitor)
+        model.mean, model.scale = moments.mean.float(), scale_of(moments)
         standard = {"mean": model.mean, "scale": model.scale}
-        step = self._stable_step(ask, monitor, standard)
-        done, theta, control = start or (0, torch.zeros_like(model.theta), torch.zeros_like(model.theta))
+        solver = self._solver(model, moments.rows, self._prepare(ask, monitor, standard))
+        done = 0
+        if start is not None:
+            done, state = start
+            solver.resume(state)
         for number in range(done, self.linear_rounds):
-            sent = {**standard, "theta": theta, "control": control}
-            control, metrics = self._linear_round(ask, monitor, Step("round", sent, {"step": step}), number)
-            theta = theta - step * self.steps * control
+            if solver.done:
+                self._linear_progress(monitor, PREPARING + self.linear_rounds - 1, monitor.sites, "at the optimum")
+                break
+            question = solver.question()
+            question = replace(question, tensors={**standard, **question.tensors})
+            metrics = self._linear_round(ask, monitor, question, solver, number)
             if on_round is not None:
-                on_round(number + 1, theta, control, metrics)
-        model.theta = theta
+                on_round(number + 1, solver.state(), metrics)
+        model.theta = solver.theta
 
-    def _standardise(self, ask: Ask[Step, Update], monitor: TrainingMonitor) -> tuple[Tensor, Tensor]:
-        """Merge the sites' moments to the mean and the scale that all of them use."""
+    def _solver(self, model: LinearisedModel, rows: int, eigenvalue: float) -> LBFGS | Scaffold:
+        if self.solver == "lbfgs":
+            penalty = torch.full_like(model.theta[0], self.ridge / rows)
+            penalty[model.features.count :] = 0.0
+            return LBFGS(theta=torch.zeros_like(model.theta), penalty=penalty)
+        step = stable_step(self.step, CURVATURE[self.loss], eigenvalue)
+        return Scaffold(theta=torch.zeros_like(model.theta), step=step, steps=self.steps)
+
+    def _measure(self, ask: Ask[Step, Update], monitor: TrainingMonitor) -> Moments:
+        """Merge the sites' moments to those of all rows."""
         parts = []
         for answer in ask(Step("measure")):
             if not answer.value.finite:
@@ -158,42 +190,42 @@ class TCT(Trainer):
             mean, variance = (answer.value.tensors[name].clone() for name in ("mean", "variance"))
             parts.append(Moments(answer.value.rows, mean, variance))
             self._linear_progress(monitor, 0, len(parts), "features")
-        moments = merge(parts)
-        return moments.mean.float(), scale_of(moments)
+        return merge(parts)
 
-    def _stable_step(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
-        """Compare the step with the largest eigenvalue of any site's problem."""
+    def _prepare(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
+        """Let the sites standardise; return the largest eigenvalue of any site's problem, if they work it out."""
         largest = 0.0
         for place, answer in enumerate(ask(Step("prepare", standard)), 1):
-            largest = max(largest, answer.value.numbers["eigenvalue"])
+            largest = max(largest, answer.value.numbers.get("eigenvalue", 0.0))
             self._linear_progress(monitor, 1, place, "inner products")
-        limit = SAFE * 2 / (CURVATURE[self.loss] * largest) if largest > 0 else math.inf
-        if self.step > limit:
-            logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
-        return min(self.step, limit)
+        return largest
 
     def _linear_round(
-        self, ask: Ask[Step, Update], monitor: TrainingMonitor, step: Step, number: int
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Return the plain mean of the sites' mean gradients, and what was measured."""
-        total, losses, asked = torch.zeros_like(step.tensors["control"], dtype=torch.float64), [], 0
-        for answer in ask(step):
-            asked += 1
-            if answer.value.finite:
-                total += answer.value.tensors["control"]
-                losses.append(answer.value.numbers["loss"])
+        self, ask: Ask[Step, Update], monitor: TrainingMonitor, question: Step, solver: LBFGS | Scaffold, number: int
+    ) -> dict[str, float]:
+        """Give the solver the mean of the sites' answers, and return what was measured."""
+        mean, asked, rows = WeightedMean(), 0, 0
+        for answer in ask(question):
+            update, asked = answer.value, asked + 1
+            if update.finite:
+                mean.add(
+                    self.share(update.rows), {solver.answer: update.tensors[solver.answer].numpy()}, update.numbers
+                )
+                rows += update.rows
             else:
                 logger.warning(
                     "round %d: the update of %s is not finite; the round goes on without it", number + 1, answer.name
                 )
             self._linear_progress(monitor, PREPARING + number, asked, f"round {number + 1} of {self.linear_rounds}")
-        if not losses:
+        if not mean.sites:
             raise InputError(f"round {number + 1}: no client's update is finite; try a smaller step")
-        metrics = {"loss": sum(losses) / len(losses), "refused": float(asked - len(losses)), **step.numbers}
-        return (total / len(losses)).float(), metrics
+        found = mean.arrays({solver.answer: solver.theta.numpy()})[solver.answer]
+        loss = mean.numbers()["loss"]
+        solver.learn(torch.from_numpy(found), loss, rows=rows)
+        return {"loss": loss, "refused": float(asked - mean.sites), **question.numbers}
 
     def _linear_progress(self, monitor: TrainingMonitor, asked: int, sites: int, text: str) -> None:
-        """Report progress over both stages; features and inner products count as a round each."""
+        """Report progress over both stages; the questions that prepare count as a round each."""
         total = self.total_rounds + PREPARING
         monitor.progressed(self.rounds + asked, sites, total, f"{STAGE}, second stage: {text}")
 
@@ -215,20 +247,22 @@ class TCT(Trainer):
 
     def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
         classes, device = _classes(network, sites), find_device(self.device)
-        result = LinearisedModel.of(network, classes=classes, coordinates=self.coordinates, seed=self.seed)
+        result = LinearisedModel.of(
+            network, classes=classes, coordinates=self.coordinates, seed=self.seed, intercept=self.intercept
+        )
         resume, start = monitor.resume, None
-        residuals = torch.zeros(classes, sum(site.n for site in sites))
+        residuals = torch.zeros(classes, sum(site.n for site in sites) if self.solver == "scaffold" else 0)
         if resume is not None:
-            theta, control = (_found(resume, name, result.theta.shape) for name in ("theta", "control"))
-            residuals = _found(resume, "residuals", residuals.shape)
-            start = resume.round - self.rounds, theta, control
+            if residuals.numel():
+                residuals = _found(resume, "residuals", residuals.shape)
+            start = resume.round - self.rounds, resume.tensors
 
-        def on_round(number: int, theta: Tensor, control: Tensor, metrics: dict[str, float]) -> None:
-            state = {"weights": weights_of(network), "theta": theta, "control": control, "residuals": residuals}
-            monitor.finished_round(self.rounds + number, STAGE, state, metrics)
+        def on_round(number: int, state: Mapping[str, Tensor], metrics: dict[str, float]) -> None:
+            kept = {"weights": weights_of(network), **state, **({"residuals": residuals} if residuals.numel() else {})}
+            monitor.finished_round(self.rounds + number, STAGE, kept, metrics)
 
-        count, parallel = result.features.count, self._in_parallel(sites, device)
-        sent, received = 2 * (classes + 1) * count, max(classes, 2) * count
+        columns, parallel = result.theta.shape[1], self._in_parallel(sites, device)
+        sent, received = 2 * (classes + 1) * columns, max(classes, 2) * columns
         with (
             linear_task(self, result.features, sites, residuals, device, shared=parallel) as task,
             self._pool(task, sites, device, sent=sent, received=received) as pool,

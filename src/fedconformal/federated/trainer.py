@@ -121,6 +121,10 @@ class Trainer(ABC):
         """How many rounds there are in all stages."""
         return self.rounds
 
+    def share(self, rows: int) -> float:
+        """Return what a site with this number of rows counts in a mean over sites."""
+        return float(rows) if self.weighting == "examples" else 1.0
+
     def fit(
         self,
         model: nn.Module,

@@ -22,13 +22,16 @@ with needing("flower"):
     from fedconformal.engines.flower.strategy import CheckedFedAvg
     from fedconformal.engines.flower.sums import calibrate_by_sums
     from fedconformal.engines.flower.sums_site import later_step, sums_reply
+    from fedconformal.engines.flower.watching import watch, watch_reply
     from fedconformal.federated.calibration import Calibrated
+    from fedconformal.federated.watching import Watched
 
 __all__ = [
     "Calibrated",
     "CheckedFedAvg",
     "Federation",
     "InProcessGrid",
+    "Watched",
     "calibrate",
     "calibrate_by_sums",
     "calibrate_reply",
@@ -41,4 +44,6 @@ __all__ = [
     "run_in_process",
     "sums_reply",
     "temperature_reply",
+    "watch",
+    "watch_reply",
 ]

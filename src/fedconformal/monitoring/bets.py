@@ -14,7 +14,6 @@ Herbster and Warmuth, "Tracking the best expert", 1998, for the shares; Shin, Ra
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -28,7 +27,10 @@ STAY, MOVE = 0.99, 0.01
 """What stays with a bet at every row, and what is shared among all six."""
 
 LARGE = 2.0**600
-"""Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which costs no bit."""
+"""Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which costs no bit. Detectors stop there."""
+
+BLOCK = 2**16
+"""P-values that are bet on at a time; it changes no bit."""
 
 LEAST = 1e-100
 """What a lost bet pays, so that its logarithm exists."""
@@ -41,48 +43,50 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
     doublings: int = 0
     """All stakes are to be multiplied by two to the power of this."""
     detectors: tuple[float, float, float, float, float] = (0.0,) * 5
-    runs: tuple[float, float, float, float, float] = (0.0,) * 5
-    """The logarithm of what a bet has won since it was last worth at most one."""
+    sums: tuple[float, float, float, float, float] = (0.0,) * 5
+    """The logarithm of what a bet has won since the start."""
+    lows: tuple[float, float, float, float, float] = (0.0,) * 5
+    """The lowest of these logarithms so far, one row ago."""
     starts: tuple[int, int, int, int, int] = (0,) * 5
-    """The number of rows before these runs."""
+    """The number of rows after which it was lowest, for the last time: there the run of a bet begins."""
     alarm_at: int | None = None
     since: int | None = None
 
     def __post_init__(self) -> None:
-        numbers = (*self.stakes, *self.detectors, *self.runs)
+        numbers = (*self.stakes, *self.detectors, *self.sums, *self.lows)
         if not all(map(math.isfinite, numbers)) or min(self.stakes) < 0 or min(self.detectors) < 0:
             raise ValueError("bets are not finite and positive")
+        if not 1 / LARGE <= math.fsum(self.stakes) <= LARGE or max(self.detectors) > LARGE or max(self.lows) > 0:
+            raise ValueError("bets are too large or too small")
+
+    def after(self, rows: int) -> bool:
+        """Whether this can be the state after this number of rows."""
+        places = [0 if place is None else place for place in (*self.starts, self.alarm_at, self.since)]
+        return min(places) >= 0 and max(places) <= rows and (self.alarm_at is None) == (self.since is None)
 
     def placed(self, p_values: Floats, first: int, enough: float) -> Bets:
         """Place all bets on one p-value after the other, the first of which is that of row `first`."""
-        won = payoffs(p_values)
-        (c, u, d, v, w, t), doublings = self.stakes, self.doublings
-        for f, g, h, i, j in won[:, 1:].tolist():  # spelled out, as it is three times as fast
-            common = MOVE / 6 * (c + u + d + v + w + t)
-            c = STAY * c + common
-            u = (STAY * u + common) * f
-            d = (STAY * d + common) * g
-            v = (STAY * v + common) * h
-            w = (STAY * w + common) * i
-            t = (STAY * t + common) * j
-            if not 1 / LARGE < c + u + d + v + w + t < LARGE:
-                power = math.frexp(c + u + d + v + w + t)[1]
-                c, u, d, v, w, t = (math.ldexp(stake, -power) for stake in (c, u, d, v, w, t))
-                doublings += power
-        columns = [_detected(*one) for one in zip(won.T[1:], self.detectors, strict=True)]
-        runs = [_runs(*one, first) for one in zip(won.T[1:], self.runs, self.starts, strict=True)]
-        above = np.flatnonzero(np.mean(columns, axis=0) >= enough)
+        bets = self
+        for start in range(0, len(p_values), BLOCK):
+            bets = bets._placed(p_values[start : start + BLOCK], first + start, enough)
+        return bets
+
+    def _placed(self, p_values: Floats, first: int, enough: float) -> Bets:
+        won = payoffs(p_values)[:, 1:]
+        rows = won.tolist()
+        stakes, doublings = _staked(self.stakes, self.doublings, rows)
+        detectors, place, highest = _detected(self.detectors, rows, enough if self.alarm_at is None else math.inf)
+        runs = [_runs(*one, first) for one in zip(won.T, self.sums, self.lows, self.starts, strict=True)]
         alarm_at, since = self.alarm_at, self.since
-        if alarm_at is None and len(above):
-            place = int(above[0])
-            highest = max(range(5), key=lambda bet: columns[bet][place])
-            alarm_at, since = first + place + 1, int(runs[highest][1][place])
+        if place is not None:
+            alarm_at, since = first + place + 1, int(runs[highest][2][place])
         return Bets(
-            (c, u, d, v, w, t),
+            stakes,
             doublings,
-            tuple(min(column[-1], LARGE) for column in columns),  # type: ignore[arg-type]
-            tuple(float(run[-1]) for run, _ in runs),  # type: ignore[arg-type]
-            tuple(int(starts[-1]) for _, starts in runs),  # type: ignore[arg-type]
+            detectors,
+            tuple(float(sums[-1]) for sums, _, _ in runs),  # type: ignore[arg-type]
+            tuple(float(lows[-1]) for _, lows, _ in runs),  # type: ignore[arg-type]
+            tuple(int(starts[-1]) for _, _, starts in runs),  # type: ignore[arg-type]
             alarm_at,
             since,
         )
@@ -102,15 +106,52 @@ def payoffs(p: Floats) -> Floats:
     return paid
 
 
-def _detected(won: Floats, detector: float) -> list[float]:
-    """Follow the detector of one bet."""
-    return list(accumulate(won.tolist(), lambda value, f: f * (value + 1), initial=detector))[1:]
+Six = tuple[float, float, float, float, float, float]
+Five = tuple[float, float, float, float, float]
 
 
-def _runs(won: Floats, run: float, start: int, first: int) -> tuple[Floats, Integers]:
-    """Follow the runs of one bet, which begin anew when it is worth at most one; and how many rows are before them."""
-    sums = max(run, 0.0) + np.append(0, np.cumsum(np.log(won)))
-    ends = np.minimum.accumulate(np.minimum(sums[:-1], 0.0))
-    row = first + np.arange(len(won))
-    begun = np.where((sums[:-1] <= ends) & ((row > first) | (run <= 0)), row, start)
-    return sums[1:] - ends, np.maximum.accumulate(begun)
+def _staked(stakes: Six, doublings: int, rows: list[list[float]]) -> tuple[Six, int]:
+    """Follow the stakes of all six bets, spelled out as that is several times as fast."""
+    c, u, d, v, w, t = stakes
+    total, share, low, high = c + u + d + v + w + t, MOVE / 6, 1 / LARGE, LARGE
+    for f, g, h, i, j in rows:
+        common = share * total
+        c = STAY * c + common
+        u = (STAY * u + common) * f
+        d = (STAY * d + common) * g
+        v = (STAY * v + common) * h
+        w = (STAY * w + common) * i
+        t = (STAY * t + common) * j
+        total = c + u + d + v + w + t
+        if not low < total < high:
+            power = math.frexp(total)[1]
+            c, u, d, v, w, t = (math.ldexp(stake, -power) for stake in (c, u, d, v, w, t))
+            total = math.ldexp(total, -power)
+            doublings += power
+    return (c, u, d, v, w, t), doublings
+
+
+def _detected(detectors: Five, rows: list[list[float]], enough: float) -> tuple[Five, int | None, int]:
+    """Follow the detectors; and say in which row their mean first was enough, and which was the highest there."""
+    u, d, v, w, t = detectors
+    place, highest, look = None, 0, min(5 * enough * (1 - 1e-9), LARGE)
+    for row, (f, g, h, i, j) in enumerate(rows):
+        u = f * (u + 1)
+        d = g * (d + 1)
+        v = h * (v + 1)
+        w = i * (w + 1)
+        t = j * (t + 1)
+        if u + d + v + w + t >= look:
+            now = [u, d, v, w, t]
+            if place is None and (u + d + v + w + t) / 5 >= enough:
+                place, highest, look = row, now.index(max(now)), LARGE
+            u, d, v, w, t = (min(one, LARGE) for one in now)
+    return (u, d, v, w, t), place, highest
+
+
+def _runs(won: Floats, total: float, low: float, start: int, first: int) -> tuple[Floats, Floats, Integers]:
+    """Follow what one bet has won since the start, the lowest of it before each row, and where that was."""
+    sums = np.cumsum(np.append(total, np.log(won)))
+    lows = np.minimum.accumulate(np.append(low, sums[:-1]))[1:]
+    begun = np.where(sums[:-1] <= lows, first + np.arange(len(won)), start)
+    return sums[1:], lows, np.maximum.accumulate(begun)

@@ -26,31 +26,42 @@ from fedconformal.monitoring.bets import Bets
 from fedconformal.monitoring.state import is_count, opened, sealed
 from fedconformal.summaries import wire
 
-BLOCK = 512
-"""New scores that are ranked among themselves at a time: all pairs of them are compared."""
+BLOCK = 32
+"""New scores that are ranked among themselves at first: all pairs of them are compared."""
 
 MAGIC = b"FCD1"
 
 State = tuple[Annotated[int, msgspec.Meta(ge=0)], float, Annotated[int, msgspec.Meta(ge=0)], Bets, bytes]
 
 
-def _compared(ordered: Floats, new: Floats) -> tuple[Integers, Integers]:
-    """Count for each new score how many of the others are above it, and how many are equal."""
-    below, upto = (np.searchsorted(ordered, new, side=side) for side in ("left", "right"))
-    return len(ordered) - upto, upto - below
+def _compared(old: Floats, new: Floats) -> tuple[Integers, Integers]:
+    """Count for each new score how many are above it, and how many equal, of the old ones and of those before it."""
+    order, count = np.argsort(new, kind="stable"), np.arange(len(new))
+    ordered = new[order]
+    below, upto = (np.searchsorted(old, ordered, side=side) for side in ("left", "right"))
+    begins = np.append(True, ordered[1:] != ordered[:-1])
+    rank, above, equal = np.empty_like(count), np.empty_like(count), np.empty_like(count)
+    rank[order] = count
+    above[order] = len(old) - upto
+    equal[order] = upto - below + count - np.maximum.accumulate(np.where(begins, count, 0))
+    return above + _larger_before(rank), equal
 
 
-def _compared_before(new: Floats) -> tuple[Integers, Integers]:
-    """Count the same among the scores before it, by halves: the second half is compared with the first at once."""
-    if len(new) <= BLOCK:
-        before = np.tri(len(new), k=-1, dtype=np.bool_)
-        higher, same = before & (new[None] > new[:, None]), before & (new[None] == new[:, None])
-        return higher.sum(axis=1), same.sum(axis=1)
-    first, second = np.array_split(new, 2)
-    across = _compared(np.sort(first), second)
-    parts = zip(_compared_before(first), _compared_before(second), across, strict=True)
-    above, equal = (np.append(one, other + more) for one, other, more in parts)
-    return above, equal
+def _larger_before(rank: Integers) -> Integers:
+    """Count for each of the different numbers from 0 how many before it are larger, by blocks that double in size."""
+    size = max(BLOCK, 1 << (len(rank) - 1).bit_length())
+    runs = np.append(rank, np.arange(len(rank), size)).reshape(-1, BLOCK)
+    found = np.empty(size, dtype=np.int64)
+    found[runs] = (np.tri(BLOCK, k=-1, dtype=np.bool_) & (runs[:, None, :] > runs[:, :, None])).sum(axis=2)
+    runs, width = np.sort(runs, axis=1), BLOCK
+    while width < size:
+        first, second = runs[::2], runs[1::2]
+        pair = np.arange(len(first))[:, None]
+        place = np.searchsorted((first + size * pair).ravel(), (second + size * pair).ravel())  # all at once
+        found[second] += width * (pair + 1) - place.reshape(second.shape)
+        width *= 2
+        runs = np.sort(runs.reshape(-1, width), axis=1, kind="stable")  # which merges two runs
+    return found[rank]
 
 
 C = TypeVar("C", bound="ChangeDetector")
@@ -87,6 +98,8 @@ class ChangeDetector:
             raise InputError(f"every is {shown(self.every)}, expected a number of rows above 1")
         if not 0 <= self.rows < len(values):
             raise InputError(f"{self.rows} new rows, and {len(values)} scores in all: there is no calibration score")
+        if not self.bets.after(self.rows):
+            raise InputError(f"the bets are not those after {self.rows} rows")
 
     def update(self, new_scores: ArrayLike) -> Self:
         """Add the scores of new rows, in the order in which they came."""
@@ -104,10 +117,9 @@ class ChangeDetector:
     def p_values(self, new: Floats) -> Floats:
         """Return the smoothed p-value of each new score among the calibration scores and all before it."""
         above, equal = _compared(self.scores, new)
-        above_new, equal_new = _compared_before(new)
         draws = np.random.Generator(np.random.PCG64(self.random_state).advance(self.rows)).random(len(new))
-        ties = (equal + equal_new + 1) * draws
-        return (above + above_new + ties) / (len(self.scores) + np.arange(1, len(new) + 1))
+        ties = (equal + 1) * draws
+        return (above + ties) / (len(self.scores) + np.arange(1, len(new) + 1))
 
     @property
     def log_e_value(self) -> float:

@@ -13,23 +13,27 @@ come sooner than those of others: E with some misses still unknown is never abov
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.beta import log_beta, log_e
+from fedconformal.monitoring.beta import at_most, log_e, rates
 from fedconformal.monitoring.state import MOST_ROWS, is_count, opened, sealed
 
 if TYPE_CHECKING:
     from fedconformal.calibration.document import Document
+    from fedconformal.summaries import Summary
 
 MAGIC = b"FCW1"
+
+LEAST = 1e-9
+"""Limits and false alarms nearer to 0 or 1 are refused: E is shown to be exact up to here."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
@@ -66,8 +70,8 @@ class Monitor:
     def __post_init__(self) -> None:
         for name in ("limit", "false_alarm"):
             value = getattr(self, name)
-            if not isinstance(value, int | float | np.floating) or not 0 < value < 1:
-                raise InputError(f"{name} is {shown(value)}, expected a number between 0 and 1")
+            if not isinstance(value, int | float | np.floating) or not LEAST <= value <= 1 - LEAST:
+                raise InputError(f"{name} is {shown(value)}, expected a number from {LEAST} to 1 - {LEAST}")
             object.__setattr__(self, name, float(value))
         if not 0 <= self.failure < 1:
             raise InputError(f"failure is {shown(self.failure)}, expected a number from 0 to below 1")
@@ -77,44 +81,69 @@ class Monitor:
                 f"{shown(self.known)} known rows, {shown(self.misses)} misses, {shown(self.waiting)} waiting: "
                 "expected counts of rows, no more misses than rows"
             )
+        if self.alarm_at is not None and not (is_count(self.alarm_at) and 1 <= self.alarm_at <= self.known):
+            raise InputError(f"alarm_at is {shown(self.alarm_at)}, expected one of the {self.known} known rows")
+        object.__setattr__(self, "misses", float(self.misses))
 
     @classmethod
-    def of(cls, predictor: Document, *, failure: float = 0.025, false_alarm: float = 0.025) -> Self:
+    def of(
+        cls,
+        predictor: Document,
+        *,
+        failure: float = 0.025,
+        false_alarm: float = 0.025,
+        site: str | None = None,
+        summary: Summary | None = None,
+    ) -> Self:
         """Watch what a predictor promises to the mixture of its sites; rows must come from them in that mixture.
 
-        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. Where every site
-        or class is promised coverage by itself, watch each with a limit of its own.
+        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. With `site`, rows
+        come from that site alone; where it is not promised coverage by itself, its limit is from its own `summary`.
         """
-        certificate = predictor.certificate
-        bound, _, sizes = certificate.parties()
-        limits = bound.miss_limits(as_alpha(certificate.alpha), sizes, failure)
-        if certificate.status != "certified" or certificate.threshold == "inf" or len(limits) != 1:
-            why = "it is estimated" if certificate.status != "certified" else bound.why_no_limit
-            if certificate.threshold == "inf":
-                why = "every label is in every set, so that nothing can be missed"
-            elif len(limits) > 1:
-                why = "it promises coverage to several by themselves"
-            raise InputError(f"this predictor gives no limit to watch: {why}; state one, Monitor(limit=...)")
-        return cls(limit=limits[0].rate, failure=failure, false_alarm=false_alarm)
+        from fedconformal.monitoring.limits import limits_of
 
-    def update(self, *, misses: ArrayLike = (), waiting: int = 0) -> Self:
-        """Add rows in the order in which their outcomes came: 1 if missed, 0 if covered, or a loss between 0 and 1.
+        found = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
+        if found.several and site is None:
+            raise InputError(
+                "this predictor gives no limit to watch: it promises coverage to several by themselves; name the site, "
+                "or state a limit, Monitor(limit=...)"
+            )
+        return cls(limit=found.rate, failure=found.failure, false_alarm=false_alarm)
 
-        `waiting` is how many rows have no outcome yet, now, and not how many more.
+    def update(self, *, misses: ArrayLike = (), waiting: ArrayLike = 0) -> Self:
+        """Add rows whose outcomes are new: 1 if missed, 0 if covered, or a loss between 0 and 1.
+
+        `waiting` is how many rows have no outcome yet, now, and not how many more; a row waits until its outcome comes,
+        however late. Give outcomes in the order in which the rows came: if those of missed rows came first, the first
+        few would look bad. Or give them in the order in which they came themselves, and in `waiting` a list: how many
+        rows had none after each of them. Then an alarm is as rare as stated, whatever decides when an outcome comes.
+
+        >>> watch = Monitor(limit=0.1, false_alarm=0.05, waiting=8)
+        >>> watch.update(misses=[1, 1, 1, 1, 0, 0, 0, 0], waiting=range(7, -1, -1)).alarm_at  # not at row 2
+        4
         """
         new = _outcomes(misses)
-        if not is_count(waiting):
-            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows")
-        missed, known = self.misses + np.cumsum(new), self.known + np.arange(1.0, len(new) + 1)
-        alarm_at = self.alarm_at
-        if alarm_at is None:
-            alarm_at = self._first_alarm(missed, known, waiting)
+        count = np.arange(1.0, len(new) + 1)
+        still = np.asarray(waiting)
+        if still.shape not in ((), new.shape) or not _are_counts(still):
+            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows, or one after each row")
+        if not still.ndim and still < self.waiting - len(new):
+            raise InputError(
+                f"waiting is {still}, but {self.waiting} rows waited and {len(new)} outcomes came: "
+                "expected that rows wait until their outcomes come"
+            )
+        missed = np.cumsum(np.append(self.misses, new))[1:]  # one after the other, so that batches do not matter
+        known, alarm_at = self.known + count, self.alarm_at
+        if alarm_at is None:  # where one number is given: of the rows that waited before, at most one ends with each
+            after = still if still.ndim else np.maximum(still, self.waiting - count)
+            place = self.first_alarm(missed, known, after)
+            alarm_at = None if place is None else int(known[place])
         total = float(missed[-1]) if len(new) else self.misses
-        rows = self.known + len(new)
-        return replace(self, known=rows, misses=min(total, rows), waiting=int(waiting), alarm_at=alarm_at)
+        rows, last = self.known + len(new), int(still.ravel()[-1]) if still.size else self.waiting
+        return replace(self, known=rows, misses=total, waiting=last, alarm_at=alarm_at)
 
-    def _first_alarm(self, missed: Floats, known: Floats, waiting: int) -> int | None:
-        """Find the first row at which E is at least 1 / false_alarm; E is worked out only where it can be.
+    def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
+        """Find where E is first at least 1 / false_alarm, from the counts at each place; E is worked out only there.
 
         While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
         Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
@@ -122,13 +151,15 @@ class Monitor:
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
         place = np.flatnonzero(missed > self.limit * (missed + hits))
-        place = place[_whole_mixture(missed[place], hits[place], self.limit) >= enough]
+        if not len(place):
+            return None
+        place = place[at_most(missed[place], hits[place], self.limit) >= enough]
         start, step = 0, 64
         while start < len(place):  # mostly the first candidate is it
             some = place[start : start + step]
             above = np.flatnonzero(log_e(missed[some], hits[some], self.limit) >= enough)
             if len(above):
-                return int(known[some[above[0]]])
+                return int(some[above[0]])
             start, step = start + step, step * 2
         return None
 
@@ -159,12 +190,12 @@ class Monitor:
         Rows that wait count as covered for the lower end and as missed for the upper one.
         """
         hits = self.known - self.misses
-        low = _end(self.misses, hits + self.waiting, self.false_alarm)
-        return low, 1 - _end(hits, self.misses + self.waiting, self.false_alarm)
+        low, high = rates([self.misses, hits], [hits + self.waiting, self.misses + self.waiting], self.false_alarm)
+        return float(low), 1 - float(high)
 
     def to_bytes(self) -> bytes:
         """Write the state; to go on from it gives the same bits."""
-        return sealed(MAGIC, asdict(self))
+        return sealed(MAGIC, self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -182,22 +213,7 @@ def _outcomes(misses: ArrayLike) -> Floats:
     return new
 
 
-def _whole_mixture(misses: Floats, hits: Floats, limit: float) -> Floats:
-    """Return ln of the mixture over all rates, which is at least ln E; a little is added for the rounding of floats."""
-    powers = misses * math.log(limit) + hits * math.log1p(-limit)
-    return log_beta(misses + 0.5, hits + 0.5) - math.log(2 * math.acos(math.sqrt(limit))) - powers + 1e-6
-
-
-def _end(misses: float, hits: float, level: float) -> float:
-    """Find the lower end of the rates p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level)."""
-    if misses == 0:
-        return 0.0
-    whole = float(log_beta(np.array([misses + 0.5]), np.array([hits + 0.5]))[0]) - math.log(math.pi)
-    low, high = 0.0, misses / (misses + hits)
-    for _ in range(200):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        against = whole - misses * math.log(middle) - (hits * math.log1p(-middle) if hits else 0.0)
-        low, high = (middle, high) if against >= -math.log(level) else (low, middle)
-    return low
+def _are_counts(numbers: NDArray[Any]) -> bool:
+    if not numbers.size:
+        return True
+    return numbers.dtype.kind in "iu" and is_count(int(numbers.min())) and is_count(int(numbers.max()))

@@ -13,17 +13,18 @@ from typing import Annotated, Self
 
 import msgspec
 
-from fedconformal._base.names import MAX_NAME
+from fedconformal._base.names import MAX_NAME, check_name
 from fedconformal.errors import InputError
 from fedconformal.monitoring.monitor import Monitor, Rows
-from fedconformal.monitoring.state import opened, sealed
+from fedconformal.monitoring.state import MOST_ROWS, opened, sealed
 
 MAGIC = b"FCP1"
 EPOCH = date(1970, 1, 1)
 MOST_STREAMS = 1000
 """Groups in one message."""
 
-Day = Annotated[int, msgspec.Meta(ge=0, le=2_932_896)]
+LAST_DAY = 2_932_896
+Day = Annotated[int, msgspec.Meta(ge=0, le=LAST_DAY)]
 """Days since 1970-01-01, in UTC, to the end of the year 9999."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
@@ -49,7 +50,7 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
     def __post_init__(self) -> None:
         for name in ("misses", "sizes"):
             value = getattr(self, name)
-            if isinstance(value, float) and value.is_integer():  # which is shorter
+            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
                 msgspec.structs.force_setattr(self, name, int(value))
         if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
             raise ValueError("more misses than known rows, or sizes that are no sizes")
@@ -79,6 +80,9 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         for name in ("limit", "false_alarm", "failure"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         self.monitor()  # which checks the numbers
+        self.monitor(start=True)
+        if not self.group.isprintable():
+            raise ValueError("the name of a group that cannot be printed")
         was, now = self.before, self.after
         if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
             raise ValueError("counts since the start cannot fall")
@@ -118,6 +122,7 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     """That of all rows first, then those of groups."""
 
     def __post_init__(self) -> None:
+        check_name(self.site, "site")
         if self.last < self.first:
             raise ValueError("a period that ends before it begins")
         names = [stream.group for stream in self.streams]

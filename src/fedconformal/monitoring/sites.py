@@ -40,6 +40,8 @@ def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1)
     """
     if not 0 < false_share < 1:
         raise InputError(f"false_share is {false_share!r:.40}, expected a number between 0 and 1")
+    if any(map(math.isnan, log_e_values.values())):
+        raise InputError("log_e_values: expected numbers, no NaN")
     names = sorted(log_e_values, key=lambda name: -log_e_values[name])
     enough = [k for k, name in enumerate(names, 1) if log_e_values[name] >= math.log(len(names) / (k * false_share))]
     return names[: max(enough, default=0)]

@@ -33,11 +33,11 @@ def opened(magic: bytes, data: bytes, rebuilt: Callable[[bytes], T], what: str) 
     """Read a state, which may be hostile: what is malformed, or not as it would be written again, is refused."""
     try:
         found = rebuilt(data[len(magic) :]) if data.startswith(magic) else None
+        if found is not None and found.to_bytes() == data:
+            return found
     except (msgspec.DecodeError, InputError, ValueError, OverflowError) as error:
         raise InputError(f"this is not the state of {what}: {error}") from None
-    if found is None or found.to_bytes() != data:
-        raise InputError(f"this is not the state of {what}")
-    return found
+    raise InputError(f"this is not the state of {what}")
 
 
 def is_count(number: Any) -> bool:

@@ -22,7 +22,7 @@ from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import LossSummary, Summary
 
-SUMS = "sums"
+SUMS, WATCH = "sums", "watch"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,9 @@ class Leaving:
     """What is about to leave a site."""
 
     kind: str
-    """Of summary; "noisy" for noisy counts, "sums" for masked ones."""
+    """Of summary; "noisy" for noisy counts, "sums" for masked ones, "watch" for counts of a watch."""
     rows: int
+    """Of a watch: the fewest new outcomes that a message has, of all rows or of a group."""
     sites: int | None = 1
     """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
     epsilon: float | None = None
@@ -177,4 +178,4 @@ def known_kinds() -> list[str]:
     """
     plain = sorted(registry.members(Summary))
     by = (kind + ending for kind in plain for ending in STRATA)
-    return [SUMS, NoisyHistogram.name, *by, LossSummary.name]
+    return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH]

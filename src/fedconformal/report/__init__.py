@@ -4,8 +4,9 @@ from fedconformal.report.interval_page import NumberRows, interval_page
 from fedconformal.report.page import report_page
 from fedconformal.report.risk import risk_page
 from fedconformal.report.rows import LabelledRows
+from fedconformal.report.watch_page import watch_page
 
-__all__ = ["LabelledRows", "NumberRows", "Rows", "interval_page", "report_page", "risk_page"]
+__all__ = ["LabelledRows", "NumberRows", "Rows", "interval_page", "report_page", "risk_page", "watch_page"]
 
 Rows = LabelledRows
 """The name in earlier releases."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
@@ -58,6 +59,20 @@ def badge(certificate: Certificate, verdict: Verdict | None) -> str:
     return f'<span class="badge {found.level}">{escape(found.words.replace("rows", "cases"))}</span>'
 
 
+def why_estimated(about: Certificate) -> str:
+    """Say why there is no promise."""
+    if is_watched(about):
+        return "It was calibrated on cases that raised an alarm. New cases are not like them, so there is no promise."
+    return "The sites sent estimates, which can be off either way, so there is no promise."
+
+
+def to_promise(about: Certificate) -> str:
+    """Say what to do for a promise."""
+    if is_watched(about):
+        return "Collect new cases at every site, and calibrate again with these alone."
+    return "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."
+
+
 def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]:
     wanted = f"{100 * (1 - about.alpha):.10g}%"
     infinite = np.isinf(about.limit)
@@ -65,8 +80,7 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
         few = f"There are not enough calibration cases to promise {wanted}, so every list names every answer."
         return "Nothing", [few, "Such a list is always right and says nothing."]
     if about.status != "certified":
-        why = "The sites sent estimates, which can be off either way, so there is no promise."
-        return "Nothing", [f"The lists aim to hold the right answer in {wanted} of new cases. {why}"]
+        return "Nothing", [f"The lists aim to hold the right answer in {wanted} of new cases. {why_estimated(about)}"]
     guarantee, sites, _ = about.terms()
     whom = guarantee.plainly(sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
@@ -148,7 +162,7 @@ def to_do(about: Certificate, evaluation: Evaluation | None) -> list[str]:
         of = "answers without a promise" if about.groups is None else "groups with too few"
         steps.append(f"Collect more calibration cases of the {of}.")
     if about.status != "certified":
-        steps.append("Ask the sites for summaries that allow a promise (of the kind ranks or exact).")
+        steps.append(to_promise(about))
     if has_expired(about.expires):
         steps.append("Calibrate again: the promise has ended.")
     if evaluation is not None and 2 * evaluation.full_sets >= evaluation.overall.rows:

@@ -8,6 +8,7 @@ from html import escape
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, RiskRecord
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
@@ -34,7 +35,9 @@ def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
 
 
 def _promises(about: Certificate) -> str:
-    if about.risk is not None:
+    if is_watched(about):
+        band = "Nothing is promised: rows up to an alarm are not like those to come."
+    elif about.risk is not None:
         band = "" if about.status == "certified" else "Nothing is promised: the summaries are estimates."
     elif about.status == "certified":
         empty = "" if about.intervals else " and sets may be empty"
@@ -87,6 +90,14 @@ def _of_losses(risk: RiskRecord, loss: str) -> dict[str, str]:
     }
 
 
+def _before(about: Certificate) -> dict[str, str]:
+    """Name the predictor that was there before, and why it was replaced."""
+    replaced = about.replaces
+    if replaced is None:
+        return {}
+    return {"replaces the predictor with sha256": replaced.sha256, "why": replaced.why, "rows": replaced.rows}
+
+
 def _facts(about: Certificate, score: str) -> str:
     facts = {
         "status": about.status,
@@ -97,6 +108,7 @@ def _facts(about: Certificate, score: str) -> str:
         "model": about.model or "not recorded",
         "sites": f"{about.clients}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
+        **_before(about),
         "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
     }
     return f'<h3>Certificate</h3><div class="facts">{table(("fact", "value"), facts.items())}</div>'

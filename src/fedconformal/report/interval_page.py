@@ -17,7 +17,15 @@ from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.regression import infinite_words
-from fedconformal.report.board import FOUND, badge, checked_interval, next_check, sites_without_rows
+from fedconformal.report.board import (
+    FOUND,
+    badge,
+    checked_interval,
+    next_check,
+    sites_without_rows,
+    to_promise,
+    why_estimated,
+)
 from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart
 from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
@@ -88,8 +96,7 @@ def _promised(about: Certificate) -> tuple[str, list[str]]:
         few = f"There are not enough calibration cases to promise {wanted}, so every interval is the whole line."
         return "Nothing", [few, "Such an interval is always right and says nothing."]
     if about.status != "certified":
-        why = "The sites sent estimates, which can be off either way, so there is no promise."
-        return "Nothing", [f"The intervals aim to hold the true value in {wanted} of new cases. {why}"]
+        return "Nothing", [f"The intervals aim to hold the true value in {wanted} of new cases. {why_estimated(about)}"]
     guarantee, sites, _ = about.terms()
     texts = [f"The interval holds the true value in at least {wanted} of {guarantee.plainly(sites)}."]
     if _endless(about).any():
@@ -137,7 +144,7 @@ def _to_do(about: Certificate, evaluation: IntervalEvaluation | None) -> list[st
     if _endless(about).any():
         steps.append("Collect more calibration cases: the note below says how many.")
     if about.status != "certified":
-        steps.append("Ask the sites for summaries that allow a promise (of the kind ranks or exact).")
+        steps.append(to_promise(about))
     if has_expired(about.expires):
         steps.append("Calibrate again: the promise has ended.")
     use = "Use the intervals. A wide one means that the model is not sure: let a person decide."

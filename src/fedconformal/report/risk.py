@@ -8,9 +8,11 @@ from html import escape
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.certificate import remarks, threshold_text
+from fedconformal.calibration.replaced import is_watched
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
 from fedconformal.guarantees import PAC
+from fedconformal.report.board import to_promise
 from fedconformal.report.charts import MAX_GROUPS, Dot, dots_chart
 from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
@@ -65,6 +67,8 @@ def _board(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[s
 def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
     if has_expired(rule.certificate.expires):
         yield "Calibrate again: the promise has ended."
+    if is_watched(rule.certificate):
+        yield to_promise(rule.certificate)
     if rule.certificate.limit == math.inf:
         yield "Take the safe action, or collect more calibration cases, or allow a larger risk."
         return

@@ -17,7 +17,7 @@ POSITIVE = "the scale must be above 0"
 
 @dataclass(frozen=True, kw_only=True)
 class Normalized(RegressionScore):
-    """|y - prediction| / scale, where the model predicts both; every scale must be above zero.
+    """`|y - prediction| / scale`, where the model predicts both; every scale must be above zero.
 
     >>> predictions = [[1.0, 0.5], [2.0, 1.0]]
     >>> Normalized().evaluate(predictions, [1.5, 0.0])

@@ -15,7 +15,7 @@ from fedconformal.scores.regression_score import RegressionScore, around, highes
 
 @dataclass(frozen=True, kw_only=True)
 class Residual(RegressionScore):
-    """|y - prediction|: the interval is the prediction, plus and minus the threshold.
+    """`|y - prediction|`: the interval is the prediction, plus and minus the threshold.
 
     >>> Residual().evaluate([1.0, 2.0], [1.5, 0.0])
     array([0.5, 2. ])

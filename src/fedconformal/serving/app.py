@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
+from fedconformal.monitoring.store import Watch
 from fedconformal.serving.answers import Answer, wanted
 from fedconformal.serving.bodies import ARROW, JSON, Rows, read_outcomes, read_rows
 from fedconformal.serving.gather import Gatherer
@@ -39,6 +40,7 @@ AT_ONCE = 2**12
 SECONDS = 30.0
 """In which a body has to come."""
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -102,6 +104,7 @@ class Server:
             counts = await to_thread.run_sync(
                 self.store.record_outcomes, found.ids, labels, time.time(), limiter=self._threads
             )
+        self.metrics.outcomes(counts)
         return _json(200, dict(counts))
 
     async def health(self, _: Request) -> Response:
@@ -114,11 +117,18 @@ class Server:
 
     async def numbers(self, _: Request) -> Response:
         """Give the metrics."""
-        return Response(self.metrics.text(), media_type=CONTENT)
+        return Response(self.metrics.text(await self._watched(Watch.whole)), media_type=CONTENT)
+
+    async def _watched(self, ask: Callable[[Watch], T]) -> T | None:
+        """Ask the watch, if there is one."""
+        if not isinstance(self.store, Watch):
+            return None
+        async with self._storing:
+            return await to_thread.run_sync(ask, self.store, limiter=self._threads)
 
     async def front(self, _: Request) -> Response:
         """Show what is promised and what was answered so far."""
-        shown = page(self.service, self.metrics)
+        shown = page(self.service, self.metrics, await self._watched(Watch.history))
         return Response(shown, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
@@ -133,7 +143,10 @@ def make_app(
 
     Without a token it answers only requests that name this machine as their host.
     """
-    server = Server(Service(predictor, model), settings or Settings(), store)
+    service = Service(predictor, model)
+    if isinstance(store, Watch):
+        store.check_for(service.digest)
+    server = Server(service, settings or Settings(), store)
     routes: dict[str, tuple[str, Handler]] = {
         "/predict": ("POST", server.predict),
         "/outcomes": ("POST", server.outcomes),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from fedconformal.monitoring.streams import State
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,6 +27,7 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds = [0] * (len(SECONDS) + 1)
         self._total = 0.0
+        self._outcomes: Counter[str] = Counter()
         self.rows = self.labels = self.full = 0
 
     def answered(self, path: str, status: int, seconds: float) -> None:
@@ -40,9 +43,31 @@ class Metrics:
         self.labels += labels
         self.full += full
 
-    def text(self) -> str:
-        """Write all of them."""
-        return "".join(f"{line}\n" for line in self._lines())
+    def outcomes(self, counts: Mapping[str, int]) -> None:
+        """Count what outcomes were: counted, repeated, conflicting, early."""
+        self._outcomes.update(counts)
+
+    def text(self, watch: State | None = None) -> str:
+        """Write all of them, and those of all rows of a watch."""
+        lines = [*self._lines(), *(() if watch is None else self._watched(watch))]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _watched(self, watch: State) -> Iterator[str]:
+        yield from _head("fedconformal_outcomes_total", "counter", "Outcomes, by what became of them.")
+        for what, count in sorted(self._outcomes.items()):
+            yield f'fedconformal_outcomes_total{{what="{what}"}} {count}'
+        monitor = watch.monitor()
+        gauges = {
+            "known": (watch.known, "Rows of the watch with a known outcome."),
+            "missed": (watch.misses, "How many of them were missed."),
+            "waiting": (watch.waiting, "Rows of the watch without an outcome."),
+            "limit": (watch.limit, "How often rows may be missed."),
+            "log_e_value": (monitor.log_e_value, "The logarithm of the evidence against the promise."),
+            "alarm": (int(monitor.alarm), "Whether the alarm was raised."),
+        }
+        for name, (value, words) in gauges.items():
+            yield from _head(f"fedconformal_watch_{name}", "gauge", words)
+            yield f"fedconformal_watch_{name} {value:.10g}"
 
     def _lines(self) -> Iterator[str]:
         yield from _head("fedconformal_info", "gauge", "What is served.")

@@ -1,11 +1,14 @@
-"""The page at GET /: what is promised, what was answered so far, and how to ask."""
+"""The page at GET /: what is promised, whether it is kept if outcomes are watched, and how to ask."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
+from fedconformal.monitoring.period import Period
+from fedconformal.report.document import document
 from fedconformal.report.html import card, shortened, soft, table
+from fedconformal.report.watch_page import watch_page
 from fedconformal.serving.metrics import Metrics
 from fedconformal.serving.service import Service
 
@@ -13,10 +16,9 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """Nothing but the page itself, and nobody frames it."""
 
 
-def page(service: Service, metrics: Metrics) -> str:
-    """Return the page as HTML."""
+def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = None) -> str:
+    """Return the page as HTML; `watched` are the messages of the watch, if there is one."""
     about = service.certificate
-    style = resources.files("fedconformal.report").joinpath("style.css").read_text("utf-8")
     size = f"{metrics.labels / metrics.rows:.3f}" if metrics.rows else "none yet"
     facts = {
         "status": about.status,
@@ -34,13 +36,12 @@ def page(service: Service, metrics: Metrics) -> str:
     form = "probabilities" if service.model is None else "features"
     ask = f'{{"{form}": [[...], ...], "ids": [...]}}'
     parts = [
-        "<h1>Prediction sets</h1>",
-        f'<p class="lede">{escape(about.sentence())}</p>',
         *(f'<p class="warning" role="note">{escape(one)}.</p>' for one in service.warnings()),
         card("Answers since the start", table(("", ""), counts.items())),
         card("The predictor", soft(about.assumption) + table(("", ""), facts.items())),
         card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
     ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f"<title>Prediction sets</title><style>{style}</style>"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{"".join(parts)}</main></body></html>\n'
+    if watched is not None:
+        return watch_page(watched, promise=about.sentence(), more=parts)
+    lede = f'<p class="lede">{escape(about.sentence())}</p>'
+    return document("prediction sets", ["<h1>Prediction sets</h1>", lede, *parts])

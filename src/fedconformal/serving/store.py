@@ -7,29 +7,13 @@ call has returned from is acknowledged to the client: it must survive a kill.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
-from fedconformal._base.arrays import Booleans, Floats, Integers
+from fedconformal._base.arrays import Integers
+from fedconformal.errors import StoreError
+from fedconformal.monitoring.rows import Batch
 
-
-class StoreError(Exception):
-    """Nothing can be kept now, such as on a full disk: the client gets a 503 with these words and may try again."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Rows that were answered together; nothing about a row but its id, its site and groups, and its scores.
-
-    `scores` and `sets` are (n, J), a column for each class; `time` is in seconds since 1970.
-    """
-
-    ids: Sequence[str]
-    time: float
-    sets: Booleans
-    scores: Floats
-    site: str | None = None
-    groups: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+__all__ = ["Batch", "Store", "StoreError"]
 
 
 class Store(Protocol):

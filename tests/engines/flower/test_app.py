@@ -33,7 +33,19 @@ SITES = 4
 TRAINERS: dict[str, Trainer] = {
     "fedavg": FedAvg(rounds=2, rate=0.05, workers=1, device="cpu"),
     "fedprox": FedProx(rounds=2, rate=0.05, mu=0.5, workers=1, device="cpu"),
-    "tct": TCT(rounds=1, rate=0.05, linear_rounds=2, coordinates=500, steps=50, workers=1, device="cpu"),
+    "tct": TCT(rounds=1, rate=0.05, linear_rounds=2, coordinates=500, workers=1, device="cpu"),
+    "tct-theirs": TCT(
+        rounds=1,
+        rate=0.05,
+        linear_rounds=2,
+        coordinates=500,
+        steps=50,
+        solver="scaffold",
+        intercept=False,
+        weighting="uniform",
+        workers=1,
+        device="cpu",
+    ),
 }
 
 
@@ -44,9 +56,9 @@ def context(site: int) -> Context:
 
 def config_of(method: str, output: Path, **more: Any) -> dict[str, Any]:
     trainer = TRAINERS[method]
-    names = {"rounds", "rate", "mu", "linear_rounds", "coordinates", "steps"} & set(vars(trainer))
-    settings = {name.replace("_", "-"): getattr(trainer, name) for name in names}
-    return {"method": method, "score": "lac", "output": str(output), **settings, **more}
+    names = {"rounds", "rate", "mu", "weighting", "linear_rounds", "coordinates", "solver", "intercept", "steps"}
+    settings = {name.replace("_", "-"): getattr(trainer, name) for name in names & set(vars(trainer))}
+    return {"method": trainer.name, "score": "lac", "output": str(output), **settings, **more}
 
 
 def run(config: dict[str, Any], grid: InProcessGrid | None = None) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from nvflare.recipe import SimEnv
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply
+from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply, watch, watch_reply
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.monitoring.period import Period, Stream, Tally, write_periods
+from fedconformal.report import watch_page
 
 SITES = ["site-0", "site-1", "site-2"]
 BAD = "site-2"
@@ -73,11 +75,35 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 
 
+def site_periods(site: str) -> list[Period]:
+    """What the watch of a site counted in two days; at site-1 too much is missed."""
+    first, second = (Tally(n, n * (3 if site == "site-1" else 1) // 15, 2, 2 * n) for n in (300, 600))
+    days = ((Tally(), first), (first, second))
+    return [
+        Period(bytes(32), site, 20758 + i, 20758 + i, (Stream(0.1, 0.025, 0.0, before, after),))
+        for i, (before, after) in enumerate(days)
+    ]
+
+
+def renamed(reply: dict[str, Any]) -> dict[str, Any]:
+    return reply | {"data": write_periods(site_periods("site-0"))}
+
+
+WATCH_FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "none": (dict, ""),
+    "raises": (fail, "failed: ValueError: the disk is full"),
+    "truncated": (lambda reply: reply | {"data": reply["data"][:-9]}, "ends within a message"),
+    "another site": (renamed, "is site-2 and sent messages of site-0"),
+    "bytes alone": (lambda reply: reply["data"], "sent no messages of a watch in the format fcw1"),
+}
+
+
 class Site:
     """One site of three goes through the faults, call by call."""
 
     def __init__(self) -> None:
         self._faults = iter(FAULTS.values())
+        self._watch_faults = iter(WATCH_FAULTS.values())
 
     @collab.publish
     def calibrate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
@@ -89,6 +115,13 @@ class Site:
     def evaluate(self, predictor: bytes, weights: dict[str, Any]) -> Any:
         reply = evaluate_reply(predictor, *site_logits(collab.site_name))
         return reply | {"covered": 1_000_000} if collab.site_name == BAD else reply
+
+    @collab.publish
+    def watch(self, question: dict[str, Any]) -> Any:
+        site = collab.site_name
+        reply = watch_reply(question, lambda *_: site_periods(site))
+        fault, _ = next(self._watch_faults, WATCH_FAULTS["none"])
+        return fault(reply) if site == BAD else reply
 
 
 class Server:
@@ -104,6 +137,10 @@ class Server:
             calibrate(WEIGHTS, min_sites=4, timeout=60.0)
         except InputError as error:
             found["too few"] = str(error)
+        for name in WATCH_FAULTS:
+            seen = watch("00" * 32, min_sites=1, timeout=60.0)
+            page = watch_page(seen.periods, refused=seen.refused)
+            found[f"watch {name}"] = {"refused": [list(one) for one in seen.refused], "page": page}
         found["evaluation"] = evaluate(result.predictor, WEIGHTS, timeout=60.0)
         folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
         (folder / "found.json").write_text(json.dumps(found))

@@ -12,7 +12,7 @@ from fedconformal.engines import nvflare
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import Question
 from fedconformal.privacy.policy_file import VARIABLE
-from tests.engines.nvflare.faulty_job import WEIGHTS, site_logits
+from tests.engines.nvflare.faulty_job import WEIGHTS, site_logits, site_periods
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +67,15 @@ def test_an_argument_names_the_policy_too() -> None:
     Path("strict.toml").write_text("least_rows = 50", "utf-8")
     with pytest.raises(InputError, match=r"^strict\.toml, line 1: least_rows = 50"):
         answered("", policy="strict.toml")
+
+
+def test_a_watch() -> None:
+    question = {"predictor": "00" * 32}
+    Path("policy.toml").write_text('kinds = ["ranks"]', "utf-8")
+    with pytest.raises(InputError, match="and this is of the kind watch"):
+        nvflare.watch_reply(question, lambda *_: site_periods("site-0"))
+    Path("policy.toml").write_text("least_rows = 300", "utf-8")
+    assert nvflare.watch_reply(question, lambda *_: site_periods("site-0"))["format"] == "fcw1"
+    Path("policy.toml").write_text("least_rows = 301", "utf-8")
+    with pytest.raises(InputError, match="this site has fewer"):
+        nvflare.watch_reply(question, lambda *_: site_periods("site-0"))

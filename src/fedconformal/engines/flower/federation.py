@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedconformal._base.names import name_key
+from fedconformal._base.names import listed, name_key
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
@@ -235,5 +235,6 @@ class Federation:
 
 def _check_enough(stage: Stage, answers: Sequence[Answer[Any]], least: int) -> None:
     if len(answers) < least:
-        whys = "; ".join(f"{site}: {reason}" for site, reason in stage.refused) or "none"
+        refused = [f"{site}: {reason}" for site, reason in stage.refused]
+        whys = listed(refused, parted="; ") or "none"
         raise InputError(f"{stage.name}: {len(answers)} sites answered properly, at least {least} are needed ({whys})")

@@ -6,6 +6,7 @@ gives the weights that `FedAvg.fit` and `TCT.fit` give.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ from fedconformal.engines.flower.records import (
     reply,
     site_of,
 )
+from fedconformal.engines.flower.watching import watch_reply
 from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
@@ -41,7 +43,7 @@ from fedconformal.models import Regressor
 
 CPU = torch.device("cpu")
 BATCH = 256
-STEPS = ("measure", "prepare", "round")
+PREPARATIONS = ("measure", "prepare")
 
 
 def arrays_of(model: nn.Module) -> ArrayRecord:
@@ -52,8 +54,8 @@ def arrays_of(model: nn.Module) -> ArrayRecord:
 def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
     """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
     if "theta" in arrays:
-        classes, count = arrays["theta"].shape
-        model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0)
+        (classes, columns), (count,) = arrays["theta"].shape, arrays["mean"].shape
+        model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0, intercept=columns > count)
     found = read_arrays(arrays, arrays_of(model))
     model.load_state_dict({name: torch.tensor(array) for name, array in found.items()})
     return model.eval()
@@ -102,23 +104,32 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
 
 
 def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
-    """Answer `train.linear`: moments of the features, the largest eigenvalue, or the mean gradient of a round.
+    """Answer `train.linear`: moments of the features, the largest eigenvalue, or the gradient of a round.
 
-    Only a site's residuals, one number a row and class, are kept from message to message, in the context's state. A
-    deployment starts a new process for every message, so features are computed again for each.
+    L-BFGS keeps nothing at a site. For SCAFFOLD its residuals, one number a row and class, are kept from message to
+    message, in the context's state. A deployment starts a new process for every message, so features are computed
+    again for each.
     """
     asked: dict[str, Any] = dict(msg.content.config_records[ASK])
     network = load_model(model, msg.content.array_records[ARRAYS])
     (rows,) = as_clients([rows])
     classes, coordinates, seed, steps = (int(asked[name]) for name in ("classes", "coordinates", "seed", "steps"))
-    settings = TCT(coordinates=coordinates, seed=seed, steps=steps, loss=asked["loss"], memory=float(asked["memory"]))
+    settings = TCT(
+        coordinates=coordinates,
+        seed=seed,
+        solver=asked.get("solver", "scaffold"),  # what servers of earlier versions mean
+        intercept=bool(asked.get("intercept", False)),
+        steps=steps,
+        loss=asked["loss"],
+        memory=float(asked["memory"]),
+    )
     features = LinearisedModel.of(network, classes=classes, coordinates=coordinates, seed=seed).features
     kept = context.state.array_records.get(RESIDUALS)
     residuals = torch.zeros(classes, rows.n) if kept is None else _tensor(kept[RESIDUALS])
     sent = msg.content.array_records.get(LINEAR, ArrayRecord())
     tensors = {name: _tensor(array) for name, array in sent.items()}
     with one_thread(), linear_task(settings, features, [rows], residuals, CPU) as task:
-        for needed in STEPS[: STEPS.index(asked["what"])]:
+        for needed in itertools.takewhile(lambda step: step != asked["what"], PREPARATIONS):
             task(0, Step(needed, tensors))
         update = task(0, Step(asked["what"], tensors, {"step": float(asked["step"])}))
     if asked["what"] == "round":
@@ -130,7 +141,7 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
 def add_handlers(
     app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
 ) -> None:
-    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`.
+    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`, and `watch`.
 
     Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
     four functions like those below.
@@ -154,6 +165,7 @@ def add_handlers(
         return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
 
     app.query("predictor")(keep_predictor)
+    app.query("watch")(watch_reply)
 
 
 def _place(context: Context) -> int:

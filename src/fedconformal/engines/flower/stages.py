@@ -108,7 +108,11 @@ class _Run:
         if isinstance(settings, TCT):
             network = load_model(self.model, self.arrays)
             model = LinearisedModel.of(
-                network, classes=self.config.classes, coordinates=settings.coordinates, seed=settings.seed
+                network,
+                classes=self.config.classes,
+                coordinates=settings.coordinates,
+                seed=settings.seed,
+                intercept=settings.intercept,
             )
             settings.fit_linear(ask_linear(self.federation, network, model, settings), model, TrainingMonitor())
             self.arrays = arrays_of(model)

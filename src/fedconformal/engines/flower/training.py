@@ -20,7 +20,7 @@ from fedconformal.federated.tct import TCT, LinearisedModel
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
 SENT = ("epochs", "rate", "momentum", "batch", "seed")
-SENT_LINEAR = ("coordinates", "seed", "steps", "loss", "memory")
+SENT_LINEAR = ("coordinates", "seed", "solver", "intercept", "steps", "loss", "memory")
 
 
 def weights_in(arrays: ArrayRecord) -> dict[str, Tensor]:
@@ -55,7 +55,8 @@ def ask_linear(federation: Federation, network: nn.Module, model: LinearisedMode
     column, table = _array(model.mean), _array(model.theta)
     expected: dict[str, tuple[dict[str, Array], list[str]]] = {
         "measure": ({"mean": column, "variance": column}, []),
-        "prepare": ({}, ["eigenvalue"]),
+        "prepare": ({}, ["eigenvalue"] if settings.solver == "scaffold" else []),
+        "gradient": ({"gradient": table}, ["loss"]),
         "round": ({"control": table}, ["loss"]),
     }
 

@@ -1,0 +1,37 @@
+"""How `make docs` builds the site: Markdown pages, the reference from docstrings, and nothing from a network."""
+
+from __future__ import annotations
+
+import fedconformal
+
+project = "fedconformal"
+author = "The fedconformal authors"
+project_copyright = author
+release = version = fedconformal.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_static"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4  # as GitHub makes them, so a link works in both places
+
+default_role = "py:obj"  # a docstring writes `Name` for code
+autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
+autodoc_inherit_docstrings = False  # what a method does is explained once, in the base class
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "Booleans", "Floats", "Integers", "Probabilities")}
+autodoc_typehints_format = "short"
+napoleon_custom_sections = [("Attributes", "params_style")]  # the fields of a dataclass are its parameters
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+python_maximum_signature_line_length = 100
+python_use_unqualified_type_names = True
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = f"fedconformal {release}"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_copy_source = False
+html_show_sphinx = False

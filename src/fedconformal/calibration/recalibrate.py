@@ -1,0 +1,141 @@
+"""From a predictor and new summaries to the next predictor, whose certificate names the one that it replaces.
+
+What is promised stays as it was, unless something else is given: the score, alpha or the limit on losses, and the
+guarantee. What the certificate says of the new rows is in `replaced.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+
+from fedconformal._base import registry
+from fedconformal._base.names import name_key
+from fedconformal.calibration.calibrate import calibrate
+from fedconformal.calibration.certificate import Certificate, site_names
+from fedconformal.calibration.chain import used_again
+from fedconformal.calibration.document import Document
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.replaced import Replaced, Rows, replacing, with_replaced
+from fedconformal.calibration.result import Calibration
+from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.scores import AnyScore
+from fedconformal.summaries.summary import Summary
+
+P = TypeVar("P", Predictor, IntervalPredictor, RiskPredictor)
+
+
+class Terms(NamedTuple):
+    """What is promised: the miss rate, or the limit on losses and the safe action; and by which guarantee."""
+
+    guarantee: Guarantee
+    alpha: Any = None
+    risk: Any = None
+    safe: str | None = None
+
+
+class Other(TypedDict, total=False):
+    """What is promised now, where it is not what the old predictor promises."""
+
+    alpha: Any
+    guarantee: Guarantee | None
+    risk: Any
+    safe: str | None
+
+
+def recalibrate(
+    predictor: P,
+    summaries: Sequence[Summary],
+    *,
+    why: str | None = None,
+    rows: str | None = None,
+    score: AnyScore | None = None,
+    **other: Unpack[Other],
+) -> P:
+    """Calibrate anew from new rows; the certificate names the predictor that is replaced, and why.
+
+    It promises what the old one does; `alpha`, `guarantee`, and of losses `risk` and `safe`, say what else, and a new
+    `score` is named, too. Without a reason the renewal is a planned one. With a reason, `rows` says which rows
+    calibrate: "new" ones, that no watch has counted, "planned" ones, of a time fixed beforehand, or "watched" ones.
+    From these nothing is promised, and the status is "estimated".
+
+    >>> from fedconformal import LAC, calibrate, summarize
+    >>> old = Predictor.of(calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2))
+    >>> fresh = [summarize([i / 30 for i in range(30)], site="a", score=LAC())]
+    >>> recalibrate(old, fresh, why="alarm at site a", rows="new")
+    Predictor(LAC(), alpha=0.2, threshold=0.8, certified: mixture of 1 site)
+    >>> recalibrate(old, fresh, why="alarm at site a", rows="watched").certificate.status
+    'estimated'
+    """
+    replaced = replacing(predictor.digest(), why=why, rows=rows)
+    terms = kept_terms(predictor, **other)
+    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
+    if other.get("guarantee") is None:
+        check_sites(predictor.certificate, site_names(summaries))
+    given: dict[str, Any] = {key: value for key, value in terms._asdict().items() if value is not None}
+    return successor(predictor, calibrate(summaries, **given), replaced, score)
+
+
+def kept_terms(
+    predictor: Document,
+    *,
+    alpha: Any = None,
+    guarantee: Guarantee | None = None,
+    risk: Any = None,
+    safe: str | None = None,
+) -> Terms:
+    """Return what is promised: as before, but for what is given."""
+    about = predictor.certificate
+    wanted = about.terms()[0] if guarantee is None else guarantee
+    if about.risk is None:
+        if risk is not None or safe is not None:
+            raise InputError("the predictor that is replaced promises coverage, not a limit on losses; leave out risk")
+        return Terms(wanted, alpha=about.alpha if alpha is None else alpha)
+    if alpha is not None:
+        raise InputError("the predictor that is replaced limits losses; give risk, not alpha")
+    limit = about.risk.limit if risk is None else risk
+    return Terms(wanted, risk=limit, safe=about.risk.safe if safe is None else safe)
+
+
+def check_sites(old: Certificate, sites: Sequence[str]) -> None:
+    """Refuse to keep a guarantee that speaks of sites by their place, such as weights, if these are other sites now."""
+    before = list(map(name_key, site_names(old.summaries)))
+    if before != list(map(name_key, sites)) and _by_place(old.guarantee):
+        raise InputError(
+            f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
+            "in another order; give the guarantee anew"
+        )
+
+
+def _by_place(value: Any) -> bool:
+    """Whether parameters of a guarantee have a list in them, or the number of a site."""
+    if isinstance(value, dict):
+        return any(_by_place(one) or (key == "client" and isinstance(one, int)) for key, one in value.items())
+    return isinstance(value, list | tuple)
+
+
+def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore | None = None) -> P:
+    """Make the predictor that takes the place of the old one, of the same kind and, unless another is given, score."""
+    certificate = result.certificate
+    if replaced.rows is Rows.new and (again := used_again(certificate, old.certificate)):
+        raise InputError(
+            f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
+            "summarise new rows there"
+        )
+    result = replace(result, certificate=with_replaced(certificate, replaced))
+    if isinstance(old, RiskPredictor):
+        return RiskPredictor.of(result)
+    wanted: Any = old.score if score is None else score
+    if certificate.score not in (None, wanted.to_dict()):
+        held = registry.build(certificate.score or {}, AnyScore)
+        raise InputError(
+            f"the summaries hold scores of {held}, and {wanted} is expected, as before; summarise with that, or name "
+            "the new score"
+            if score is None
+            else f"the summaries hold scores of {held}, not of {wanted}"
+        )
+    return type(old).of(result, score=wanted)

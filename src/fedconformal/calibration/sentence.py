@@ -1,0 +1,28 @@
+"""The promise of a certificate, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedconformal.losses.loss import described_loss
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate, RiskRecord
+
+
+def promise_sentence(about: Certificate) -> str:
+    """Say what is promised, or estimated, to whom."""
+    if about.risk is not None:
+        return _of_losses(about.risk, about)
+    verb = "hold" if about.status == "certified" else "are estimated to hold"
+    answers, truth = ("intervals", "value") if about.intervals else ("sets", "label")
+    return f"The {answers} {verb} the true {truth} with probability at least {1 - about.alpha:.10g} {about.promise}."
+
+
+def _of_losses(risk: RiskRecord, about: Certificate) -> str:
+    verb = "is" if about.status == "certified" else "is estimated to be"
+    if about.threshold != "inf":
+        loss = described_loss(risk.loss)
+        return f"{loss.means if loss else 'The expected loss'} {verb} at most {risk.limit:.10g} {about.promise}."
+    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."

@@ -1,0 +1,312 @@
+"""fedconformal monitor: is the promise still kept? Start a watch, add rows and outcomes, and ask."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal.calibration.document import Document
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.combine import combine
+from fedconformal.cli.console import logger, print_json, print_result, say, table
+from fedconformal.cli.groups import Needed
+from fedconformal.cli.inputs import Json, load_any
+from fedconformal.cli.options import taking
+from fedconformal.cli.outputs import check_output
+from fedconformal.cli.risk import risk_predictor
+from fedconformal.cli.rows import Columns, Unlabelled
+from fedconformal.cli.watched import read_outcomes, read_predicted
+from fedconformal.errors import InputError
+from fedconformal.monitoring.adding import DAY
+from fedconformal.monitoring.changes import calibration_scores
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.period import EPOCH, day_of, write_periods
+from fedconformal.monitoring.rows import NO_OUTCOMES
+from fedconformal.monitoring.status import ALARM, Status
+from fedconformal.monitoring.store import Watch
+from fedconformal.summaries import Summary
+from fedconformal.tables.table import counted
+
+monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="WATCH", help="The file of the watch (.db).")]
+Site = Annotated[str | None, typer.Option(help="The one site that rows come from.", show_default="all sites")]
+Summaries = Annotated[
+    list[Path] | None,
+    typer.Option("--summary", metavar="FILE", help="A site's own summary (.fcs), for a limit of its own; repeatable."),
+]
+SHOWN = 20
+"""Sites and groups in a table; --json has all."""
+
+
+@taking()
+def start(
+    watch: File,
+    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
+    site: Site = None,
+    summary: Summaries = None,
+    limit: Annotated[
+        float | None, typer.Option(help="How often rows may be missed, where you answer for it yourself.")
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="The site's calibration rows, to notice changes of scores.")
+    ] = None,
+    calibration_labels: Annotated[
+        Path | None, typer.Option(help="Their labels, if they are in a file of their own.")
+    ] = None,
+    failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
+    false_alarm: Annotated[float, typer.Option(help="How often an alarm may ever be raised besides.")] = 0.025,
+    *,
+    columns: Columns,
+    json: Json = False,
+) -> None:
+    """Begin to watch a predictor; the file is bound to it."""
+    rule: Document = risk_predictor(predictor) or load_any(predictor)
+    summaries = []
+    for path in summary or ():
+        with naming(path):
+            summaries.append(Summary.from_bytes(read_bytes(path)))
+    found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
+    scores = None if calibration is None else _scores(rule, columns, calibration, calibration_labels)
+    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores) as made:
+        facts = {
+            "watch": str(watch),
+            "predictor": made.settings.predictor,
+            "site": made.settings.site,
+            "limit": found.rate,
+            "basis": found.basis,
+            "failure": found.failure,
+            "false_alarm": false_alarm,
+            "sites": found.sites,
+            "groups": found.groups,
+            "changes": made.changes.names(),
+        }
+    whom = "all rows" if site is None else f"site {site}"
+    lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]
+    own = len(found.sites) + len(found.groups) + len(found.classes)
+    lines += [f"{own} sites, groups or classes have limits of their own"] * bool(own)
+    lines += [f"false alarms ever: at most {false_alarm + found.failure:g}"]
+    print_result(facts, *lines, json=json)
+
+
+def _scores(rule: Document, columns: Columns, path: Path, labels: Path | None) -> dict[str, Any]:
+    if not isinstance(rule, Predictor):
+        raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
+    if getattr(rule.score, "randomized", False):
+        raise InputError(
+            "--calibration needs a score without random draws, or they would look like changes; leave it out"
+        )
+    rows = columns.read_for(rule, path, labels)
+    scores = rule.score.evaluate_all(rows.values.astype(np.float32))
+    return calibration_scores(scores, rows.labels)
+
+
+@taking()
+def add(
+    watch: File,
+    answered: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="Rows that were answered: id, time, site, and labels, lower and upper, or probabilities.",
+        ),
+    ] = None,
+    outcomes: Annotated[
+        Path | None, typer.Argument(metavar="OUTCOMES", help="What came true: id, time, label (or loss).")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with what came true.")
+    ] = None,
+    *,
+    columns: Unlabelled,
+    groups: Needed = None,
+    json: Json = False,
+) -> None:
+    """Add rows and outcomes, from one file or two; if one is refused, nothing of either is added."""
+    if answered is None:
+        raise InputError("give a file with rows that were answered, one with outcomes, or both")
+    with Watch.open(watch) as held:
+        if outcomes is None and _are_outcomes(held, answered, columns, labels):
+            answered, outcomes = None, answered
+        rows = None if answered is None else read_predicted(held, answered, columns, groups)
+        came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
+        with _naming(rows=answered, outcomes=outcomes):
+            counts = held.add(rows, came)
+        found = held.status()
+    _remark(counts)
+    words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"
+    print_result({"added": counts, "verdict": found.verdict}, words, found.sentence, json=json)
+
+
+@contextmanager
+def _naming(**files: Path | None) -> Iterator[None]:
+    """Name the file that is refused."""
+    try:
+        yield
+    except InputError as error:
+        what, _, problem = str(error).partition(": ")
+        if files.get(what) is None:
+            raise
+        raise type(error)(f"{files[what]}: {problem}") from None
+
+
+def _are_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> bool:
+    """Whether a file that is given alone holds outcomes: it has their column, and nothing that was answered."""
+    column = labels or ("label" if watch.predictor.certificate.risk is None else "loss")
+    names = columns.open(path, columns.content.value).with_header().names or ()
+    return column in names and not {"labels", "lower", "upper"} & {*names}
+
+
+def _remark(counts: dict[str, int]) -> None:
+    words = {
+        "repeated": "came before with the same value, and count once",
+        "conflicting": "came before with another value; the first one counts",
+        "early": "are of rows that were not added yet; they count when these come",
+        "late": "are older than the last day; they count on that day",
+        "unscored": "have no probabilities, so changes of scores are not looked for in them",
+    }
+    for what, said in words.items():
+        if counts.get(what):
+            noun = "row" if what == "unscored" else "outcome"
+            logger.warning("%s %s", counted(counts[what], noun), said)
+
+
+def status(watch: File, json: Json = False) -> None:
+    """Say whether the promise holds; exit with 1 on an alarm."""
+    with Watch.open(watch) as held:
+        found, about = held.status(), held.settings
+        purged = found.counts["purged_waiting"]
+    if json:
+        print_json(
+            {
+                "verdict": found.verdict,
+                "sentence": found.sentence,
+                "closed": found.closed,
+                "predictor": about.predictor,
+                "site": about.site,
+                "basis": about.basis,
+                "streams": [one.to_dict() for one in found.streams],
+                "changes": [
+                    {
+                        "scores": one.name,
+                        "rows": one.rows,
+                        "log_e_value": one.log_e_value,
+                        "alarm": one.days is not None,
+                    }
+                    for one in found.changes
+                ],
+                "counts": found.counts,
+            }
+        )
+        raise typer.Exit(int(found.verdict == ALARM))
+    say(found.sentence, f"The limit is {found.streams[0].state.limit:.4g}: {about.basis}.")
+    _table(found)
+    say("", *(f"{one.name}: {one.words}" for one in found.changes))
+    say(*[f"{purged} rows were purged while they waited; they count as covered."] * bool(purged))
+    say(*["The watch is closed."] * found.closed)
+    raise typer.Exit(int(found.verdict == ALARM))
+
+
+def _table(found: Status) -> None:
+    order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.state.number))
+    rows = []
+    for one in [found.streams[0], *order[:SHOWN]]:
+        state = one.state
+        limit = "none" if state.limit is None else f"{state.limit:.4g}"
+        rate = "" if one.rate is None else f"{one.rate:.4g}"
+        low, high = one.interval
+        rows.append(
+            (
+                one.called,
+                one.words,
+                str(state.known),
+                f"{state.misses:g}",
+                str(state.waiting),
+                rate,
+                f"{low:.4g} to {high:.4g}",
+                limit,
+            )
+        )
+    say("")
+    table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
+    if len(order) > SHOWN:
+        say(f"and {len(order) - SHOWN} more, which --json has")
+
+
+def summarize(
+    watch: File,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the message (.fcw).")],
+    first: Annotated[str | None, typer.Option("--from", metavar="DATE", help="The first day.")] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="The last day.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="day", help="One message a day.")] = None,
+    json: Json = False,
+) -> None:
+    """Write what a site sends of a period: counts and evidence, and nothing about a row."""
+    check_output(output, watch, ending=".fcw")
+    if by not in (None, "day"):
+        raise InputError(f"--by is {by}, expected day")
+    start, end = as_day(first, "--from"), as_day(last, "--to")
+    with Watch.open(watch) as held:
+        there = held.days()
+        if there is None or by is None:
+            found = held.periods(start, end)
+        else:
+            span = range(there[0] if start is None else start, (there[1] if end is None else end) + 1)
+            found = [one for day in span for one in held.periods(day, day)]
+    if not found:
+        raise InputError("the period ends before it begins")
+    data = write_periods(found)
+    write_bytes(output, data)
+    days = f"{day_of(found[0].first)} to {day_of(found[-1].last)}"
+    facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": str(day_of(found[0].first))}
+    facts["to"] = str(day_of(found[-1].last))
+    print_result(facts, f"wrote {output}: {counted(len(found), 'message')}, {days}, {len(data)} bytes", json=json)
+
+
+def purge(
+    watch: File,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Forget rows answered before this day.")] = None,
+    days: Annotated[int | None, typer.Option(min=0, help="Forget rows that are older than this many days.")] = None,
+    json: Json = False,
+) -> None:
+    """Forget rows; counts stay, and rows that still wait count as covered for good."""
+    if (before is None) == (days is None):
+        raise InputError("say --before DATE or --days N")
+    day = as_day(before, "--before") if days is None else int(clock.time() // DAY) - days
+    with Watch.open(watch) as held:
+        found = held.purge(day or 0)
+    words = f"forgot {counted(found['rows'], 'row')}, {found['waiting']} of which still waited and count as covered"
+    print_result(dict(found), words, json=json)
+
+
+def close(watch: File, json: Json = False) -> None:
+    """End a watch: nothing is added any more, and status still answers."""
+    with Watch.open(watch) as held:
+        held.close()
+        found = held.status()
+    print_result({"closed": True, "verdict": found.verdict}, f"closed {watch}", found.sentence, json=json)
+
+
+def as_day(text: str | None, option: str) -> int | None:
+    """Read a day, as days since 1970."""
+    if text is None:
+        return None
+    try:
+        day = (date.fromisoformat(text) - EPOCH).days
+    except ValueError:
+        day = -1
+    if day < 0:
+        raise InputError(f"{option} is {text!r:.40}, expected a day such as 2026-11-30")
+    return day
+
+
+for function in (start, add, status, summarize, combine, purge, close):
+    monitor.command(function.__name__, cls=getattr(function, "command", None))(function)

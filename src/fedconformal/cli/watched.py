@@ -1,0 +1,186 @@
+"""The files of monitor add: rows that were answered, and outcomes, as tables of any kind that can be read."""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedconformal._base.arrays import Booleans, Floats, as_alpha
+from fedconformal._base.names import name_key, shown
+from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.groups import columns_in
+from fedconformal.cli.rows import Unlabelled
+from fedconformal.cli.sets import make_sets
+from fedconformal.monitoring.adding import DAY
+from fedconformal.monitoring.rows import Outcomes, Predicted
+from fedconformal.monitoring.store import Watch
+from fedconformal.tables import Predictions, Table
+from fedconformal.tables.classes import positions_of
+from fedconformal.tables.predictions import filled
+from fedconformal.tables.table import absent
+
+IDS = ("id", "row")
+"""The columns with ids, where none is named; `predict` writes row where there are none."""
+TIME, SITE, SETS, ENDS, DIGEST = "time", "site", "labels", ("lower", "upper"), "predictor"
+
+
+def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | None) -> Predicted:
+    """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
+    table = _headed(columns.open(path, columns.content.value))
+    rule, ids = watch.predictor, _id_column(table, columns)
+    by = columns_in(groups, rule)
+    there = [name for name in (TIME, SITE, DIGEST) if name in (table.names or ())]
+    about: dict[str, Any] = {}
+    if watch.settings.kind == "intervals":
+        about["ends"] = _ends(table)
+    elif isinstance(rule, Predictor) and SETS in (table.names or ()):
+        about["sets"] = _sets(table, rule)
+    elif isinstance(rule, Predictor):
+        rows = Unlabelled(**{**vars(columns), "ids": ids}).keeping(*by, *there).read_for(rule, path)
+        table = rows.table
+        about["sets"], about["scores"] = _made(rule, rows, _texts(table, by))
+    _check_digest(table, watch)
+    names = filled(table, table.texts(ids), ids) or []
+    sites = _sites(table) if SITE in there else None
+    return Predicted(ids=names, times=times_of(table), sites=sites, groups=_texts(table, by), **about)
+
+
+def read_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> Outcomes:
+    """Read what came true: a class, a number or a loss a row."""
+    table, rule = _headed(columns.open(path, "labels")), watch.predictor
+    ids, risk = _id_column(table, columns), rule.certificate.risk
+    column = table.column(labels or ("label" if risk is None else "loss"))
+    if watch.settings.kind == "sets":
+        named = rule.certificate.labels
+        classes = tuple(named) if isinstance(named, list) else None
+        count = named if isinstance(named, int) else watch.width or 2
+        values = positions_of(table, column, classes, count)[0].astype(np.float64)
+    else:
+        values = table.numbers([column])[:, 0].astype(np.float64)
+        most = None if risk is None else risk.bound
+        wrong = ~np.isfinite(values) if most is None else ~((values >= 0) & (values <= most))
+        if wrong.any():
+            expected = "a finite number" if most is None else f"a loss from 0 to {most:g}"
+            raise table.error(
+                f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}"
+            )
+        values = values if most is None else values / most
+    names = filled(table, table.texts(ids), ids) or []
+    return Outcomes(ids=names, times=times_of(table), values=values)
+
+
+def _headed(table: Table) -> Table:
+    table = table.with_header()
+    if table.names is None:
+        raise table.error("has no header; write the names of the columns above, such as id, time, label")
+    if not table.rows:
+        raise table.error("has no rows")
+    return table
+
+
+def _id_column(table: Table, columns: Unlabelled) -> str:
+    if columns.ids is not None:
+        return columns.ids
+    found = next((name for name in IDS if name in (table.names or ())), None)
+    if found is None:
+        raise table.error("has no column id; name the column of ids with --id")
+    return found
+
+
+def _texts(table: Table, names: list[str]) -> dict[str, Any]:
+    return {name: np.array(table.texts(name), dtype=np.str_) for name in names}
+
+
+def _sites(table: Table) -> list[str | None]:
+    return [None if absent(cell) else cell for cell in table.texts(SITE)]
+
+
+def _check_digest(table: Table, watch: Watch) -> None:
+    if DIGEST not in (table.names or ()):
+        return
+    cells, column = table.texts(DIGEST), table.column(DIGEST)
+    other = next((row for row, cell in enumerate(cells) if cell.lower() != watch.settings.predictor), None)
+    if other is not None:
+        mine = watch.settings.predictor
+        raise table.error(
+            f"{table.place(other, column)} names another predictor than the watch, whose SHA-256 is {mine}"
+        )
+
+
+def _ends(table: Table) -> Floats:
+    ends = table.numbers(list(ENDS)).astype(np.float64)
+    wrong = ~(ends[:, 0] <= ends[:, 1])
+    if wrong.any():
+        raise table.error(f"{table.place(int(wrong.argmax()))} has no interval from lower to upper")
+    return ends
+
+
+def _sets(table: Table, rule: Predictor) -> Booleans:
+    """Read sets as `predict` writes them: names with semicolons between them, or numbers with spaces."""
+    named, cells, column = rule.certificate.labels, table.texts(SETS), table.column(SETS)
+    if named is None:
+        raise table.error("holds sets, and the predictor does not know its classes; give probabilities")
+    number = {name_key(one): k for k, one in enumerate(named)} if isinstance(named, list) else {}
+    count = named if isinstance(named, int) else len(named)
+    number = number or {str(k): k for k in range(count)}
+    part: Callable[[str], list[str]] = (lambda cell: cell.split(";")) if isinstance(named, list) else str.split
+    sets, members = np.zeros((len(cells), count), dtype=np.bool_), dict[str, list[int]]()
+    for row, cell in enumerate(cells):
+        if cell not in members:
+            names = [name_key(one) for one in part(cell)] if cell else []
+            odd = next((one for one in names if one not in number), None)
+            if odd is not None:
+                raise table.error(
+                    f"{table.place(row, column)} holds {shown(odd)!r}, which is no class of the predictor"
+                )
+            members[cell] = [number[one] for one in names]
+        sets[row, members[cell]] = True
+    return sets
+
+
+def _made(rule: Predictor, rows: Predictions, groups: dict[str, Any]) -> tuple[Booleans, Floats]:
+    """Make the sets as the predictor makes them, and the scores of all labels."""
+    needed = needed_of(rule.certificate, groups)
+    made = make_sets(rule, rows, as_alpha(rule.certificate.alpha), allow_empty=False, groups=needed)
+    return made.sets, rule.score.evaluate_all(rows.values.astype(np.float32))
+
+
+def times_of(table: Table) -> Floats:
+    """Read the column time: seconds since 1970, or dates, in UTC unless they say otherwise; without it, it is now."""
+    now = clock.time()
+    if TIME not in (table.names or ()):
+        return np.full(table.rows, now)
+    cells, column = table.texts(TIME), table.column(TIME)
+    known = {cell: seconds(cell) for cell in dict.fromkeys(cells)}
+    found = np.array([known[cell] for cell in cells])
+    for wrong, why in (
+        (~(found >= 0), "which is no time such as 2026-11-30 or 2026-11-30T08:15"),
+        (found > now + DAY, "which is yet to come"),
+    ):
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise table.error(f"{table.place(row, column)} holds {shown(cells[row])!r}, {why}")
+    return found
+
+
+def seconds(cell: str) -> float:
+    """Return a time as seconds since 1970; NaN if it is none.
+
+    >>> seconds("2026-11-16"), seconds("2026-11-16T01:00+01:00"), seconds("1794787200"), seconds("soon")
+    (1794787200.0, 1794787200.0, 1794787200.0, nan)
+    """
+    try:
+        when = datetime.fromisoformat(cell) if "-" in cell[1:] else None
+        if when is None:
+            value = float(cell)
+            return value if math.isfinite(value) else math.nan
+        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return math.nan

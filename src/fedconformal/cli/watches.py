@@ -1,0 +1,70 @@
+"""What summarize and recalibrate ask of a watch: which rows it has counted, whether it rang, and that it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedconformal._base.names import shown
+from fedconformal.calibration.replaced import Rows
+from fedconformal.cli.console import logger
+from fedconformal.errors import InputError
+from fedconformal.tables import Predictions
+
+NewRows = Annotated[
+    Path | None,
+    typer.Option("--watch", metavar="WATCH", help="Refuse rows that this watch has counted (.db); needs --id."),
+]
+Watches = Annotated[
+    list[Path] | None,
+    typer.Option("--watch", metavar="WATCH", help="The old predictor's watch (.db), which is closed; repeatable."),
+]
+
+
+def check_new(watch: Path | None, found: Predictions) -> None:
+    """Refuse rows that a watch has counted: a predictor from them would promise nothing."""
+    if watch is None:
+        return
+    from fedconformal.monitoring.store import Watch
+
+    if found.ids is None:
+        raise InputError("--watch compares ids; name their column with --id")
+    with Watch.open(watch) as held:
+        known = set(held.counted(found.ids))
+        purged = held.status().counts["purged"]
+    if purged:
+        logger.warning("%s: %d rows were purged; whether these are among them is not known any more", watch, purged)
+    if known:
+        row = next(k for k, one in enumerate(found.ids) if one in known)
+        others = f", and {len(known) - 1} more" if len(known) > 1 else ""
+        raise found.table.error(
+            f"{found.table.place(row)}, {shown(found.ids[row])}, was counted by {watch}{others}, so it is not new; "
+            "leave such rows out, or summarise without --watch and calibrate with --rows watched"
+        )
+
+
+def check_watches(watches: Sequence[Path], digest: str, rows: Rows | None) -> None:
+    """Refuse watches of another predictor; after an alarm, who calibrates anew must say from which rows."""
+    from fedconformal.monitoring.status import ALARM
+    from fedconformal.monitoring.store import Watch
+
+    for path in watches:
+        with Watch.open(path) as held:
+            if held.settings.predictor != digest:
+                raise InputError(f"{path}: watches another predictor, whose SHA-256 is {held.settings.predictor}")
+            found = held.status()
+        rang = found.verdict == ALARM or any(change.days is not None for change in found.changes)
+        if rang and rows in (None, Rows.planned):
+            raise InputError(f"{path}: has raised an alarm, so this is no planned renewal; say --rows new or watched")
+
+
+def close_watches(watches: Sequence[Path]) -> None:
+    """End the watches of a predictor that was replaced; they still answer."""
+    from fedconformal.monitoring.store import Watch
+
+    for path in watches:
+        with Watch.open(path) as held:
+            held.close()

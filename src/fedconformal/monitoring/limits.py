@@ -1,0 +1,274 @@
+"""Which limit on misses is right for what is watched: all rows, one site, a group, a class.
+
+A promise on average over calibration draws is no limit for one calibration, and the limit of a mixture is none for a
+single site in it. What is right, but with probability `failure` over calibration draws, is
+
+- for rows of all sites in the promised mixture: a_b of the guarantee (`guarantees/luck.py`);
+- for a site that is promised coverage by itself: its own a_b;
+- for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), m of its n scores being at most the threshold, for sure. Massart,
+  "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
+  one that depends on the scores. m and n are in the site's own summary. Each of K sites gets b/K;
+- for groups and classes that are promised coverage: their own a_b, each with its part of `failure`;
+- for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), as a rank says nothing of losses.
+
+Where there is none, that is said, and what would help.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fedconformal._base.arrays import as_alpha
+from fedconformal._base.groups import ALL
+from fedconformal._base.names import listed, name_key, shown
+from fedconformal.errors import InputError
+from fedconformal.guarantees import PAC
+from fedconformal.guarantees.by_class import class_called
+from fedconformal.guarantees.luck import MissLimit, rounded_up, shares_limit
+
+if TYPE_CHECKING:
+    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.calibration.document import Document
+    from fedconformal.guarantees import Guarantee
+    from fedconformal.summaries import Summary
+
+MOST_FAILURE = 0.25
+"""The bounds of luck are proved for failures up to this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How often rows may be missed: all that are watched, and by site, group and class where these have limits.
+
+    `failure` is how often a calibration breaks the first of them; all of another kind together do so as often.
+    """
+
+    rate: float
+    basis: str
+    failure: float
+    sites: dict[str, float] = field(default_factory=dict)
+    groups: dict[str, float] = field(default_factory=dict)
+    classes: dict[int, float] = field(default_factory=dict)
+    several: bool = False
+    """Whether the promise is to several by themselves, of which the first limit is the largest."""
+
+
+def limits_of(
+    predictor: Document,
+    *,
+    failure: float = 0.025,
+    site: str | None = None,
+    summaries: Sequence[Summary] = (),
+    limit: float | None = None,
+) -> Limits:
+    """Return the limits to watch a predictor by; raise an `InputError` that says why there is none.
+
+    `site` is the only site that rows come from; without it they come from all sites in the promised mixture.
+    `summaries` are what sites sent for this calibration, from which they get limits of their own. `limit` is one that
+    somebody else answers for.
+
+    >>> from fedconformal import LAC, Predictor, calibrate, summarize
+    >>> sites = [summarize([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))]
+    >>> predictor = Predictor.of(calibrate(sites, alpha=0.1))
+    >>> round(limits_of(predictor).rate, 4), round(limits_of(predictor, site="b", summaries=sites[1:]).rate, 4)
+    (0.1265, 0.238)
+    >>> limits_of(predictor, site="b")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: the mixture of all sites is promised coverage, and site b by itself is not; give
+      the site's own summary, or state a limit by hand
+    """
+    about = predictor.certificate
+    if _never_misses(about):
+        raise InputError(
+            "this predictor gives no limit to watch: every label is in every set, so that nothing can be missed"
+        )
+    if limit is not None:
+        if summaries:
+            raise InputError("a limit by hand and a summary are two limits; give one of them")
+        if not 0 < limit < 1:
+            raise InputError(f"limit is {shown(limit)}, expected a number between 0 and 1")
+        return Limits(rate=float(limit), basis="it was stated by hand", failure=0.0)
+    if not 0 < failure <= MOST_FAILURE:
+        raise InputError(f"failure is {shown(failure)}, expected a number above 0, at most {MOST_FAILURE:g}")
+    if about.status != "certified":
+        raise _none("it is estimated, not certified")
+    if about.privacy is not None and about.privacy.get("mode") != "sums":
+        raise _none("it comes from noisy counts, and how much luck they may have is not known")
+    found = _promised(predictor, failure) if site is None else _of_site(predictor, site, summaries, failure)
+    own = (
+        {}
+        if site is not None
+        else {name: _from_summary(about, one, failure) for one in summaries for name in one.sites}
+    )
+    return found if not own else _with_sites(found, own)
+
+
+def _with_sites(found: Limits, own: dict[str, float]) -> Limits:
+    sites = {**{name_key(name): rate for name, rate in own.items()}, **found.sites}
+    return Limits(**{**vars(found), "sites": sites})
+
+
+def _never_misses(about: Certificate) -> bool:
+    return about.threshold == "inf" and (about.lower is None or about.lower.threshold == "-inf")
+
+
+def _none(why: str) -> InputError:
+    return InputError(f"this predictor gives no limit to watch: {why}; state a limit by hand")
+
+
+def _promised(predictor: Document, failure: float) -> Limits:
+    """Return the limits for rows of all sites."""
+    about, alpha = predictor.certificate, as_alpha(predictor.certificate.alpha)
+    guarantee, _, _ = about.terms()
+    if guarantee.kept is not guarantee:
+        return (_by_class if about.groups is None else _by_group)(about, alpha, failure)
+    bound, names, sizes = about.parties()
+    limits = _of_parties(about, bound, alpha, sizes, failure)
+    if len(limits) == 1 and limits[0].site is None:
+        words = "the sites come in the promised mixture" if limits[0].shares else "the rows of all sites are alike"
+        if about.class_scores is not None:
+            words = "the classes come in the promised shares"
+        return Limits(rate=_usable(limits[0].rate, alpha), basis=f"it holds if {words}", failure=failure)
+    if len(limits) == 1 and len(names) > 1:
+        (only,) = limits
+        name = names[only.site] if only.site is not None else "?"
+        raise InputError(
+            f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand"
+        )
+    sites = {name_key(names[one.site]): one.rate for one in limits if one.site is not None and one.rate < 1}
+    words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
+    rate = _usable(max(one.rate for one in limits), alpha)
+    return Limits(rate=rate, basis=words, failure=failure, sites=sites, several=len(limits) > 1)
+
+
+def _usable(rate: float, alpha: Fraction) -> float:
+    if rate >= 1:
+        raise _none("there are too few calibration scores for one below 1")
+    return max(rate, float(alpha))
+
+
+def _of_parties(
+    about: Certificate, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
+) -> list[MissLimit]:
+    limits = bound.miss_limits(alpha, sizes, failure)
+    if not limits:
+        raise _none(bound.why_no_limit)
+    if about.risk is None:
+        return limits
+    if isinstance(bound, PAC):  # whatever the losses are, but no more rarely than was promised
+        if failure < bound.failure:
+            raise InputError(
+                f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "
+                f"the failure {failure:g}; take {bound.failure:g} or more, or state a limit by hand"
+            )
+        return [MissLimit(float(alpha), limits[0].shares)]
+    if about.risk.rising:
+        raise _none("its loss may rise along the grid")
+    each = failure / len(limits)
+    return [one._replace(rate=_of_losses(one, alpha, sizes, each)) for one in limits]
+
+
+def _of_losses(limit: MissLimit, alpha: Fraction, sizes: Sequence[int], failure: float) -> float:
+    if limit.shares is not None:
+        return shares_limit(alpha, sizes, limit.shares, failure)
+    size = sum(sizes) if limit.site is None else sizes[limit.site]
+    return shares_limit(alpha, [size], [Fraction(1)], failure)
+
+
+def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
+    """Bound each class; which rows that wait are of it is not known, so all rows that wait count as its own."""
+    guarantee, sites, sizes = about.terms()
+    bound, records = guarantee.bind(sites, sizes), about.classes or []
+    if bound.sites_apart:
+        raise _none("the certificate does not keep how many calibration rows of each class a site has")
+    bound_of, each, found = about.bounds_by_class(), failure / max(1, len(records)), {}
+    for record in records:
+        limits = bound_of(record.label).miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        if not limits:
+            raise _none(bound.why_no_limit)
+        if record.threshold != "inf" and limits[0].rate < 1:
+            found[record.label] = max(limits[0].rate, float(alpha))
+    lacking = [one.label for one in records if one.threshold != "inf" and one.label not in found]
+    if not found or lacking:
+        named = class_called(lacking[0], about.labels) if lacking else "every class"
+        raise _none(f"there are too few calibration scores of {named} for one below 1")
+    words = "it is the largest of all classes' own limits, so it holds whatever their shares are"
+    return Limits(rate=max(found.values()), basis=words, failure=failure, classes=found)
+
+
+def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
+    guarantee, sites, sizes = about.terms()
+    bound, records = guarantee.bind(sites, sizes), about.groups or []
+    if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
+        raise _none("the certificate does not keep how many calibration rows of each group a site has")
+    each, found = failure / len(records), {}
+    for record in records:
+        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        if not limits:
+            raise _none(bound.why_no_limit)
+        if record.threshold != "inf" and limits[0].rate < 1:
+            found[record.group] = max(limits[0].rate, float(alpha))
+    if ALL not in found:
+        raise _none("there are too few calibration scores for one below 1")
+    rate = found.pop(ALL)
+    return Limits(rate=rate, basis="it holds if the sites come in the promised mixture", failure=failure, groups=found)
+
+
+def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failure: float) -> Limits:
+    """Return the limit of one site: its own summary's, or what it is promised by itself, and never the mixture's."""
+    about, alpha, name = predictor.certificate, as_alpha(predictor.certificate.alpha), name_key(site)
+    guarantee, names, _ = about.terms()
+    keys = list(map(name_key, names))
+    if name not in keys:
+        there = listed(names) if names else "none: the summaries carry no names"
+        raise InputError(f"no site of this predictor is called {shown(name)}; there are {there}")
+    if summaries:
+        if [name_key(sent) for summary in summaries for sent in summary.sites] != [name]:
+            raise InputError(f"the summary is not that of site {shown(name)} alone; give the one that it sent")
+        rate = _from_summary(about, summaries[0], failure)
+        return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.clients)
+    if about.clients == 1:
+        return _promised(predictor, failure)
+    if guarantee.kept is guarantee and about.class_scores is None:
+        bound, _, sizes = about.parties()
+        for one in _of_parties(about, bound, alpha, sizes, failure):
+            if one.site == keys.index(name):
+                words = "the site is promised coverage by itself"
+                return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
+            if one.site is None and one.shares is None:
+                words = "it holds if the rows of all sites are alike"
+                return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
+    raise InputError(
+        f"the mixture of all sites is promised coverage, and site {shown(name)} by itself is not; "
+        "give the site's own summary, or state a limit by hand"
+    )
+
+
+def _from_summary(about: Certificate, summary: Summary, failure: float) -> float:
+    """Bound the misses of one site by its own scores, at a threshold that may depend on them."""
+    what = summary.label
+    if len(summary.sizes) != 1 or not any(record.sha256 == summary.digest() for record in about.summaries):
+        raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
+    if not isinstance(about.threshold, float | int) or about.lower is not None or about.risk is not None:
+        raise InputError(
+            "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
+        )
+    if not summary.certified:
+        raise InputError(f"the summary of {what} is an estimate, which gives no limit; state a limit by hand")
+    rate = summary_limit(summary.count_at_most(float(about.threshold))[0], summary.n, failure / about.clients)
+    if rate >= 1:
+        raise InputError(f"the summary of {what} has too few scores for a limit below 1; state a limit by hand")
+    return rate
+
+
+def summary_limit(count: int, size: int, failure: float) -> float:
+    """Bound the miss rate at any threshold that at least `count` of `size` independent scores are at most, rounded up.
+
+    >>> round(summary_limit(90, 100, 0.05), 10)
+    0.2223873415
+    """
+    return rounded_up(1 - Fraction(count, size) + Fraction(math.sqrt(-math.log(failure) / (2 * size))))

@@ -1,0 +1,306 @@
+"""A watch that outlives its process: one file with the predictor, rows that wait for outcomes, counts and states.
+
+All that one call adds is one transaction: it is there as a whole or not at all, and what has returned survives a kill.
+An outcome counts once: one that comes again changes nothing, and one that contradicts the first is only counted as
+such. One that comes before its row is kept until the row comes. Rows that are purged while they wait stay waiting, so
+they count as covered. Days never go back: what comes late, or by a clock that was set back, counts on the last day.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.names import as_name, shown
+from fedconformal.calibration.document import Document, read_document
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.errors import InputError
+from fedconformal.guarantees.by_class import class_called
+from fedconformal.monitoring import reporting, schema
+from fedconformal.monitoring.adding import DAY, THERE, Happening, insert, settle
+from fedconformal.monitoring.changes import LABELLED, Changes
+from fedconformal.monitoring.limits import Limits
+from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.places import ALL_STREAMS, Places
+from fedconformal.monitoring.rows import NO_OUTCOMES, Batch, Kind, Outcomes, Predicted, check_ids, packed
+from fedconformal.monitoring.status import Status, status
+from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, State
+
+COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
+"""What is counted over all calls."""
+
+MOST_SPANS = 60
+"""Parts that all days are cut into for a page."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a watch is bound to, and by which limit."""
+
+    kind: Kind
+    predictor: str
+    """The SHA-256 of the predictor."""
+    basis: str
+    false_alarm: float
+    failure: float
+    site: str | None = None
+
+
+class Watch:
+    """The file of a watch, open; `with` closes it.
+
+    >>> import tempfile
+    >>> from fedconformal import LAC, Predictor, calibrate, summarize
+    >>> from fedconformal.monitoring.limits import limits_of
+    >>> site = summarize([k / 99 for k in range(99)], site="a", score=LAC(), classes=["no", "yes"])
+    >>> predictor = Predictor.of(calibrate([site], alpha=0.2))
+    >>> path = Path(tempfile.mkdtemp(), "watch.db")
+    >>> with Watch.start(path, predictor, limits_of(predictor)) as watch:
+    ...     rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))
+    ...     added = watch.add(rows, Outcomes(ids=["p"], times=np.ones(1), values=np.array([1.0])))
+    ...     watch.whole().tally
+    Tally(known=1, misses=1, waiting=1, sizes=3)
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path, self._connection = path, connection
+        self.changes = Changes(connection)
+        with schema.saying(path):
+            meta = dict(connection.execute("SELECT key, value FROM meta"))
+        try:
+            self.settings = msgspec.json.decode(meta["settings"], type=Settings)
+            self.predictor = read_document(meta["predictor"])
+        except (msgspec.DecodeError, KeyError, InputError) as error:
+            raise InputError(f"{path}: is damaged: {shown(str(error))}") from None
+        self._places = Places(connection, self.settings.site, self.settings.false_alarm)
+        labels = self.predictor.certificate.labels
+        self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
+        """How many classes there are; 0 if that is not known yet, or if there are none."""
+
+    @classmethod
+    def start(
+        cls,
+        path: str | Path,
+        predictor: Document,
+        limits: Limits,
+        *,
+        false_alarm: float = 0.025,
+        site: str | None = None,
+        scores: Mapping[str, Floats] | None = None,
+    ) -> Self:
+        """Make the file of a new watch; `scores` are what detectors of changes begin with."""
+        about, data = predictor.certificate, predictor.to_bytes()
+        if not 0 < false_alarm < 1:
+            raise InputError(f"false_alarm is {shown(false_alarm)}, expected a number between 0 and 1")
+        of_sets: Kind = "sets" if about.risk is None else "losses"
+        settings = Settings(
+            kind="intervals" if isinstance(predictor, IntervalPredictor) else of_sets,
+            predictor=json.loads(data)["sha256"],
+            basis=limits.basis,
+            false_alarm=false_alarm,
+            failure=limits.failure,
+            site=None if site is None else as_name(site, "site"),
+        )
+        streams = [(WHOLE, "", limits.rate, false_alarm, limits.failure)]
+        classes = {class_called(label, about.labels): rate for label, rate in limits.classes.items()}
+        for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)):
+            part = about.clients if kind == SITE else max(1, len(rates))  # all of a kind together are one family
+            streams += [(kind, name, rate, false_alarm / part, limits.failure / part) for name, rate in rates.items()]
+        meta = {"settings": msgspec.json.encode(settings), "predictor": data}
+        connection = schema.create(Path(path), meta, streams, lambda made: Changes(made).begin(scores or {}))
+        return cls(Path(path), connection)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open the file of a watch."""
+        return cls(Path(path), schema.connect(Path(path)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with schema.saying(self.path):
+            self._connection.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Do all of it or nothing, and what is not committed is forgotten in memory too."""
+        try:
+            with schema.saying(self.path), schema.transaction(self._connection):
+                yield
+        except BaseException:
+            self._places.forget()
+            self.changes.forget()
+            raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """See one state, whatever others write meanwhile."""
+        with schema.saying(self.path), schema.transaction(self._connection, write=False):
+            yield
+
+    def record_predictions(self, batch: Batch) -> None:
+        """Keep rows that a server has answered."""
+        sites = None if batch.site is None else [batch.site] * len(batch.ids)
+        times = np.full(len(batch.ids), batch.time)
+        held = Predicted(
+            ids=batch.ids, times=times, sets=batch.sets, scores=batch.scores, sites=sites, groups=batch.groups
+        )
+        self.add(held)
+
+    def record_outcomes(self, ids: Sequence[str], labels: Integers, time: float) -> Mapping[str, int]:
+        """Count the true labels of rows; say how many count, came again, are in conflict, or are of rows to come."""
+        counts = self.add(None, Outcomes(ids=ids, times=np.full(len(ids), time), values=labels.astype(np.float64)))
+        return {what: counts[what] for what in ("counted", "repeated", "conflicting", "early")}
+
+    def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> dict[str, int]:
+        """Add rows and outcomes, in the order of their times; return how many of them were what."""
+        check_ids(outcomes.ids, outcomes.times, "outcomes")
+        with self._writing():
+            if self._meta("closed") is not None:
+                raise InputError(f"{self.path}: the watch is closed, and takes no more; it still answers status")
+            cells = np.empty(0, dtype=np.int64)
+            if rows is not None:
+                self._check(rows)
+                cells = self._places.cells(rows)
+                insert(self._connection, rows, cells, packed(rows, scored=LABELLED in self.changes.names()))
+            self._check_values(outcomes.values)
+            found, counts = settle(self._connection, rows, outcomes)
+            last = int(self._meta("last_day") or 0)
+            counts["late"] = sum(time // DAY < last for time in found.times)
+            if len(cells) + len(found.ids):
+                now = Happening.of(rows, cells, found, last)
+                counts["unscored"] = now.happen(
+                    self._connection,
+                    self._places,
+                    self.changes,
+                    kind=self.settings.kind,
+                    width=self.width,
+                    labels=self.predictor.certificate.labels,
+                )
+                self._note("last_day", int(now.days[-1]))
+            self._count({**counts, "rows": len(cells)})
+        return {"rows": len(cells), "unscored": 0, **counts}
+
+    def _check(self, rows: Predicted) -> None:
+        check_ids(rows.ids, rows.times, "rows")
+        given = "sets" if rows.sets is not None else "intervals" if rows.ends is not None else "losses"
+        if given != self.settings.kind:
+            raise InputError(f"the watch is over {self.settings.kind}, and the rows have {given}")
+        if rows.sets is None:
+            return
+        if not self.width:  # the certificate does not say, so the first rows do
+            self.width = int(self._meta("width") or rows.sets.shape[1])
+            self._note("width", self.width)
+        if rows.sets.shape[1] != self.width:
+            raise InputError(f"the sets are of {rows.sets.shape[1]} classes, the predictor has {self.width}")
+
+    def _check_values(self, values: Floats) -> None:
+        """Refuse outcomes that no row can have."""
+        if self.settings.kind == "sets":
+            if len(values) and not self.width:
+                raise InputError("outcomes: how many classes there are is not known before rows come; add rows first")
+            right, wanted = (values >= 0) & (values < self.width), f"a class from 0 to {self.width - 1}"
+        elif self.settings.kind == "losses":
+            right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
+        else:
+            right, wanted = np.isfinite(values), "a finite number"
+        if not right.all():
+            raise InputError(f"outcomes: {values[~right][0]:g} is not {wanted}")
+
+    def _meta(self, key: str) -> bytes | None:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def _note(self, key: str, value: float) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value).encode()))
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        self._connection.executemany(
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
+            [(what, number) for what, number in counts.items() if number],
+        )
+
+    def status(self) -> Status:
+        """Say how things are now."""
+        with self._reading():
+            counts = dict.fromkeys(COUNTED, 0) | dict(self._connection.execute("SELECT what, number FROM counts"))
+            return status(self._states(), self.changes, counts, closed=self._meta("closed") is not None)
+
+    def whole(self) -> State:
+        """Return the stream of all rows."""
+        with self._reading():
+            return self._places.states([0])[0]
+
+    def _states(self) -> list[State]:
+        return [State(*row) for row in self._connection.execute(ALL_STREAMS)]
+
+    def days(self) -> tuple[int, int] | None:
+        """Return the first and the last day on which anything came, in days since 1970; None if nothing did."""
+        with self._reading():
+            return reporting.days(self._connection)
+
+    def periods(self, first: int | None = None, last: int | None = None) -> list[Period]:
+        """Return what is sent of the days from first to last, by default of all days.
+
+        The first message is of all rows, with a stream of each group and class that has a limit; one of each site
+        follows, where sites have limits of their own.
+        """
+        with self._reading():
+            found = reporting.days(self._connection)
+            if found is None:
+                raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
+            span = (found[0] if first is None else first, found[1] if last is None else last)
+            return reporting.periods(
+                self._connection, self._states(), self.changes, self.settings.predictor, self.settings.site, span
+            )
+
+    def history(self) -> list[Period]:
+        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
+        there = self.days()
+        if there is None:
+            return []
+        first, last = there
+        step = -(-(last + 1 - first) // MOST_SPANS)
+        return [one for day in range(first, last + 1, step) for one in self.periods(day, min(last, day + step - 1))]
+
+    def check_for(self, digest: str) -> None:
+        """Refuse another predictor than the one that is watched, and a watch that takes no more."""
+        if digest != self.settings.predictor:
+            raise InputError(f"{self.path}: is bound to another predictor, whose SHA-256 is {self.settings.predictor}")
+        with self._reading():
+            if self._meta("closed") is not None:
+                raise InputError(f"{self.path}: the watch is closed; start a new one")
+
+    def counted(self, ids: Sequence[str]) -> list[str]:
+        """Return those of these rows that came to this watch, with an outcome or without; purged ones are forgotten."""
+        with self._reading():
+            return [name for (name,) in schema.looked_up(self._connection, THERE, list(ids))]
+
+    def purge(self, before: int) -> dict[str, int]:
+        """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""
+        time = before * DAY
+        with self._writing():
+            query = "SELECT count(*) FROM rows WHERE time < ? AND outcome IS NULL"
+            (waiting,) = self._connection.execute(query, (time,)).fetchone()
+            rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
+            early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
+            self._count({"purged": rows, "purged_waiting": waiting})
+        with schema.saying(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return {"rows": rows, "waiting": waiting, "early": early}
+
+    def close(self) -> None:
+        """Take no more rows and outcomes from now on."""
+        with self._writing():
+            if self._meta("closed") is None:
+                self._note("closed", clock.time())

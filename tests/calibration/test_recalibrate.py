@@ -1,0 +1,185 @@
+"""A predictor takes the place of another: the same promise from new rows, and a certificate that names the old one."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.calibration.certificate import site_names
+from fedconformal.calibration.replaced import MOST_WHY, PLANNED, Replaced, Rows, replacing
+from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.summaries.rows import summarize_rows
+
+THRESHOLDS = np.linspace(0.1, 0.9, 9)
+
+
+def sites(seed: int, rows: int = 40, **about: Any) -> list[fc.Summary]:
+    rng = np.random.default_rng(seed)
+    return [fc.summarize(rng.random(rows + k), site=f"s{k}", **{"score": fc.LAC(), **about}) for k in range(2)]
+
+
+def numbers(seed: int, score: fc.RegressionScore) -> list[fc.Summary]:
+    rng = np.random.default_rng(seed)
+    return [summarize_predictions(np.zeros(60), rng.normal(size=60), score=score, site=name) for name in ("s0", "s1")]
+
+
+def losses(seed: int) -> list[fc.Summary]:
+    rng = np.random.default_rng(seed)
+    drawn = [rng.random((60, 1)) > THRESHOLDS for _ in range(2)]
+    return [fc.summarize_losses(one, thresholds=THRESHOLDS, site=f"s{k}") for k, one in enumerate(drawn)]
+
+
+KINDS: dict[str, tuple[Callable[[int], list[fc.Summary]], Callable[[list[fc.Summary]], Any]]] = {
+    "sets": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.2))),
+    "pac": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, guarantee=fc.PAC(failure=0.1)))),
+    "new-client": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.5, guarantee=fc.NewClient()))),
+    "intervals": (
+        lambda seed: numbers(seed, fc.Residual()),
+        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2, guarantee=fc.EveryClient())),
+    ),
+    "two ends": (
+        lambda seed: numbers(seed, fc.Signed()),
+        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2)),
+    ),
+    "losses": (losses, lambda made: fc.RiskPredictor.of(fc.calibrate(made, risk=0.4))),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> tuple[Any, list[fc.Summary]]:
+    """An old predictor, and new summaries."""
+    make, predictor_of = KINDS[request.param]
+    return predictor_of(make(1)), make(2)
+
+
+def test_the_promise_stays_and_the_old_one_is_named(kind: tuple[Any, list[fc.Summary]]) -> None:
+    old, fresh = kind
+    new = fc.recalibrate(old, fresh, why="alarm at s0", rows="new")
+    assert type(new) is type(old)
+    assert new.certificate.replaces == Replaced(sha256=old.digest(), why="alarm at s0", rows=Rows.new)
+    assert old.digest() == json.loads(old.to_bytes())["sha256"]
+    for field in ("alpha", "guarantee", "score", "target", "status", "promise"):
+        assert getattr(new.certificate, field) == getattr(old.certificate, field), field
+    assert new.certificate.sentence().endswith("calibrated anew on rows that no watch had counted.")
+    again = type(new).from_bytes(new.to_bytes())
+    assert again.to_bytes() == new.to_bytes()
+    assert fc.verify(again, fresh, older=old) == []
+
+
+def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]]) -> None:
+    old, fresh = kind
+    new = fc.recalibrate(old, fresh, why="alarm", rows="watched")
+    about = new.certificate
+    assert about.status == "estimated"
+    assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)
+    if about.lower is not None:
+        assert (about.lower.coverage_at_least, about.lower.coverage_at_most) == (0.0, 1.0)
+    assert "estimated" in about.sentence()
+    assert "so nothing is promised" in about.sentence()
+    assert fc.verify(new, fresh, older=old) == []
+    forged = msgspec.structs.replace(about, status="certified")
+    assert any(one.startswith("status") for one in fc.verify(replaced_by(new, forged), fresh, older=old))
+
+
+def replaced_by(predictor: Any, certificate: fc.Certificate) -> Any:
+    held = {name: getattr(predictor, name) for name in ("score", "curve") if hasattr(predictor, name)}
+    return type(predictor)(certificate=certificate, **held)
+
+
+def test_without_a_predecessor_no_byte_is_other() -> None:
+    certificate = fc.calibrate(sites(1)).certificate
+    assert "replaces" not in certificate.to_dict()
+    assert certificate.sentence().count(".") == 2  # 0.9, and the end
+
+
+def test_a_reason_needs_word_of_the_rows() -> None:
+    old = fc.Predictor.of(fc.calibrate(sites(1)))
+    planned = fc.recalibrate(old, sites(2)).certificate.replaces
+    assert planned is not None
+    assert (planned.why, planned.rows) == (PLANNED, Rows.planned)
+    with pytest.raises(fc.InputError, match="nothing says which rows calibrate anew"):
+        fc.recalibrate(old, sites(2), why="alarm")
+    with pytest.raises(fc.InputError, match="rows is old; give rows='new'"):
+        fc.recalibrate(old, sites(2), why="alarm", rows="old")
+    for why in ("", "x" * (MOST_WHY + 1), "two\nlines", 3):
+        with pytest.raises(fc.InputError, match="expected a line of up to 200 characters"):
+            fc.recalibrate(old, sites(2), why=why, rows="new")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": "0" * 63}, {"sha256": "0" * 64 + "\n"}, {"rows": "old"}, {"why": "\x1b[31m"}, {"more": 1}]
+)
+def test_a_hostile_record_is_refused(change: dict[str, Any]) -> None:
+    fields = {"sha256": "0" * 64, "why": "yearly", "rows": "new"}
+    assert msgspec.convert(fields, Replaced, strict=True).rows is Rows.new
+    with pytest.raises((msgspec.ValidationError, fc.InputError)):
+        msgspec.convert({**fields, **change}, Replaced, strict=True)
+
+
+def test_a_summary_of_the_old_calibration_is_not_new() -> None:
+    both = sites(1)
+    old = fc.Predictor.of(fc.calibrate(both))
+    mixed = [both[0], sites(2)[1]]
+    with pytest.raises(fc.InputError, match="the summary of site 's0' calibrated the predictor that is replaced"):
+        fc.recalibrate(old, mixed, why="alarm at s1", rows="new")
+    assert fc.recalibrate(old, mixed, why="alarm at s1", rows="watched").certificate.status == "estimated"
+    assert fc.recalibrate(old, mixed).certificate.status == "certified"
+
+
+def test_what_is_given_is_other_than_before() -> None:
+    old = fc.Predictor.of(fc.calibrate(sites(1), alpha=0.2))
+    new = fc.recalibrate(old, sites(2), alpha=0.1, guarantee=fc.EveryClient())
+    assert (new.certificate.alpha, new.certificate.guarantee["name"]) == (0.1, "every-client")
+    with pytest.raises(fc.InputError, match="promises coverage, not a limit on losses"):
+        fc.recalibrate(old, sites(2), risk=0.1)
+    rule = fc.RiskPredictor.of(fc.calibrate(losses(1), risk=0.4))
+    with pytest.raises(fc.InputError, match="give risk, not alpha"):
+        fc.recalibrate(rule, losses(2), alpha=0.1)
+    other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask")
+    assert (other.about.limit, other.about.safe) == (0.5, "ask")
+
+
+def test_another_score_must_be_named() -> None:
+    old = fc.Predictor.of(fc.calibrate(sites(1)))
+    fresh = sites(2, score=fc.TopK())
+    with pytest.raises(fc.InputError, match=r"hold scores of TopK\(.*\), and LAC\(\) is expected, as before"):
+        fc.recalibrate(old, fresh)
+    assert fc.recalibrate(old, fresh, score=fc.TopK()).score == fc.TopK()
+    with pytest.raises(fc.InputError, match=r"hold scores of LAC\(\), not of TopK"):
+        fc.recalibrate(old, sites(2), score=fc.TopK())
+    with pytest.raises(fc.InputError, match="hold scores of Residual"):
+        fc.recalibrate(old, numbers(2, fc.Residual()))
+
+
+def test_weights_by_place_are_not_kept_for_other_sites() -> None:
+    weighted = fc.Mixture(weights=[0.9, 0.1])
+    old = fc.Predictor.of(fc.calibrate(sites(1), guarantee=weighted))
+    assert fc.recalibrate(old, sites(2)).certificate.guarantee == old.certificate.guarantee
+    turned = sites(2)[::-1]
+    assert site_names(turned) == ["s1", "s0"]
+    with pytest.raises(fc.InputError, match="has values for sites in their order"):
+        fc.recalibrate(old, turned)
+    fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]))
+    plain = fc.Predictor.of(fc.calibrate(sites(1)))
+    fc.recalibrate(plain, turned)  # which has none
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
+def test_groups_and_classes_lose_their_bands_too() -> None:
+    rng = np.random.default_rng(3)
+    probs, labels = rng.dirichlet([1, 1], 400), rng.integers(0, 2, 400)
+    old, fresh = (
+        [summarize_rows(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2)
+    )
+    predictor = fc.Predictor.of(fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture())))
+    new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
+    assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.classes or ()} == {(0.0, 1.0)}
+    assert fc.verify(new, fresh, older=predictor) == []
+
+
+def test_replacing_keeps_the_digest() -> None:
+    assert replacing("a" * 64, why="yearly", rows=Rows.planned).sha256 == "a" * 64

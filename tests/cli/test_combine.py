@@ -1,0 +1,86 @@
+"""fedconformal monitor combine: exit codes, one JSON object, a page, and the file that is bad by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fedconformal.monitoring.period import write_periods
+from tests.cli.command import Command
+from tests.monitoring.streams import messages
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for i in range(3):
+        Path(f"clinic-{i}.fcw").write_bytes(write_periods(messages(f"clinic-{i}", [0.07] * 20)))
+    Path("drift.fcw").write_bytes(write_periods(messages("clinic-3", [0.1] * 10 + [0.4] * 10)))
+
+
+GOOD = ["clinic-0.fcw", "clinic-1.fcw", "clinic-2.fcw"]
+
+
+def test_it_holds(command: Command) -> None:
+    done = command("monitor", "combine", *GOOD, "-o", "page.html")
+    assert done.code == 0
+    assert done.out.startswith("holds: at most ")
+    assert "wrote page.html: " in done.out
+    assert Path("page.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_an_alarm_is_exit_code_one(command: Command) -> None:
+    done = command("monitor", "combine", *GOOD, "drift.fcw", "--json", "-o", "page.html")
+    assert done.code == 1
+    facts = json.loads(done.out)
+    assert facts["state"] == "alarm"
+    assert facts["all_rows"]["named_sites"] == ["clinic-3"]
+    assert facts["bytes"] == Path("page.html").stat().st_size
+    assert "at clinic-3" in facts["sentence"]
+    assert "Do not rely on the sets at clinic-3" in Path("page.html").read_text("utf-8")
+    plain = command("monitor", "combine", *GOOD, "drift.fcw")
+    assert plain.code == 1
+    assert "- Do not rely on the sets at clinic-3" in plain.out
+
+
+def test_what_is_bad_is_named(command: Command) -> None:
+    data = Path("clinic-0.fcw").read_bytes()
+    other = [replace(period, predictor=bytes(32)) for period in messages("clinic-9", [0.1])]
+    bad = {
+        "cut.fcw": (data[:-3], "cut.fcw: this is not a file of periods: it ends within a message"),
+        "empty.fcw": (b"", "empty.fcw: this is not a file of periods: it is empty"),
+        "text.fcw": (b"hello, this is no message", "text.fcw: this is not a file of periods"),
+        "other.fcw": (write_periods(other), "other.fcw: clinic-9: watches the predictor 000000000000, and others"),
+        "again.fcw": (
+            write_periods(messages("clinic-1", [0.2] * 20, seed=1)),
+            "clinic-1: two messages disagree about the end of 2026-01-0",
+        ),
+    }
+    for name, (content, words) in bad.items():
+        Path(name).write_bytes(content)
+        done = command("monitor", "combine", *GOOD, name, "-o", "page.html")
+        assert done.code == 2, name
+        assert words in done.err
+        assert not Path("page.html").exists()
+    assert "missing.fcw: cannot be read" in command("monitor", "combine", "missing.fcw").err
+
+
+def test_inputs_and_other_files_are_kept(command: Command) -> None:
+    assert "ends in .html" in command("monitor", "combine", *GOOD, "-o", "clinic-0.fcw").err
+    Path("notes.html").write_text("my own notes", "utf-8")
+    done = command("monitor", "combine", *GOOD, "-o", "notes.html")
+    assert done.code == 2
+    assert "exists, and is not a report" in done.err
+    assert Path("notes.html").read_text("utf-8") == "my own notes"
+
+
+def test_a_name_is_no_command_for_the_terminal(command: Command) -> None:
+    periods = [replace(period, site="clinic\x1b[31m") for period in messages("a", [0.5] * 9)]
+    Path("odd.fcw").write_bytes(write_periods(periods))
+    done = command("monitor", "combine", "odd.fcw")
+    assert done.code == 2
+    assert "\x1b" not in done.out + done.err
+    assert "a site is 'clinic\\x1b[31m', expected 1 to 64 printable characters" in done.err

@@ -1,0 +1,262 @@
+"""fedconformal monitor: from a predictor and files of rows and outcomes to "holds", "too early" or "alarm"."""
+
+import csv
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.period import read_periods
+from tests.cli.command import Command
+
+SHIFT = 4.0
+CLASSES = ["benign", "malignant", "unsure"]
+
+
+def rows_of(rows: int, seed: int, *, shift: float = 0.0) -> tuple[Any, Any]:
+    """Probabilities and labels; a shift makes the model wrong."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 3))
+    y = (x + rng.normal(size=(rows, 3)) + shift * np.array([1, 0, -1])).argmax(axis=1)
+    return fc.softmax(1.5 * x), y
+
+
+def write(path: str, columns: dict[str, Any]) -> None:
+    with Path(path).open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(columns)
+        lines.writerows(zip(*columns.values(), strict=True))
+
+
+def write_stream(name: str, seed: int, *, rows: int = 300, shift: float = 0.0, known: int = 290) -> None:
+    """Write predictions and outcomes, ten rows a day in October, or twenty a day in November where they shift."""
+    probs, y = rows_of(rows, seed, shift=shift)
+    ids = [f"{name}{k}" for k in range(rows)]
+    days = [f"2026-11-{1 + k // 20:02d}" if shift else f"2026-10-{1 + k // 10:02d}" for k in range(rows)]
+    made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+    write(f"{name}-rows.csv", {"id": ids, "time": days, **made})
+    came = {"id": ids, "time": [f"{day}T12:00" for day in days], "label": [CLASSES[label] for label in y]}
+    write(f"{name}-outcomes.csv", {key: column[:known] for key, column in came.items()})
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+    """Two sites, a predictor, a quiet stream and one that shifts."""
+    monkeypatch.chdir(tmp_path)
+    for k, site in enumerate("ab"):
+        probs, y = rows_of(400, k)
+        made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+        write(f"{site}.csv", {**made, "label": [CLASSES[label] for label in y]})
+        command.ok("summarize", f"{site}.csv", "--labels", "label", "-o", f"{site}.fcs")
+    command.ok("calibrate", "a.fcs", "b.fcs", "-o", "predictor.json")
+    write_stream("quiet", 10)
+    write_stream("drift", 11, shift=SHIFT)
+    return tmp_path
+
+
+def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
+    limit = limits_of(fc.load("predictor.json")).rate
+    started = command.ok("monitor", "start", "watch.db", "predictor.json", "--json").json
+    assert (started["limit"], started["site"]) == (limit, None)
+    added = command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv", "--json").json
+    assert added["added"]["rows"] == 300
+    assert added["added"]["counted"] == 290
+    assert added["verdict"] == "too early"
+    assert command.ok("monitor", "status", "watch.db").out.startswith("It is too early to tell: 290 outcomes are known")
+    done = command.ok("monitor", "add", "watch.db", "drift-rows.csv", "drift-outcomes.csv")
+    assert "The promise is not kept: alarm of all rows since 2026-11-" in done.out
+    done = command("monitor", "status", "watch.db", "--json")
+    assert done.code == 1
+    (whole,) = done.json["streams"]
+    assert (whole["verdict"], whole["known"], whole["waiting"]) == ("alarm", 580, 20)
+    assert command("monitor", "status", "watch.db").code == 1
+    command.ok("monitor", "close", "watch.db")
+    assert command("monitor", "status", "watch.db").code == 1
+    refused = command("monitor", "add", "watch.db", "quiet-outcomes.csv")
+    assert refused.code == 2
+    assert "is closed, and takes no more" in refused.err
+
+
+def test_the_alarm_is_that_of_the_rows_in_order_of_time(clinic: Path, command: Command) -> None:
+    """The files hold one stream; added at once they give what a monitor gives that sees one event after the other."""
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    command.ok("monitor", "add", "watch.db", "drift-rows.csv", "drift-outcomes.csv")
+    found = command("monitor", "status", "watch.db", "--json").json["streams"][0]
+    probs, y = rows_of(300, 11, shift=SHIFT)
+    missed = ~fc.load("predictor.json").predict_set(np.round(probs, 6))[np.arange(300), y]
+    watch = fc.Monitor.of(fc.load("predictor.json"))
+    for day in range(15):
+        rows = range(20 * day, 20 * day + 20)
+        watch = watch.update(waiting=watch.waiting + 20)
+        for row in (row for row in rows if row < 290):
+            watch = watch.update(misses=[missed[row]], waiting=watch.waiting - 1)
+    assert (found["alarm_at"], found["misses"], found["log_e_value"]) == (
+        watch.alarm_at,
+        watch.misses,
+        watch.log_e_value,
+    )
+    assert watch.alarm_at is not None
+    assert found["alarm_day"] == f"2026-11-{1 + (watch.alarm_at - 1) // 20:02d}"
+
+
+def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -> None:
+    for name in ("one", "two"):
+        command.ok("monitor", "start", f"{name}.db", "predictor.json")
+    command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "--drop", "time", "-o", "sets.csv")
+    command.ok("monitor", "add", "one.db", "sets.csv", "quiet-outcomes.csv")
+    command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    one, two = (command.ok("monitor", "status", f"{name}.db", "--json").json["streams"][0] for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> None:
+    refused = command("monitor", "start", "a.db", "predictor.json", "--site", "a")
+    assert refused.code == 2
+    assert "give the site's own summary with --summary, or state a limit by hand with --limit" in refused.err
+    assert not Path("a.db").exists()
+    about = ("--site", "a", "--summary", "a.fcs", "--calibration", "a.csv", "--labels", "label")
+    started = command.ok("monitor", "start", "a.db", "predictor.json", *about, "--json").json
+    summary = fc.Summary.from_bytes(Path("a.fcs").read_bytes())
+    assert started["limit"] == limits_of(fc.load("predictor.json"), site="a", summaries=[summary]).rate
+    assert started["changes"] == ["labelled", "unlabelled"]
+    command.ok("monitor", "add", "a.db", "drift-rows.csv", "drift-outcomes.csv")
+    done = command("monitor", "status", "a.db")
+    assert "labelled: scores have changed since about 2026-11-" in done.out
+    command.ok("monitor", "summarize", "a.db", "-o", "a.fcw")
+    (period,) = read_periods(Path("a.fcw").read_bytes())
+    assert period.site == "a"
+    assert period.streams[0].changed is not None
+    by_hand = command.ok("monitor", "start", "b.db", "predictor.json", "--site", "b", "--limit", "0.2", "--json").json
+    assert (by_hand["limit"], by_hand["failure"]) == (0.2, 0.0)
+
+
+def test_periods_are_written(clinic: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    refused = command("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    assert "nothing was added so far" in refused.err
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    about = ("--from", "2026-10-03", "--to", "2026-10-20", "--by", "day")
+    done = command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw", *about, "--json").json
+    periods = read_periods(Path("w.fcw").read_bytes())
+    assert (done["messages"], len(periods)) == (18, 18)
+    assert [one.streams[0].after.known for one in periods] == list(range(30, 201, 10))
+    command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    assert len(Path("w.fcw").read_bytes()) < 130
+
+
+def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    done = command.ok("monitor", "purge", "watch.db", "--before", "2026-10-31", "--json").json
+    assert (done["rows"], done["waiting"]) == (300, 10)
+    assert (
+        "10 rows were purged while they waited; they count as covered"
+        in command.ok("monitor", "status", "watch.db").out
+    )
+    assert command("monitor", "purge", "watch.db").code == 2
+    assert command.ok("monitor", "purge", "watch.db", "--days", "1", "--json").json["rows"] == 0
+    with sqlite3.connect("watch.db") as raw:
+        assert raw.execute("SELECT count(*) FROM rows").fetchone() == (0,)
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,label\nquiet0,other\n", "line 2, column label holds 'other', which is none of the classes"),
+        ("id,label\nquiet0,=1+1\n", "line 2, column label holds '=1+1'"),
+        ("id,label\nquiet0,benign\nquiet0,benign\n", "bad.csv: the id quiet0 is there twice"),
+        ("id,time,label\nquiet0,soon,benign\n", "line 2, column time holds 'soon', which is no time"),
+        ("id,time,label\nquiet0,2199-01-01,benign\n", "which is yet to come"),
+        ("id,label\nquiet0,\n", "line 2, column label is empty"),
+        ("id,label\n,benign\n", "line 2, column id is empty"),
+        ("id,benign,malignant\nz,0.5,0.5\n", "has no column for the class unsure"),
+        ("id,benign,malignant,unsure\nz,0.5,nan,0.5\n", "column malignant holds nan"),
+        ("id,benign,malignant,unsure\nz,0.5,0.2,0.9\n", "line 2 sums to 1.6"),
+        ("id,size,labels\nz,1,other\n", "'other', which is no class of the predictor"),
+        ("id,size,labels,predictor\nz,1,benign,3f2a\n", "names another predictor than the watch"),
+        ("id,size,labels\nz,1,benign\nquiet0,1,benign\n", "bad.csv: the id quiet0 is there already"),
+        ("id,size,labels\nz,1,benign\nz,1,benign\n", "bad.csv: the id z is there twice"),
+        ("name,label\nquiet0,benign\n", "name the column of ids with --id"),
+        ("\x00\x01\x02" * 99, "bad.csv: "),
+        ("", "bad.csv: is empty"),
+    ],
+)
+def test_a_poisoned_file_is_refused_as_a_whole(clinic: Path, command: Command, text: str, words: str) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
+    with sqlite3.connect("watch.db") as raw:
+        before = list(raw.iterdump())
+        Path("bad.csv").write_text(text)
+        done = command("monitor", "add", "watch.db", "bad.csv")
+        assert done.code == 2
+        assert words in done.err
+        assert done.err.strip().splitlines()[-1].startswith("error: ")
+        assert list(raw.iterdump()) == before
+    raw.close()
+
+
+def test_a_bad_outcome_file_takes_its_rows_along(clinic: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    Path("bad.csv").write_text("id,label\nquiet0,benign\nquiet0,benign\n")
+    assert command("monitor", "add", "watch.db", "quiet-rows.csv", "bad.csv").code == 2
+    assert command.ok("monitor", "status", "watch.db", "--json").json["counts"]["rows"] == 0
+
+
+def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    done = command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
+    assert "290 outcomes are of rows that were not added yet; they count when these come" in done.err
+    done = command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
+    assert "added 300 rows and 290 outcomes" in done.out
+    done = command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
+    assert "290 outcomes came before with the same value, and count once" in done.err
+    Path("other.csv").write_text("id,label\nquiet0,unsure\nquiet1,unsure\nquiet2,unsure\nquiet3,unsure\n")
+    assert "with another value; the first one counts" in command.ok("monitor", "add", "watch.db", "other.csv").err
+
+
+def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    residuals = fc.summarize(np.abs(rng.normal(size=300)), score=fc.Residual(), site="a")
+    fc.IntervalPredictor.of(fc.calibrate([residuals], alpha=0.1)).save("numbers.json")
+    write("numbers.csv", {"id": ["p", "q"], "prediction": [1.0, 2.0]})
+    command.ok("predict", "numbers.json", "numbers.csv", "--id", "id", "-o", "intervals.csv")
+    write("y.csv", {"id": ["p", "q"], "label": [1.1, 99.0]})
+    command.ok("monitor", "start", "n.db", "numbers.json")
+    command.ok("monitor", "add", "n.db", "intervals.csv", "y.csv")
+    assert command.ok("monitor", "status", "n.db", "--json").json["streams"][0]["misses"] == 1
+    curves = rng.random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
+    losses = fc.summarize_losses(curves, thresholds=range(5), site="a")
+    fc.RiskPredictor.of(fc.calibrate([losses], risk=0.2)).save("risk.json")
+    command.ok("monitor", "start", "r.db", "risk.json")
+    write("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "1790812800"]})
+    write("losses.csv", {"id": ["p", "q"], "loss": [0.25, 0.5]})
+    command.ok("monitor", "add", "r.db", "rows.csv", "losses.csv")
+    assert command.ok("monitor", "status", "r.db", "--json").json["streams"][0]["misses"] == 0.75
+    write("losses.csv", {"id": ["z"], "loss": [1.5]})
+    assert "expected a loss from 0 to 1" in command("monitor", "add", "r.db", "losses.csv").err
+
+
+def test_groups_have_limits_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    probs, y = rows_of(600, 0)
+    made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+    sex = ["F" if k % 2 else "M" for k in range(600)]
+    write("a.csv", {**made, "sex": sex, "label": [CLASSES[label] for label in y]})
+    command.ok("summarize", "a.csv", "--labels", "label", "--groups", "sex", "-o", "a.fcs")
+    command.ok("calibrate", "a.fcs", "--by-group", "-o", "predictor.json")
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    ids = [f"p{k}" for k in range(600)]
+    write("rows.csv", {"id": ids, "sex": sex, **made})
+    late = [CLASSES[0] if one == "M" else CLASSES[label] for one, label in zip(sex, y, strict=True)]
+    write("outcomes.csv", {"id": ids, "label": late})
+    command.ok("monitor", "add", "watch.db", "rows.csv", "outcomes.csv")
+    found = command("monitor", "status", "watch.db", "--json").json
+    verdicts = {one["name"]: one["verdict"] for one in found["streams"]}
+    assert verdicts["sex=M"] == "alarm"
+    assert verdicts["sex=F"] != "alarm"

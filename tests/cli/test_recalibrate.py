@@ -1,0 +1,211 @@
+"""`recalibrate` and `verify --chain` as a coordinator uses them, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command, site_rows
+
+OLD = [f"site-{k}.fcs" for k in range(3)]
+NEW = [f"new/site-{k}.fcs" for k in range(3)]
+ALARM = ("--why", "alarm at site-1", "--rows", "new")
+
+
+@pytest.fixture
+def fresh(calibrated: Path, command: Command) -> Path:
+    """Three sites with a predictor, and summaries of new rows."""
+    Path("new").mkdir()
+    for k in range(3):
+        probs, labels = site_rows(50 + k)
+        np.save(f"new/probs-{k}.npy", probs)
+        np.save(f"new/labels-{k}.npy", labels)
+        command.ok("summarize", f"new/probs-{k}.npy", f"new/labels-{k}.npy", "-o", f"new/site-{k}.fcs")
+    return calibrated
+
+
+def test_from_an_alarm_to_a_chain(fresh: Path, command: Command) -> None:
+    done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM)
+    assert "calibrated anew on rows that no watch had counted." in done.out
+    assert "(alarm at site-1): same score, classes, model, guarantee, alpha and sites." in done.out
+    assert "certified from 180 scores of 3 sites" in done.out
+    shown = command.ok("show", "next.json").out
+    assert "alarm at site-1" in shown
+    assert fc.load("predictor.json").digest() in shown
+    command.ok("recalibrate", "next.json", *OLD, "-o", "third.json")
+    done = command.ok("verify", "third.json", *OLD, *NEW, "--chain", "predictor.json", "next.json")
+    assert done.out.count("confirmed from 3 summaries") == 3
+    assert "next.json replaces predictor.json (alarm at site-1; new rows): same score" in done.out
+    assert "is the word of who calibrated" in done.out
+    answer = command.ok("verify", "next.json", *NEW, "--chain", "predictor.json", "--json").json
+    assert answer["confirmed"]
+    assert [one["recomputed"] for one in answer["chain"]] == [True, False]
+    assert answer["chain"][0]["rows"] == "new"
+
+
+def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
+    done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched")
+    assert "estimated from 180 scores" in done.out
+    assert "nothing is promised: rows up to an alarm are not like those to come" in done.out
+    checked = command.ok("evaluate", "next.json", "test-probs.npy", "test-labels.npy")
+    assert "nothing was certified, as rows up to an alarm calibrated" in checked.out
+    answer = command.ok(
+        "recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched", "--json"
+    ).json
+    assert answer["certificate"]["status"] == "estimated"
+    command.ok("verify", "next.json", *NEW, "--chain", "predictor.json")
+
+
+def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command) -> None:
+    before = Path("predictor.json").read_bytes()
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json")
+    assert Path("predictor.json").read_bytes() == before
+    done = command("recalibrate", "predictor.json", *NEW, "-o", "predictor.json")
+    assert done.code == 2
+    assert "would be lost" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--why", "alarm"], "say --rows new, --rows planned or --rows watched"),
+        (["--rows", "old"], "'old' is not one of"),
+        (["--why", "x" * 300, "--rows", "new"], "expected a line of up to 200 characters"),
+        (["--by-class"], "--by-class is for a guarantee that is not the same as before; name it with --guarantee"),
+        (["--weights", "uniform"], "name it with --guarantee"),
+        (["--risk", "0.1"], "leave out --risk"),
+        (["--penalty", "0.1"], "is for a new score; name it with --score"),
+        (["--score", "topk"], "the summaries hold scores of LAC(), not of TopK"),
+        (["--guarantee", "nothing"], "nothing"),
+        (["--alpha", "2"], "alpha"),
+    ],
+)
+def test_bad_use_is_one_line(options: list[str], words: str, fresh: Path, command: Command) -> None:
+    done = command("recalibrate", "predictor.json", *NEW, "-o", "next.json", *options)
+    assert done.code == 2
+    assert words in done.err
+    assert not Path("next.json").exists()
+
+
+def test_bad_files_are_one_line(fresh: Path, command: Command) -> None:
+    for predictor, words in (("site-0.fcs", "not a fedconformal predictor"), ("absent.json", "cannot be read")):
+        done = command("recalibrate", predictor, *NEW, "-o", "next.json")
+        assert (done.code, words in done.err) == (2, True)
+    text = Path("predictor.json").read_text()
+    Path("changed.json").write_text(text.replace('"alpha": 0.1', '"alpha": 0.2', 1))
+    assert "altered" in command("recalibrate", "changed.json", *NEW, "-o", "next.json").err
+    done = command("recalibrate", "predictor.json", *OLD, "-o", "next.json", *ALARM)
+    assert done.code == 2
+    assert "the summary of site 'site-0' calibrated the predictor that is replaced" in done.err
+    command.ok("summarize", "new/probs-0.npy", "new/labels-0.npy", "--score", "topk", "-o", "other.fcs")
+    done = command("recalibrate", "predictor.json", "other.fcs", "-o", "next.json")
+    assert "summarise with that, or name the new one with --score" in done.err
+    done = command.ok("recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--score", "topk")
+    assert "another score: topk" in done.out
+
+
+def test_tampered_chains(fresh: Path, command: Command) -> None:
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM)
+    alone = command("verify", "next.json", *NEW)
+    assert alone.code == 1
+    assert "give it with --chain" in alone.out
+    for chain, words in (
+        (["next.json"], "is the same predictor as next.json"),
+        (["predictor.json", "predictor.json"], "is the same predictor as predictor.json"),
+    ):
+        done = command("verify", "next.json", *NEW, "--chain", *chain)
+        assert (done.code, words in done.err) == (2, True)
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json")
+    done = command("verify", "next.json", *NEW, "--chain", "other.json")
+    assert done.code == 1
+    assert "the chain has a gap: the predictor with the sha256" in done.out
+    assert "other.json is no link of this chain" in done.out
+    text = Path("predictor.json").read_text()
+    Path("changed.json").write_text(text.replace('"alpha": 0.1', '"alpha": 0.2', 1))
+    done = command("verify", "next.json", *NEW, "--chain", "changed.json")
+    assert done.code == 1
+    assert "changed.json: the predictor was altered" in done.out
+    Path("spaced.json").write_text(text.replace("\n", " \n", 1))
+    done = command("verify", "next.json", *NEW, "--chain", "spaced.json")
+    assert done.code == 1
+    assert "spaced.json: the file was reformatted" in done.out
+    Path("next.json").write_text(Path("next.json").read_text().replace("alarm at site-1", "yearly renewal"))
+    done = command("verify", "next.json", *NEW, "--chain", "predictor.json", "--json")
+    assert done.code == 1
+    assert "altered" in done.json["problems"][0]
+    assert command("verify", "predictor.json", *OLD, "--chain", "next.json").code == 1
+
+
+def test_signed_predictors_and_summaries_keep_working(fresh: Path, command: Command) -> None:
+    keys = {}
+    for k in range(3):
+        rows = (f"new/probs-{k}.npy", f"new/labels-{k}.npy")
+        command.ok("summarize", *rows, "--calibration", "june", "--site", f"site-{k}", "-o", NEW[k])
+        keys[f"site-{k}"] = command.ok("sign", NEW[k], "--key", f"{k}.key", "--new-key", "--json").json["public_key"]
+    Path("keys.json").write_text(json.dumps(keys))
+    signed = ("--signed", "keys.json", "--calibration", "june")
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM, *signed)
+    command.ok("verify", "next.json", *NEW, "--chain", "predictor.json", "--signed", "keys.json")
+    key = command.ok("sign", "next.json", "--key", "c.key", "--new-key", "--json").json["public_key"]
+    done = command.ok("verify", "next.json", *NEW, "--coordinator", key)  # which confirms what it replaces, too
+    assert "confirmed" in done.out
+    done = command.ok("verify", "next.json", *NEW, "--chain", "predictor.json", "--coordinator", key)
+    assert "is the word of who calibrated" not in done.out
+
+
+def test_intervals_and_losses(folder: Path, command: Command) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("old", "new"):
+        np.save(f"{name}-predictions.npy", np.zeros(80))
+        np.save(f"{name}-y.npy", rng.normal(size=80))
+        rows = (f"{name}-predictions.npy", f"{name}-y.npy")
+        command.ok("summarize", *rows, "--task", "regression", "--site", "a", "-o", f"{name}.fcs")
+        losses = np.vstack([np.linspace(0.1, 0.9, 5), rng.random((80, 1)) > np.linspace(0.1, 0.9, 5)])
+        np.savetxt(f"{name}-losses.csv", losses, delimiter=",")
+        command.ok("summarize-losses", f"{name}-losses.csv", "--site", "a", "-o", f"{name}-losses.fcs")
+    command.ok("calibrate", "old.fcs", "--alpha", "0.2", "-o", "intervals.json")
+    command.ok("calibrate", "old-losses.fcs", "--risk", "0.4", "-o", "rule.json")
+    command.ok("recalibrate", "intervals.json", "new.fcs", "-o", "intervals-2.json", *ALARM)
+    command.ok("verify", "intervals-2.json", "new.fcs", "old.fcs", "--chain", "intervals.json")
+    done = command.ok("recalibrate", "rule.json", "new-losses.fcs", "-o", "rule-2.json", *ALARM)
+    assert "same loss, model, guarantee, limit and sites" in done.out
+    command.ok("verify", "rule-2.json", "new-losses.fcs", "--chain", "rule.json")
+    assert (
+        "say --risk instead of --alpha"
+        in command("recalibrate", "rule.json", "new-losses.fcs", "-o", "x.json", "--alpha", "0.1").err
+    )
+
+
+def test_the_report_shows_what_was_there_before(fresh: Path, command: Command) -> None:
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "<b>alarm</b>", "--rows", "watched")
+    command.ok("report", "next.json", "-o", "report.html")
+    page = Path("report.html").read_text()
+    assert fc.load("predictor.json").digest() in page
+    assert "&lt;b&gt;alarm&lt;/b&gt;" in page
+    assert "<b>alarm" not in page
+    assert "rows up to an alarm are not like those to come" in page
+    assert "It was calibrated on cases that raised an alarm" in page
+    assert "calibrate again with these alone" in page
+    assert "sent estimates" not in page
+
+
+def test_how_many_new_rows_restore_which_promise(calibrated: Path, command: Command) -> None:
+    found = command.ok("plan", "--renew", "predictor.json", "--rows-per-week", "site-0=8,site-1=20,site-2=3", "--json")
+    options = {one["guarantee"]: one for one in found.json["options"]}
+    assert options["mixture proportional"]["as_before"]
+    assert options["mixture proportional"]["fewest"]["weeks"] == 1
+    assert options["every-client"]["fewest"]["rows"] == [24, 60, 9]
+    text = command.ok("plan", "--renew", "predictor.json").out
+    assert "mixture proportional *" in text
+    assert "sites needed: 6 more" in text
+    for options_, words in (
+        (["--renew", "predictor.json", "--rows-per-week", "1,2"], "expected 3 numbers from 0, one a site"),
+        (["--renew", "predictor.json", "--rows-per-week", "a=1"], "there is no site 'a'"),
+        (["--renew", "predictor.json", "--sizes", "1,2"], "give it with --rows-per-week only"),
+        (["--rows-per-week", "1"], "goes with --renew"),
+        (["--renew", "absent.json"], "cannot be read"),
+    ):
+        done = command("plan", *options_)
+        assert (done.code, words in done.err) == (2, True), done.err

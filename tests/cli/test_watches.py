@@ -1,0 +1,114 @@
+"""Rows that a watch has counted calibrate nothing: a site refuses them, and the coordinator closes the watch."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command, site_rows
+
+NAMES = ["w", "x", "y", "z"]
+
+
+def write(name: str, seed: int, first: int = 0, *, flipped: bool = False) -> None:
+    """Write one site's rows as tables: probabilities with ids, labels with ids."""
+    probs, labels = site_rows(seed, rows=120)
+    if flipped:  # the model is wrong on nearly every row
+        labels = probs.argmin(axis=1)
+    ids = [f"scan-{first + k}" for k in range(len(labels))]
+    with Path(f"{name}-probs.csv").open("w", newline="") as file:
+        rows = ([one, *row] for one, row in zip(ids, probs.tolist(), strict=True))
+        csv.writer(file).writerows([["id", *NAMES], *rows])
+    with Path(f"{name}-labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "label"], *([one, NAMES[y]] for one, y in zip(ids, labels, strict=True))])
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+    """A predictor, a watch of it that has rung, and new rows."""
+    monkeypatch.chdir(tmp_path)
+    write("old", 1)
+    command.ok("summarize", "old-probs.csv", "old-labels.csv", "--id", "id", "--site", "a", "-o", "old.fcs")
+    command.ok("calibrate", "old.fcs", "-o", "predictor.json")
+    write("seen", 2, 1000, flipped=True)
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    command.ok("monitor", "add", "watch.db", "seen-probs.csv", "seen-labels.csv", "--id", "id")
+    assert command("monitor", "status", "watch.db").code == 1
+    write("new", 3, 2000)
+    return tmp_path
+
+
+def summarize(command: Command, name: str, *options: str) -> tuple[int, str]:
+    done = command("summarize", f"{name}-probs.csv", f"{name}-labels.csv", "--site", "a", "-o", f"{name}.fcs", *options)
+    return done.code, done.err
+
+
+def test_a_site_refuses_rows_that_were_counted(watched: Path, command: Command) -> None:
+    code, err = summarize(command, "seen", "--id", "id", "--watch", "watch.db")
+    assert code == 2
+    assert "seen-probs.csv: line 2, scan-1000, was counted by watch.db, and 119 more, so it is not new" in err
+    assert not Path("seen.fcs").exists()
+    assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
+    assert summarize(command, "seen", "--id", "id")[0] == 0  # for rows that are said to be watched
+    np.save("probs.npy", np.full((20, 4), 0.25))
+    np.save("labels.npy", np.zeros(20, dtype=np.int64))
+    err = command("summarize", "probs.npy", "labels.npy", "-o", "x.fcs", "--watch", "watch.db").err
+    assert "--watch compares ids; name their column with --id" in err
+    for wrong, words in (("absent.db", "absent.db"), ("old.fcs", "old.fcs")):
+        code, err = summarize(command, "new", "--id", "id", "--watch", wrong)
+        assert (code, words in err) == (2, True)
+
+
+def test_of_purged_rows_nothing_is_known_and_that_is_said(watched: Path, command: Command) -> None:
+    command.ok("monitor", "purge", "watch.db", "--before", "2999-01-01")
+    code, err = summarize(command, "seen", "--id", "id", "--watch", "watch.db")
+    assert code == 0
+    assert "120 rows were purged; whether these are among them is not known any more" in err
+
+
+def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
+    for name in ("seen", "new"):
+        probs, labels = (
+            list(csv.reader(Path(f"{name}-{what}.csv").read_text().splitlines())) for what in ("probs", "labels")
+        )
+        joined = [[*row, label[1]] for row, label in zip(probs, labels, strict=True)]
+        with Path(f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(joined)
+    options = ("--chunks", "--id", "id", "--labels", "label", "--watch", "watch.db", "--site", "a", "-o", "c.fcs")
+    assert "scan-1000" in command("summarize", "new.csv", "seen.csv", *options).err
+    command.ok("summarize", "new.csv", *options)
+
+
+def test_after_an_alarm_nothing_is_planned_and_the_watch_is_closed(watched: Path, command: Command) -> None:
+    assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
+    renew = ("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
+    for options in ((), ("--why", "yearly", "--rows", "planned")):
+        done = command(*renew, *options)
+        assert done.code == 2
+        assert "watch.db: has raised an alarm, so this is no planned renewal" in done.err
+        assert not Path("next.json").exists()
+    done = command.ok(*renew, "--why", "alarm", "--rows", "new")
+    assert "closed watch.db: it counts no more, and still answers" in done.out
+    status = command("monitor", "status", "watch.db", "--json")
+    assert (status.code, status.json["closed"], status.json["verdict"]) == (1, True, "alarm")
+    write("late", 4, 3000)
+    assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
+    command.ok("verify", "next.json", "new.fcs", "--chain", "predictor.json")
+    command.ok("monitor", "start", "next.db", "next.json")
+    done = command("recalibrate", "predictor.json", "new.fcs", "-o", "x.json", "--watch", "next.db")
+    assert done.code == 2
+    assert "next.db: watches another predictor" in done.err
+    assert not Path("x.json").exists()
+
+
+def test_a_quiet_watch_may_end_as_planned(watched: Path, command: Command) -> None:
+    command.ok("monitor", "start", "quiet.db", "predictor.json")
+    assert summarize(command, "new", "--id", "id")[0] == 0
+    command.ok("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "quiet.db")
+    assert command("monitor", "status", "quiet.db", "--json").json["closed"]
+    replaced = fc.load("next.json").certificate.replaces
+    assert replaced is not None
+    assert replaced.rows == "planned"
+    assert np.isfinite(fc.load("next.json").threshold())

@@ -1,0 +1,30 @@
+"""docs/proofs.md has the promise, what it needs, the proof and what it is not, of every guarantee there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.tools import guarantee_examples
+
+ROOT = Path(__file__).parents[2]
+PARTS = ["Promise", "Needs", "Proof", "What it is not"]
+SECTIONS = dict(
+    re.findall(r"^## (.*?)\n\n(.*?)(?=^## |\Z)", (ROOT / "docs" / "proofs.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+)
+PROVED = [name for name in SECTIONS if name != "Notation and one lemma"]
+GUARANTEES = {type(one).__name__ for one in guarantee_examples() + guarantee_examples(by_class=True)} | {"LearnThenTest"}
+
+
+def test_every_guarantee_has_a_section() -> None:
+    assert set(PROVED) >= GUARANTEES
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_section_has_its_four_parts_and_a_test(name: str) -> None:
+    text = SECTIONS[name]
+    assert re.findall(r"^\*\*(Promise|Needs|Proof|What it is not)\b", text, re.MULTILINE) == PARTS
+    assert "∎" in text
+    named = re.findall(r"`(tests/[\w/]+\.py)`", text)
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []

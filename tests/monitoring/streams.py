@@ -1,0 +1,46 @@
+"""Messages of sites, made from misses that are drawn at random."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedconformal.monitoring.period import Period, Stream, Tally
+
+PREDICTOR = bytes(range(32))
+START = 20454
+"""2026-01-01."""
+
+
+def messages(
+    site: str,
+    rates: Sequence[float],
+    *,
+    seed: int = 0,
+    rows: int = 20,
+    days: int = 1,
+    labels: float = 0.9,
+    limit: float = 0.13,
+    failure: float = 0.001,
+    groups: Mapping[str, float] | None = None,
+) -> list[Period]:
+    """One message for each of these miss rates; a share of the rows has its outcome at once, the others later."""
+    rng = np.random.default_rng([seed, *site.encode()])
+    totals = {"": Tally(), **dict.fromkeys(groups or {}, Tally())}
+    found = []
+    for i, rate in enumerate(rates):
+        streams = []
+        for group, before in totals.items():
+            new = int(rng.poisson(rows * days / (1 if not group else 3)))
+            own = rate if not group else min(1.0, rate * (groups or {})[group])
+            outcomes = int(rng.binomial(before.waiting, 0.3 if labels else 0)) + int(rng.binomial(new, labels))
+            after = Tally(
+                known=before.known + outcomes,
+                misses=before.misses + int(rng.binomial(outcomes, own)),
+                waiting=before.waiting + new - outcomes,
+                sizes=before.sizes + int(rng.poisson(1.4 * new)),
+            )
+            streams.append(Stream(limit, 0.025, failure, before, after, group))
+            totals[group] = after
+        first = START + i * days
+        found.append(Period(PREDICTOR, site, first, first + days - 1, tuple(streams)))
+    return found

@@ -1,0 +1,202 @@
+"""Over sites: the mean of e-values, sites named by what their evidence is worth now, and failures added up."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from fedconformal.errors import InputError
+from fedconformal.monitoring.combine import Combined, Gap, Refused, Silent, combine, to_dict
+from fedconformal.monitoring.monitor import Monitor
+from fedconformal.monitoring.period import Period, Stream, Tally
+from fedconformal.monitoring.words import chance, sentence, to_do
+from tests.monitoring.streams import PREDICTOR, START, messages
+
+DRIFT = [0.1] * 10 + [0.4] * 10
+
+
+def counted(site: str, *tallies: Tally, failure: float = 0.001, start: int = 0) -> list[Period]:
+    """One message a day with these counts at its end."""
+    befores = [Tally(), *tallies]
+    return [
+        Period(PREDICTOR, site, START + start + i, START + start + i, (Stream(0.1, 0.025, failure, before, after),))
+        for i, (before, after) in enumerate(zip(befores, tallies, strict=False))
+    ]
+
+
+def evidence(tally: Tally) -> float:
+    watch = Monitor(limit=0.1, known=tally.known, misses=tally.misses, waiting=tally.waiting)
+    return watch.e_value
+
+
+def test_over_sites_it_is_the_mean_and_a_site_counts_as_one_before_its_first_message() -> None:
+    a, b, c = Tally(50, 9), Tally(80, 20), Tally(60, 6)
+    found = combine([*counted("a", a, b), *counted("b", c, start=1)]).all_rows
+    assert found.days.tolist() == [START - 1, START, START + 1]
+    means = [1.0, (evidence(a) + 1) / 2, (evidence(b) + evidence(c)) / 2]
+    np.testing.assert_allclose(np.exp(found.log_mean), means, rtol=1e-12)
+    assert found.alarm == START + 1
+
+
+@pytest.mark.long
+def test_false_alarms_over_sites_are_as_rare_as_stated() -> None:
+    """Rows are missed exactly as often as the limit allows; an alarm at any of 25 days is false."""
+    rng, runs, level, limit = np.random.default_rng(5), 300, 0.2, 0.3
+    false = 0
+    for _ in range(runs):
+        sent = []
+        for site in "abcde":
+            misses = rng.binomial(8, limit, 25).cumsum().tolist()
+            tallies = [Tally(8 * (i + 1), missed) for i, missed in enumerate(misses)]
+            for period in counted(site, *tallies):
+                stream = period.streams[0]
+                sent.append(replace(period, streams=(replace(stream, limit=limit, false_alarm=level, failure=0.0),)))
+        false += combine(sent).alarm
+    assert false <= runs * level + 2 * math.sqrt(runs * level * (1 - level))
+
+
+def test_sites_are_named_by_what_their_evidence_is_worth_now() -> None:
+    high, gone = Tally(100, 40), Tally(2000, 120)
+    found = combine([*counted("was", high, gone), *counted("is", gone, replace(gone, known=2200, misses=130))])
+    assert evidence(high) > 1e6
+    assert found.all_rows.named == ()
+    assert {line.site for line in found.all_rows.doubtful} == {"was"}
+    found = combine([*counted("was", high, gone), *counted("is", gone, replace(gone, known=2400, misses=520))])
+    assert found.all_rows.named == ("is",)
+
+
+def test_what_the_limits_may_fail_adds_up() -> None:
+    sent = [period for i in range(4) for period in counted(f"s{i}", Tally(50, 4), failure=0.01)]
+    found = combine(sent).all_rows
+    assert found.failures == pytest.approx(0.04)
+    assert found.chance == pytest.approx(0.065)
+    assert "probability 0.065 at most (0.025, and 0.04 for limits" in chance(found)
+    many = [period for i in range(120) for period in counted(f"s{i}", Tally(50, 4), failure=0.01)]
+    assert "add up to 1.2, so nothing is promised" in chance(combine(many).all_rows)
+
+
+def at_level(level: float, periods: list[Period]) -> list[Period]:
+    return [
+        replace(one, streams=tuple(replace(stream, false_alarm=level) for stream in one.streams)) for one in periods
+    ]
+
+
+def test_sites_count_by_the_chance_that_they_watch_with() -> None:
+    a, b, c = Tally(60, 16), Tally(80, 9), Tally(70, 8)
+    found = combine([*at_level(0.01, counted("a", a)), *counted("b", b), *counted("c", c)]).all_rows
+    weighed = (0.01 * evidence(a) + 0.025 * evidence(b) + 0.025 * evidence(c)) / 0.06
+    assert math.exp(found.now) == pytest.approx(weighed, rel=1e-12)
+    assert found.false_alarm == 0.025
+    assert found.alarm is None
+
+
+def test_a_chance_that_was_divided_beforehand_makes_a_sites_own_alarm_one() -> None:
+    whole = counted("all sites", Tally(900, 90))
+    own = [at_level(0.025 / 10, counted(f"s{i}", Tally(70, 21 if i == 3 else 6))) for i in range(10)]
+    assert 400 < evidence(Tally(70, 21)) < 10_000
+    found = combine([*whole, *(period for sent in own for period in sent)])
+    assert found.all_rows.false_alarm == pytest.approx(0.05)
+    assert found.all_rows.named == ("s3",)
+    assert found.alarm
+    within = replace(own[4][0], streams=(replace(own[4][0].streams[0], alarm=START, after=Tally(900, 60)),))
+    quiet = combine([*whole, *(period for sent in own[5:] for period in sent), within])
+    assert quiet.all_rows.now < 0
+    assert quiet.since == START
+
+
+def test_one_site_drifts() -> None:
+    sent = [period for i in range(5) for period in messages(f"clinic-{i}", DRIFT if i == 3 else [0.1] * 20)]
+    found = combine(np.random.default_rng(0).permutation(np.array(sent, dtype=object)).tolist())
+    assert found.state == "alarm"
+    assert found.all_rows.named == ("clinic-3",)
+    assert found.all_rows.lines[0].site == "clinic-3"
+    assert found.since is not None
+    assert START + 10 < found.since < START + 20
+    assert sentence(found).startswith("alarm since 2026-01-1")
+    assert "at clinic-3: more rows are missed" in sentence(found)
+    assert to_do(found)[0].startswith("Do not rely on the sets at clinic-3 until")
+    facts = to_dict(found)
+    assert json.loads(json.dumps(facts, allow_nan=False))["all_rows"]["named_sites"] == ["clinic-3"]
+    assert facts["all_rows"]["sites"]["clinic-3"]["alarm_since"] is not None
+
+
+def test_a_group_stands_out() -> None:
+    groups = {"sex=F": 4.0, "sex=M": 1.0}
+    found = combine(period for i in range(4) for period in messages(f"c{i}", [0.1] * 20, groups=groups))
+    assert found.named_groups == ("sex=F",)
+    assert found.all_rows.alarm is None
+    assert found.alarm
+    assert found.since == found.groups[0].alarm
+    assert "in the group sex=F" in sentence(found)
+
+
+def test_its_own_alarm_alone_leaves_a_site_in_doubt() -> None:
+    own = counted("odd", Tally(60, 17))
+    assert 40 < evidence(Tally(60, 17)) < 40 * 20
+    found = combine([*own, *(period for i in range(20) for period in counted(f"s{i}", Tally(400, 30)))])
+    assert found.state == "in doubt"
+    assert not found.alarm
+    assert "the own watch of odd (since 2026-01-01)" in sentence(found)
+    assert any(step.startswith("Look at odd (since 2026-01-01)") for step in to_do(found))
+    assert combine(own).state == "alarm"
+
+
+def test_holds_or_too_early() -> None:
+    few = combine(period for i in range(3) for period in counted(f"s{i}", Tally(20, 1)))
+    assert sentence(few).startswith("too early: between 0.3% and 20.6% of rows are missed (60 outcomes at 3 sites)")
+    assert to_do(few)[0].startswith("Go on: if rows are missed as often as so far, about ")
+    many = combine(counted("a", Tally(1000, 60)))
+    assert sentence(many) == "holds: at most 9.3% of rows are missed, and the limit is 10.0% (1,000 outcomes at 1 site)"
+    assert "as the limit or more, so far" in to_do(combine(counted("a", Tally(1000, 100))))[0]
+    none = combine(counted("a", Tally(0, 0, 50)))
+    assert sentence(none) == "too early: no row has an outcome yet at 1 site"
+    assert to_do(none)[0].startswith("Send outcomes: 50 rows wait for one.")
+
+
+def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
+    whole = counted("all sites", Tally(1000, 60))
+    found = combine([*whole, *counted("a", Tally(400, 20)), *counted("b", Tally(500, 30))])
+    assert found.all_rows.sites == 2
+    assert found.all_rows.pooled.known[-1] == 1000
+    assert combine(whole).all_rows.sites == 1
+
+
+def test_gaps_and_silence_are_named() -> None:
+    whole = counted("a", *(Tally(10 * (i + 1), i) for i in range(10)))
+    found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2))])
+    assert found.gaps == (Gap("a", START + 3, START + 4),)
+    assert found.silent == (Silent("b", START + 1),)
+    assert found.all_rows.lines[0].known[-1] in (100, 20)
+    words = " ".join(to_do(found))
+    assert "a (2026-01-04 to 2026-01-05)" in words
+    assert "b (since 2026-01-02)" in words
+
+
+def test_another_predictor_is_refused_by_name() -> None:
+    (other,) = counted("clinic-z", Tally(10, 1))
+    with pytest.raises(InputError, match="clinic-z: watches the predictor 000000000000, and others watch 000102030405"):
+        combine([*counted("a", Tally(10, 1)), replace(other, predictor=bytes(32))])
+    with pytest.raises(InputError, match="no message"):
+        combine([])
+
+
+def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> None:
+    one, two = counted("K\u00f6ln", Tally(10, 1), Tally(20, 2))
+    found = combine([one, replace(two, site="Ko\u0308ln ")], refused=[Refused("b", "gave no answer")])
+    assert len(found.all_rows.lines) == 1
+    assert to_dict(found)["refused"] == [{"site": "b", "reason": "gave no answer"}]
+    assert any("Ask b for good messages" in step for step in to_do(found))
+
+
+def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
+    (period,) = counted("a", Tally(900, 30))
+    stream = replace(period.streams[0], change=9.0, changed=(START, START - 3))
+    found: Combined = combine([replace(period, streams=(stream,))])
+    assert found.state == "holds"
+    assert "Ask a what changed: by its own word its scores differ since 2025-12-29." in to_do(found)
+    assert to_dict(found)["all_rows"]["sites"]["a"]["site_says"] == {
+        "change": 9.0,
+        "changed": {"alarm": "2026-01-01", "since": "2025-12-29"},
+    }

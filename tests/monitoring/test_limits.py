@@ -1,0 +1,158 @@
+"""Which limit is right for what is watched, and that no other is taken in silence."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedconformal as fc
+from fedconformal.errors import InputError
+from fedconformal.guarantees.luck import rank_limit, shares_limit
+from fedconformal.monitoring.limits import limits_of, summary_limit
+from fedconformal.summaries.rows import summarize_rows
+from tests.monitoring.watches import predictor, rows_of, summaries
+
+
+def test_the_mixture_gets_its_own_limit_and_a_site_never_does() -> None:
+    rule = predictor()
+    assert limits_of(rule).rate == pytest.approx(rank_limit(math.ceil(0.9 * 502), 500, 0.025), abs=0.01)
+    for site in ("a", "b"):
+        with pytest.raises(InputError, match=f"site {site} by itself is not; give the site's own summary, or state"):
+            limits_of(rule, site=site)
+
+
+def test_a_site_is_bounded_by_its_own_scores() -> None:
+    """1 - m/n + sqrt(ln(K/b) / (2n)), with m the number of its scores that are surely at most q."""
+    rule, (_, own) = predictor(), summaries()
+    count = own.count_at_most(float(rule.certificate.threshold))[0]
+    found = limits_of(rule, site="b", summaries=[own], failure=0.05)
+    assert found.rate == pytest.approx(1 - count / 200 + math.sqrt(math.log(2 / 0.05) / 400), abs=1e-11)
+    assert found.rate > 1 - count / 200 + math.sqrt(math.log(2 / 0.05) / 400)
+    assert found.failure == 0.025
+    assert fc.Monitor.of(rule, site="b", summary=own, failure=0.05).limit == found.rate
+    assert summary_limit(90, 100, 0.05) == pytest.approx(0.2223873415, abs=1e-10)
+
+
+def test_ranks_count_from_below() -> None:
+    """A summary of ranks leaves open how many scores are at most q; the lower number counts."""
+    sent = [fc.summarize(np.linspace(0, 1, 997), site=site, score=fc.LAC(), classes=3) for site in "ab"]
+    rule: Any = fc.Predictor.of(fc.calibrate(sent, alpha=0.1))
+    low, high = sent[0].count_at_most(rule.certificate.threshold)
+    assert low < high
+    assert limits_of(rule, site="a", summaries=sent[:1]).rate == summary_limit(low, 997, 0.0125)
+
+
+def test_other_summaries_are_refused() -> None:
+    rule, sent = predictor(), summaries()
+    with pytest.raises(InputError, match="not that of site a alone"):
+        limits_of(rule, site="a", summaries=sent[1:])
+    with pytest.raises(InputError, match="not one that this predictor was calibrated from"):
+        limits_of(rule, site="a", summaries=[summaries((301,))[0]])
+    with pytest.raises(InputError, match="no site of this predictor is called c; there are a, b"):
+        limits_of(rule, site="c")
+    estimated = [
+        fc.summarize(np.random.default_rng(0).random(500), site="a", kind="tdigest", score=fc.LAC(), classes=3)
+    ]
+    with pytest.raises(InputError, match="estimated"):
+        limits_of(fc.Predictor.of(fc.calibrate(estimated, alpha=0.1)), site="a", summaries=estimated)
+
+
+def test_summaries_of_all_sites_give_each_a_limit() -> None:
+    rule, sent = predictor(), summaries()
+    found = limits_of(rule, summaries=sent)
+    assert found.rate == limits_of(rule).rate
+    assert found.sites == {
+        site: limits_of(rule, site=site, summaries=[one]).rate for site, one in zip("ab", sent, strict=True)
+    }
+
+
+def test_sites_that_are_promised_coverage_need_no_summary() -> None:
+    rule = predictor(fc.EveryClient())
+    each = {"a": rank_limit(math.ceil(0.9 * 301), 300, 0.0125), "b": rank_limit(math.ceil(0.9 * 201), 200, 0.0125)}
+    assert {site: limits_of(rule, site=site).rate for site in "ab"} == each
+    found = limits_of(rule)
+    assert (found.sites, found.rate) == (each, max(each.values()))
+    assert limits_of(predictor(fc.OneClient(client="b")), site="b").rate == rank_limit(math.ceil(0.9 * 201), 200, 0.025)
+    with pytest.raises(InputError, match="site a by itself is not"):
+        limits_of(predictor(fc.OneClient(client="b")), site="a")
+    with pytest.raises(InputError, match="only site b is promised coverage"):
+        limits_of(predictor(fc.OneClient(client="b")))
+    assert limits_of(predictor(sizes=(300,)), site="a").rate == limits_of(predictor(sizes=(300,))).rate
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_groups_and_classes_share_the_failure() -> None:
+    probs, labels = rows_of(0, 600)
+    sex = np.where(np.arange(600) % 3 > 0, "F", "M")
+    truth = np.array(["n", "y", "z"])[labels]
+    said: dict[str, Any] = {"score": fc.LAC(), "classes": ["n", "y", "z"], "site": "a"}
+    by_group = summarize_rows(probs, truth, groups={"sex": sex}, **said)
+    rule = fc.Predictor.of(fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup()))
+    found = limits_of(rule, failure=0.03)
+    assert found.rate == rank_limit(math.ceil(0.9 * 601), 600, 0.01)
+    assert found.groups == {
+        "sex=F": rank_limit(math.ceil(0.9 * 401), 400, 0.01),
+        "sex=M": rank_limit(math.ceil(0.9 * 201), 200, 0.01),
+    }
+    by_class = summarize_rows(probs, truth, by_class=True, **said)
+    rule = fc.Predictor.of(fc.calibrate([by_class], alpha=0.1, guarantee=fc.ByClass()))
+    sizes = np.bincount(labels)
+    found = limits_of(rule, failure=0.03)
+    assert found.classes == {c: rank_limit(math.ceil(0.9 * (n + 1)), n, 0.01) for c, n in enumerate(sizes.tolist())}
+    assert found.rate == max(found.classes.values())
+
+
+def losses(rows: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).random((rows, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
+
+
+def test_losses_are_bounded_without_ranks() -> None:
+    sent = [fc.summarize_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
+    rule = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2))
+    shares = [Fraction(401, 502), Fraction(101, 502)]
+    assert limits_of(rule).rate == shares_limit(Fraction(1, 5), [400, 100], shares, 0.025)
+    every = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.EveryClient()))
+    assert limits_of(every, site="b").rate == shares_limit(Fraction(1, 5), [100], [Fraction(1)], 0.0125)
+    pac = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.PAC(failure=0.05)))
+    assert limits_of(pac, failure=0.05).rate == 0.2
+    with pytest.raises(InputError, match=r"fails for a share of 0.05 of calibrations.*take 0.05 or more"):
+        limits_of(pac)
+    with pytest.raises(InputError, match="gives no limit where there is more than one threshold, or a loss"):
+        limits_of(rule, site="a", summaries=[sent[0]])
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"limit": 0.0}, "limit is 0.0"),
+        ({"limit": 1.5}, "limit is 1.5"),
+        ({"failure": 0.0}, "failure is 0.0"),
+        ({"failure": 0.5}, "failure is 0.5"),
+        ({"limit": 0.1, "summaries": summaries()[:1]}, "two limits"),
+    ],
+)
+def test_bad_settings_are_refused(about: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        limits_of(predictor(), **about)
+
+
+def test_a_limit_by_hand_is_the_users_word() -> None:
+    found = limits_of(predictor(fc.NewClient(), sizes=tuple(range(40, 55))), limit=0.2)
+    assert (found.rate, found.failure, found.sites) == (0.2, 0.0, {})
+    with pytest.raises(InputError, match="state a limit by hand"):
+        limits_of(predictor(fc.NewClient(), sizes=tuple(range(40, 55))))
+    with pytest.warns(fc.InfeasibleWarning), pytest.raises(InputError, match="nothing can be missed"):
+        limits_of(predictor(sizes=(4, 3)), limit=0.2)
+
+
+def test_the_sites_own_limit_holds_at_the_threshold_of_all() -> None:
+    """Two sites that differ; the threshold depends on the scores of both. The count alone, without the root, fails."""
+    rng, failures, tries, failure = np.random.default_rng(3), 0, 400, 0.2
+    for _ in range(tries):
+        easy, hard = rng.random(60), rng.random(60) ** 0.5
+        q = np.sort(np.concatenate([easy, hard]))[math.ceil(0.9 * 122) - 1]
+        failures += 1 - q**2 > summary_limit(int((hard <= q).sum()), 60, failure)
+    assert stats.binomtest(failures, tries, failure, alternative="greater").pvalue > 1e-3

@@ -1,0 +1,139 @@
+"""The messages of one site, in order: evidence from counts, and what contradicts itself is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from fedconformal.errors import InputError
+from fedconformal.monitoring.line import lines_of, lines_of_sites
+from fedconformal.monitoring.period import Period, Stream, Tally
+from tests.monitoring.streams import PREDICTOR, START, messages
+
+
+def sent(first: int, last: int, before: Tally, after: Tally, **others: object) -> Period:
+    stream = Stream(0.1, 0.025, 0.0, before, after, **others)  # type: ignore[arg-type]
+    return Period(PREDICTOR, "clinic-a", START + first, START + last, (stream,))
+
+
+NONE, SOME, MORE = Tally(), Tally(100, 9, 3, 140), Tally(200, 20, 1, 280)
+
+
+def test_evidence_and_intervals_are_those_of_the_monitor() -> None:
+    periods = messages("clinic-a", [0.1, 0.3, 0.2, 0.1], groups={"sex=F": 1.0})
+    for line, number in zip(lines_of(periods[::-1]), (0, 1), strict=True):
+        low, high = line.intervals()
+        for i, period in enumerate(periods):
+            watch = period.streams[number].monitor()
+            assert line.log_e[i + 1] == watch.log_e_value
+            below, above = watch.interval
+            np.testing.assert_allclose([low[i + 1], high[i + 1]], [1 - above, 1 - below], atol=1e-14)
+        assert line.days.tolist() == [START - 1, START, START + 1, START + 2, START + 3]
+
+
+def test_many_sites_at_a_time_have_the_evidence_of_each_by_itself() -> None:
+    sites = [messages(f"s{i}", [0.2] * 40, limit=(0.1, 0.2)[i % 2], groups={"sex=F": 1.0}) for i in range(120)]
+    together = list(lines_of_sites(sites))
+    assert len(together) == 120
+    for periods, lines in zip(sites, together, strict=True):
+        for number, line in enumerate(lines):
+            own = [period.streams[number].monitor().log_e_value for period in periods]
+            np.testing.assert_allclose(line.log_e[1:], own, rtol=1e-13)
+            assert line.site == periods[0].site
+
+
+def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() -> None:
+    parts = [sent(0, 0, NONE, SOME), sent(1, 1, SOME, MORE)]
+    whole = sent(0, 1, NONE, MORE)
+    (line,) = lines_of([*parts, parts[0], whole])
+    assert line.known.tolist() == [0, 100, 200]
+    assert line.rows == 201
+    assert line.coverage == pytest.approx(0.9)
+
+
+def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
+    (line,) = lines_of([sent(0, 0, NONE, SOME), sent(1, 1, Tally(120, 12, 0, 170), MORE)])
+    assert line.known.tolist() == [0, 120, 200]
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            sent(1, 1, Tally(100, 8, 3, 140), MORE),
+            "disagree about the end of 2026-01-01 (100 known, 9 missed",
+        ),
+        (sent(0, 0, NONE, Tally(100, 8, 3, 140)), "two messages disagree"),
+        (sent(1, 1, Tally(99, 9, 4, 140), MORE), "two messages disagree"),
+        (sent(-3, 0, NONE, Tally(101, 9, 3, 141)), "two messages disagree"),
+        (sent(2, 2, Tally(90, 9, 3, 140), MORE), "counts fall from 2026-01-01 (100 known"),
+        (sent(2, 2, Tally(200, 8, 3, 140), MORE), "counts fall"),
+        (sent(2, 2, Tally(100, 9, 0, 139), MORE), "counts fall"),
+    ],
+)
+def test_contradictions_are_refused(other: Period, words: str) -> None:
+    with pytest.raises(InputError) as error:
+        lines_of([sent(0, 0, NONE, SOME), other])
+    assert words in str(error.value)
+    assert str(error.value).startswith("clinic-a: ")
+
+
+def test_another_limit_is_refused() -> None:
+    stream = replace(sent(1, 1, SOME, MORE).streams[0], limit=0.2)
+    with pytest.raises(InputError, match=r"clinic-a: watches a limit of 0.1 first and 0.2 from 2026-01-02 on"):
+        lines_of([sent(0, 0, NONE, SOME), replace(sent(1, 1, SOME, MORE), streams=(stream,))])
+
+
+def test_an_alarm_is_worked_out_and_not_taken_from_the_site() -> None:
+    (line,) = lines_of([sent(0, 0, NONE, Tally(100, 40)), sent(1, 1, Tally(100, 40), Tally(1000, 90))])
+    assert line.now < 0
+    assert line.alarm == START  # which the site does not say, and which is gone later
+    assert line.state == "alarm"
+
+
+def test_an_alarm_within_a_period_counts_if_the_counts_allow_it() -> None:
+    quiet = Tally(1000, 90)
+    (line,) = lines_of([sent(0, 9, NONE, quiet, alarm=START + 3)])
+    assert line.log_e.max() < -math.log(0.025)
+    assert line.alarm == START + 3
+    for day, after in ((START + 3, Tally(1000, 1)), (START + 10, quiet)):
+        with pytest.raises(InputError, match=r"says that its alarm is of 2026-01-(04|11), which its counts rule out"):
+            lines_of([sent(0, 9, NONE, after, alarm=day)])
+    late = [sent(0, 9, NONE, quiet), sent(10, 19, quiet, Tally(1010, 95), alarm=START + 12)]
+    with pytest.raises(InputError, match="rule out"):
+        lines_of(late)
+
+
+def test_too_early_until_the_whole_interval_is_on_one_side() -> None:
+    (line,) = lines_of([sent(0, 0, NONE, Tally(100, 5))])
+    assert line.state == "too early"
+    assert line.needed is not None
+    (enough,) = lines_of([sent(0, 0, NONE, Tally(20 * line.needed // 20, line.needed // 20))])
+    assert enough.state == "holds"
+    (waiting,) = lines_of([sent(0, 0, NONE, Tally(line.needed, line.needed // 20, line.needed))])
+    assert waiting.state == "too early"  # rows that wait count as missed here
+    for tally in (Tally(0, 0, 100), Tally(100, 11)):
+        (none,) = lines_of([sent(0, 0, NONE, tally)])
+        assert none.state == "too early"
+        assert none.needed is None
+
+
+def test_names_that_cannot_be_printed_are_refused() -> None:
+    with pytest.raises(InputError, match="expected 1 to 64 printable"):
+        lines_of([replace(sent(0, 0, NONE, SOME), site="a\u202eb")])
+    period = sent(0, 0, NONE, SOME)
+    with pytest.raises(InputError, match="cannot be printed"):
+        lines_of([replace(period, streams=(*period.streams, replace(period.streams[0], group="sex=\x1bF")))])
+
+
+def test_what_would_keep_its_reader_at_work_for_hours_is_refused() -> None:
+    stream = sent(0, 0, NONE, SOME).streams[0]
+    for change, words in (
+        (replace(stream, limit=1e-17), "a limit of 1e-17, expected one from 0.001"),
+        (replace(stream, after=Tally(10**12, 1)), "1000000000000 rows, at most 100000000"),
+    ):
+        with pytest.raises(InputError, match=words):
+            lines_of([replace(sent(0, 0, NONE, SOME), streams=(change,))])
+    with pytest.raises(InputError, match="5001 messages, at most 5000"):
+        lines_of([sent(0, 0, NONE, SOME)] * 5001)

@@ -1,0 +1,377 @@
+"""A watch in a file: the same bits as the monitor it stands for, and nothing lost, counted twice or guessed."""
+
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedconformal as fc
+from fedconformal.errors import InputError, StoreError
+from fedconformal.monitoring import schema
+from fedconformal.monitoring.changes import calibration_scores
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.monitor import Monitor
+from fedconformal.monitoring.rows import Outcomes, Predicted
+from fedconformal.monitoring.store import Watch
+from fedconformal.monitoring.streams import Events, State, moved
+from fedconformal.summaries.rows import summarize_rows
+from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
+
+DAY = 86_400
+
+
+def risk_predictor() -> fc.RiskPredictor:
+    curves = np.random.default_rng(0).random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
+    return fc.RiskPredictor.of(fc.calibrate([fc.summarize_losses(curves, thresholds=range(5), site="a")], risk=0.2))
+
+
+def one_by_one(watch: Watch, events: list[tuple[bool, float]]) -> Monitor:
+    """Feed a monitor with one event after the other."""
+    state = watch.whole()
+    found = Monitor(limit=state.limit or 0, false_alarm=state.false_alarm, failure=state.failure)
+    for is_outcome, missed in events:
+        if is_outcome:
+            found = found.update(misses=[missed], waiting=found.waiting - 1)
+        else:
+            found = found.update(waiting=found.waiting + 1)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_state_is_that_of_one_outcome_after_the_other(tmp_path: Path, seed: int) -> None:
+    """In any batches, with the file closed in between, to the last bit; losses are floats that round."""
+    rng, rows = np.random.default_rng(seed), 300
+    losses = rng.beta(1, 1.6, rows)
+    asked = START + np.sort(rng.random(rows)) * 30 * DAY
+    came = asked + rng.exponential(2 * DAY, rows)
+    order = np.lexsort((np.repeat([0, 1], rows), np.concatenate([asked, came])))
+    events = [(bool(one >= rows), float(losses[one - rows]) if one >= rows else 0.0) for one in order.tolist()]
+    started(tmp_path / "w.db", risk_predictor()).__exit__()
+    done = 0
+    while done < len(order):
+        some = order[done : done + int(rng.integers(1, 80))]
+        done += len(some)
+        new, known = some[some < rows], some[some >= rows] - rows
+        with Watch.open(tmp_path / "w.db") as watch:
+            held = Predicted(ids=[f"p{i}" for i in new], times=asked[new])
+            watch.add(held, Outcomes(ids=[f"p{i}" for i in known], times=came[known], values=losses[known]))
+    with Watch.open(tmp_path / "w.db") as watch:
+        wanted, state = one_by_one(watch, events), watch.whole()
+        assert state.monitor().to_bytes() == wanted.to_bytes()
+        assert wanted.alarm_at is not None
+        place = next(k for k in range(len(events)) if sum(one for one, _ in events[: k + 1]) == wanted.alarm_at)
+        assert state.alarm_day == np.concatenate([asked, came])[order[place]] // DAY
+
+
+def test_rows_that_wait_count_as_covered() -> None:
+    """Misses are known at once and hits 300 rows later: without the rows that wait nearly every stream alarms."""
+    rng, alarms, streams, rows = np.random.default_rng(0), 0, 150, 3000
+    for _ in range(streams):
+        missed = rng.random(rows) < 0.1
+        times = np.concatenate([np.arange(rows), np.arange(rows) + np.where(missed, 0.5, 300.5)])
+        order = np.argsort(times)
+        known = order >= rows
+        lost = np.concatenate([np.zeros(rows), missed])[order]
+        events = Events(np.zeros(2 * rows, dtype=np.int64), known, lost, np.zeros(2 * rows))
+        alarms += moved(State(0, "all", "", 0.1, 0.05, 0.0), events).state.alarm_at is not None
+    assert stats.binomtest(alarms, streams, 0.05, alternative="greater").pvalue > 1e-3
+
+
+def test_an_alarm_is_never_raised_within_a_batch_that_as_a_whole_says_nothing(tmp_path: Path) -> None:
+    """Labels of one batch that come sorted, misses first, are all there at once."""
+    with started(tmp_path / "w.db", limit=0.2) as watch:
+        ids = [f"p{i}" for i in range(400)]
+        watch.add(answered(ids), true(ids, [2] * 60 + [0] * 340))
+        assert watch.whole().alarm_at is None
+        assert watch.whole().misses == 60
+
+
+def test_outcomes_count_once(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p", "q", "r"]))
+        assert watch.record_outcomes(["p"], np.array([2]), START) == {
+            "counted": 1,
+            "repeated": 0,
+            "conflicting": 0,
+            "early": 0,
+        }
+        assert watch.record_outcomes(["p"], np.array([2]), START)["repeated"] == 1
+        assert watch.record_outcomes(["p"], np.array([0]), START)["conflicting"] == 1
+        assert watch.record_outcomes(["z", "q"], np.array([2, 0]), START) == {
+            "counted": 1,
+            "repeated": 0,
+            "conflicting": 0,
+            "early": 1,
+        }
+        assert watch.record_outcomes(["z"], np.array([2]), START)["repeated"] == 1
+        assert watch.record_outcomes(["z"], np.array([1]), START)["conflicting"] == 1
+        assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (2, 1, 1)
+        assert watch.add(answered(["z"]))["counted"] == 1  # its outcome came before
+        assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (3, 2, 1)
+        assert watch.record_outcomes(["z"], np.array([2]), START)["repeated"] == 1
+        counts = watch.status().counts
+    assert counts["repeated"] == 3
+    assert (counts["rows"], counts["counted"], counts["conflicting"], counts["early"]) == (4, 3, 2, 1)
+
+
+def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"], sites=["a"], groups={"sex": ["F"]}))
+        before = sqlite3.connect(tmp_path / "w.db").iterdump()
+        lines = list(before)
+        for rows, outcomes, words in (
+            (answered(["q", "p"], sites=["c", "c"]), true(["q"], 0), "the id p is there already"),
+            (answered(["q", "q"]), true([], 0), "the id q is there twice"),
+            (answered(["q", ""]), true([], 0), "is empty"),
+            (answered(["q\n"]), true([], 0), "cannot be printed"),
+            (answered(["q"], time=np.nan), true([], 0), "not one since 1970"),
+            (answered(["q"], time=1e18), true([], 0), "not one since 1970"),
+            (answered(["q"]), true(["p", "p"], 0), "the id p is there twice"),
+            (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
+            (answered(["q"]), true(["q"], -1), "-1 is not a class"),
+            (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
+            (answered(["q"], sites=["x" * 100]), true([], 0), "site is"),
+            (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
+            (Predicted(ids=["q"], times=np.zeros(1), sets=np.ones((1, 2), dtype=np.bool_)), true([], 0), "2 classes"),
+        ):
+            with pytest.raises(InputError, match=words):
+                watch.add(rows, outcomes)
+        assert list(sqlite3.connect(tmp_path / "w.db").iterdump()) == lines
+        assert watch.add(answered(["q"], sites=["c"]))["rows"] == 1
+
+
+def test_days_never_go_back(tmp_path: Path) -> None:
+    """A clock that was set back, and outcomes of long ago: counts that were sent once stay as they were."""
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p", "q"], time=START + 5 * DAY))
+        watch.add(None, true(["p"], 2, time=START + 6 * DAY))
+        before = watch.periods(0, 20_705)
+        added = watch.add(answered(["r"], time=START + DAY), true(["q"], 2, time=START + 2 * DAY))
+        assert added["late"] == 1
+        assert watch.periods(0, 20_705) == before
+        (period,) = watch.periods(20_706, 20_706)
+        assert (period.streams[0].before.known, period.streams[0].after.known) == (0, 2)
+        assert watch.days() == (20_705, 20_706)
+
+
+def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"], time=START + 5 * DAY), true(["p"], 2, time=START))
+        assert watch.days() == (20_705, 20_705)
+        watch.add(answered(["q"], time=START + 9 * DAY))
+        assert watch.add(None, true(["q"], 2, time=START + 6 * DAY))["late"] == 0
+        assert watch.periods(20_708, 20_709)[0].streams[0].before.known == 1
+
+
+def test_periods_fit_together(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with started(tmp_path / "w.db") as watch:
+        for day in range(10):
+            ids = [f"{day}-{k}" for k in range(20)]
+            watch.add(answered(ids, time=START + day * DAY, hold=rng.random(20) < 0.5))
+            watch.add(None, true(ids[:15], rng.integers(0, 3, 15), time=START + day * DAY + 60))
+        whole = watch.periods()[0]
+        days = [watch.periods(day, day)[0] for day in range(20_700, 20_710)]
+        assert [one.streams[0].after for one in days[:-1]] == [one.streams[0].before for one in days[1:]]
+        assert whole.streams[0].after == days[-1].streams[0].after == watch.whole().tally
+        assert whole.predictor.hex() == watch.settings.predictor
+        assert whole.streams[0].monitor().log_e_value == watch.whole().monitor().log_e_value
+        assert watch.periods(0, 100)[0].streams[0].after.known == 0
+        assert whole.streams[0].alarm == watch.whole().alarm_day is not None
+        with pytest.raises(InputError, match="before it begins"):
+            watch.periods(5, 4)
+    with started(tmp_path / "v.db") as watch, pytest.raises(InputError, match="nothing was added so far"):
+        watch.periods()
+
+
+def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
+    rng, rows = np.random.default_rng(0), 400
+    rule = predictor(fc.EveryClient())
+    ids, sites = [f"p{k}" for k in range(rows)], ["a" if k % 2 else "b" for k in range(rows)]
+    bad = np.array([site == "b" for site in sites]) & (rng.random(rows) < 0.6)
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        groups = {"sex": ["F" if k % 4 < 2 else None for k in range(rows)]}
+        watch.add(answered(ids, sites=sites, groups=groups), true(ids, np.where(bad, 2, 0)))
+        found = {one.called: one for one in watch.status().streams}
+        assert found["site b"].verdict == "alarm"
+        assert found["site a"].verdict == "holds"
+        assert found["sex=F"].verdict == found["group none of the others"].verdict == "no limit"
+        assert found["sex=F"].state.known == 200
+        assert found["site b"].state.false_alarm == 0.0125
+        assert watch.status().verdict == "alarm"
+        assert [(one.site, len(one.streams)) for one in watch.periods()] == [("all sites", 1), ("a", 1), ("b", 1)]
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) -> None:
+    """The class of a row is not known before its outcome; three misses of a class say nothing while hundreds wait."""
+    probs, labels = rows_of(0, 900)
+    said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
+    sent = summarize_rows(probs, np.array(CLASSES)[labels], by_class=True, **said)
+    rule = fc.Predictor.of(fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass()))
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        ids = [f"p{k}" for k in range(300)]
+        watch.add(answered(ids))
+        watch.add(None, true(ids[:10], 2))
+        found = {one.state.name: one for one in watch.status().streams}["unsure"]
+        assert (found.state.known, found.state.misses, found.state.waiting) == (10, 10, 290)
+        assert found.verdict == "too early"
+        for k in range(10, 300):  # at the first of these it is clear that others are not of that class
+            watch.add(None, true(ids[k : k + 1], 0))
+        found = {one.state.name: one for one in watch.status().streams}["unsure"]
+        assert (found.state.waiting, found.verdict, found.state.alarm_at) == (0, "alarm", 10)
+        assert [one.group for one in watch.periods()[0].streams] == ["", *(f"class={name}" for name in CLASSES)]
+
+
+def test_purged_rows_stay_waiting(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["patient-17", "q"], time=START), true(["patient-17"], 2))
+        watch.add(answered(["r"], time=START + 9 * DAY))
+        assert watch.purge(20_705) == {"rows": 2, "waiting": 1, "early": 0}
+        assert b"patient-17" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert (watch.whole().known, watch.whole().waiting) == (1, 2)
+        assert watch.record_outcomes(["q"], np.array([2]), START + 10 * DAY)["early"] == 1
+        assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (1, 1, 2)
+        assert watch.status().counts["purged_waiting"] == 1
+
+
+def test_only_the_bits_of_a_set_are_kept_and_only_until_the_outcome(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        scores = np.full((2, 3), 0.123456789)
+        watch.add(answered(["p", "q"], scores=scores), true(["p"], 2))
+    with sqlite3.connect(tmp_path / "w.db") as raw:
+        held = dict(raw.execute("SELECT id, held FROM rows"))
+    assert held == {"p": None, "q": b"\x80"}
+    assert stat.S_IMODE((tmp_path / "w.db").stat().st_mode) == 0o600
+
+
+def test_a_closed_watch_answers_and_takes_no_more(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"]), true(["p"], 2))
+        watch.close()
+        with pytest.raises(InputError, match="is closed, and takes no more"):
+            watch.add(answered(["q"]))
+        assert watch.status().closed
+        with pytest.raises(InputError, match="is closed; start a new one"):
+            watch.check_for(watch.settings.predictor)
+        assert watch.periods()[0].streams[0].after.known == 1
+
+
+def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
+    """Through the file, in batches, the same bits as the detector itself; labelled and not."""
+    rule = predictor()
+    probs, labels = rows_of(5, 500)
+    new, truth = rows_of(6, 400)
+    new[200:] = np.sort(new[200:], axis=1)[:, ::-1] ** 3 + 1e-3
+    new[200:] /= new[200:].sum(axis=1, keepdims=True)
+    before, after = (rule.score.evaluate_all(one.astype(np.float32)) for one in (probs, new))
+    scores = calibration_scores(before, labels)
+    Watch.start(tmp_path / "w.db", rule, limits_of(rule), scores=scores).__exit__()
+    ids = [f"p{k}" for k in range(400)]
+    for start in range(0, 400, 37):
+        with Watch.open(tmp_path / "w.db") as watch:
+            some = slice(start, start + 37)
+            days = START + np.arange(400.0)[some] // 20 * DAY
+            held = Predicted(ids=ids[some], times=days, sets=rule.predict_set(new[some]), scores=after[some])
+            watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
+    with Watch.open(tmp_path / "w.db") as watch:
+        unlabelled = fc.ChangeDetector(scores["unlabelled"]).update(after.min(axis=1))
+        labelled = fc.ChangeDetector(scores["labelled"]).update(after[np.arange(400), truth])
+        for name, wanted in (("unlabelled", unlabelled), ("labelled", labelled)):
+            found = watch.changes.read(name)
+            assert np.array_equal(found.scores, wanted.scores)
+            assert (found.rows, found.log_e_value, found.detector) == (wanted.rows, wanted.log_e_value, wanted.detector)
+            assert (found.alarm_at, found.since) == (wanted.alarm_at, wanted.since)
+        assert unlabelled.alarm_at is not None
+        assert unlabelled.since is not None
+        stream = watch.periods()[0].streams[0]
+        assert stream.unlabelled == unlabelled.log_e_value
+        alarm, since = stream.unlabelled_changed or (0, 0)
+        assert (alarm, since) == (20_700 + (unlabelled.alarm_at - 1) // 20, 20_700 + unlabelled.since // 20)
+        assert watch.periods(0, alarm - 1)[0].streams[0].unlabelled_changed is None
+        assert "scores have changed" in watch.status().changes[-1].words
+        assert watch.add(answered(["z"], time=START + 30 * DAY))["unscored"] == 1
+
+
+def test_intervals_hold_their_ends(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rule = fc.IntervalPredictor.of(fc.calibrate([fc.summarize(rng.random(200), score=fc.Residual(), site="a")]))
+    ends = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [-np.inf, 1.0]])
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        ids = ["p", "q", "r", "s"]
+        outcomes = Outcomes(ids=ids, times=np.zeros(4), values=np.array([0.0, 1.0, np.nextafter(1.0, 2), -9.0]))
+        watch.add(Predicted(ids=ids, times=np.zeros(4), ends=ends), outcomes)
+        assert watch.whole().misses == 1
+        assert watch.whole().sizes == 3.0
+
+
+def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    started(path).__exit__()
+    with pytest.raises(InputError, match="is there already"):
+        started(path)
+    with pytest.raises(InputError, match="there is no such file"):
+        Watch.open(tmp_path / "none.db")
+    (tmp_path / "text.db").write_text("id,label\n" * 1000)
+    with pytest.raises(StoreError, match="is not the file of a watch"):
+        Watch.open(tmp_path / "text.db")
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(InputError, match="is not the file of a watch"):
+        Watch.open(tmp_path / "other.db")
+    raw = sqlite3.connect(path)
+    raw.execute(f"PRAGMA user_version = {schema.VERSION + 1}").connection.commit()
+    raw.close()
+    with pytest.raises(InputError, match="use a newer fedconformal"):
+        Watch.open(path)
+
+
+def test_a_locked_file_is_a_503_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "SECONDS", 0.05)
+    with started(tmp_path / "w.db") as watch:
+        other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="in use by another process"):
+            watch.add(answered(["p"]))
+        assert watch.whole().waiting == 0
+        other.execute("ROLLBACK")
+        other.close()
+        watch.add(answered(["p"]))
+        assert watch.whole().waiting == 1
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["p"]), true(["p"], 2))
+        raw: Any = watch._connection
+        (pages,) = raw.execute("PRAGMA page_count").fetchone()
+        raw.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="the disk is full; make room and try again"):
+            watch.add(answered([f"q{k}" for k in range(20_000)]))
+        assert (watch.whole().known, watch.whole().waiting) == (1, 0)
+        raw.execute("PRAGMA max_page_count = 1000000")
+        watch.add(answered([f"q{k}" for k in range(20_000)]))
+        assert watch.whole().waiting == 20_000
+
+
+def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    with started(path) as watch:
+        watch.add(answered([f"q{k}" for k in range(5000)]))
+    data = bytearray(path.read_bytes())
+    data[8192:] = np.random.default_rng(0).bytes(len(data) - 8192)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"w\.db: is (damaged|not the file of a watch)"), Watch.open(path) as watch:
+        watch.add(answered(["p"]), true(["q5"], 2))
+
+
+def test_a_watch_over_one_site_takes_no_others(tmp_path: Path) -> None:
+    rule = predictor(fc.EveryClient())
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule, site="a"), site="a") as watch:
+        with pytest.raises(InputError, match="a row is of site b, and the watch is over site a alone"):
+            watch.add(answered(["p"], sites=["b"]))
+        watch.add(answered(["p"], sites=["a"]))
+        assert watch.periods()[0].site == "a"

@@ -1,0 +1,135 @@
+"""The page of a watch: what it says in each state, that names cannot break out, and that it stays small."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from fedconformal.monitoring.combine import Combined, Refused
+from fedconformal.monitoring.line import Line, Said
+from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.together import Together
+from fedconformal.report import watch_page
+from fedconformal.report.watch_page import combined_page
+from tests.monitoring.streams import START, messages
+
+HOSTILE = "<script>document.title='x'</script>\"onload='x'&"
+GROUPS = {"sex=F": 1.0, "sex=M": 1.0}
+
+
+def federation(sites: int = 4, *, drifts: str = "clinic-2") -> list[Period]:
+    names = [f"clinic-{i}" for i in range(sites)]
+    rates = {name: [0.08] * 10 + [0.4 if name == drifts else 0.08] * 10 for name in names}
+    return [period for name in names for period in messages(name, rates[name], groups=GROUPS)]
+
+
+def test_what_to_do_is_on_the_first_screen() -> None:
+    page = watch_page(federation(), promise="At least 90% of sets hold the label.")
+    assert page.index("What to do next") < page.index("What is seen") < page.index("<svg")
+    assert "Do not rely on the sets at clinic-2" in page
+    assert "At least 90% of sets hold the label." in page
+    for part in ("Coverage over time", "Evidence over time", "Rows without outcome", "Sizes", "Group by group"):
+        assert f"<h2>{part}</h2>" in page
+    assert page.index("<b>clinic-2</b>") < page.index("<b>clinic-0</b>")
+    assert page.count('role="img"') == page.count("<svg") == 4 + 4 + 2
+    assert page.count("<summary>Numbers</summary>") == 4
+
+
+@pytest.mark.parametrize(
+    ("periods", "big"),
+    [
+        (federation(drifts=""), "Holds"),
+        (messages("a", [0.1] * 2, rows=4), "Too early"),
+        (messages("a", [0.1] * 5, labels=0), "No outcome yet"),
+        (messages("a", [0.1], rows=0), "Too early"),
+        ([], "No row yet"),
+    ],
+)
+def test_each_state_has_its_words(periods: list[Period], big: str) -> None:
+    page = watch_page(periods)
+    assert f'<p class="big">{big}' in page
+    assert "nan" not in re.sub("<style>.*?</style>", "", page)
+    assert "inf" not in re.sub("<style>.*?</style>|<.*?>", "", page)
+
+
+def test_names_cannot_break_out() -> None:
+    periods = [replace(period, site=HOSTILE[:60]) for period in messages("a", [0.5] * 9, groups={HOSTILE: 1.0})]
+    late = [replace(period, site=f"{HOSTILE[:40]}2") for period in messages("b", [0.1] * 2)]
+    page = watch_page([*periods, *late], refused=[Refused(HOSTILE, HOSTILE)], promise=HOSTILE)
+    assert "<script" not in page
+    assert "\"onload='" not in page
+    assert "script-src" not in page
+    assert "default-src 'none'" in page
+    assert "&lt;script&gt;" in page
+
+
+def thousand() -> Combined:
+    """Make 1,000 sites of 365 days with three groups, without a message."""
+    rng, days = np.random.default_rng(1), START + np.arange(-1, 365)
+
+    def line(site: str, group: str) -> Line:
+        known = np.append(0, rng.poisson(20, 365)).cumsum().astype(float)
+        misses = rng.binomial(np.diff(known, prepend=0).astype(int), 0.1).cumsum().astype(float)
+        walk = rng.normal(-0.02, 0.3, 366).cumsum()
+        return Line(
+            site=site,
+            group=group,
+            limit=0.13,
+            false_alarm=0.025,
+            failure=1e-5,
+            days=days,
+            known=known,
+            misses=misses,
+            waiting=rng.poisson(9, 366).astype(float),
+            sizes=1.5 * known,
+            log_e=walk,
+            alarm=None,
+            said=Said(),
+        )
+
+    found = [
+        Together.of(group, [line(f"hospital-of-some-town-{i:04}", group) for i in range(sites)])
+        for group, sites in (("", 1000), ("age=65-", 20), ("sex=F", 20), ("sex=M", 20))
+    ]
+    return Combined(
+        predictor="0" * 64,
+        first=START,
+        last=START + 364,
+        all_rows=found[0],
+        groups=tuple(found[1:]),
+        named_groups=(),
+        gaps=(),
+        silent=(),
+        refused=(),
+    )
+
+
+@pytest.mark.long
+def test_a_thousand_sites_over_a_year_stay_below_two_megabytes() -> None:
+    """Few points of whole numbers in each small chart, one style for all; most of them folded in."""
+    page = combined_page(thousand())
+    assert len(page.encode()) < 2_000_000
+    assert page.count('<svg class="s"') == 1003
+    assert "<summary>The other 976</summary>" in page
+    paths = re.findall(r'<path class="e" d="(.*?)"', page)
+    assert max(path.count("l") for path in paths) <= 80
+    assert not any("." in path for path in paths)
+    assert page.count("<style>") == 1
+
+
+def test_the_example_of_the_documentation() -> None:
+    text = (
+        (Path(__file__).parents[2] / "docs" / "monitoring.md")
+        .read_text("utf-8")
+        .partition("## What the coordinator sees")[2]
+    )
+    found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert found
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(found[1], "docs/monitoring.md", "exec"), {})  # noqa: S102
+    assert printed.getvalue() == found[2]

@@ -1,0 +1,120 @@
+"""A server with a watch: answers are kept before they are sent, outcomes count once, and everybody can ask."""
+
+import html
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.errors import InputError
+from fedconformal.monitoring import schema
+from fedconformal.monitoring.changes import calibration_scores
+from fedconformal.monitoring.combine import combine
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.store import Watch
+from fedconformal.monitoring.words import sentence
+from tests.serving.models import CLASSES, client, features, labels, predictor
+
+
+def probabilities(rows: int, seed: int = 0) -> Any:
+    return fc.softmax(2 * features(rows, seed=seed)[:, :3])
+
+
+def started(path: Path, rule: fc.Predictor, **about: Any) -> Watch:
+    return Watch.start(path, rule, limits_of(rule), **about)
+
+
+def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
+    rule, rows = predictor(), features(60, seed=5)
+    probs, truth = fc.softmax(2 * rows[:, :3]), labels(rows)
+    with started(tmp_path / "w.db", rule) as watch:
+        asking = client(rule, store=watch)
+        ids = [f"scan-{k}" for k in range(60)]
+        sent = {"probabilities": probs.tolist(), "ids": ids, "site": "a", "groups": {"sex": ["F", "M"] * 30}}
+        assert asking.post("/predict", json=sent).status_code == 200
+        again = asking.post("/predict", json=sent)
+        assert again.status_code == 400
+        assert again.json() == {"error": "rows: the id scan-0 is there already; add each row once"}
+        came = {"ids": ids[:50], "labels": [CLASSES[label] for label in truth[:50]]}
+        first = asking.post("/outcomes", json=came).json()
+        assert first == {"counted": 50, "repeated": 0, "conflicting": 0, "early": 0}
+        assert asking.post("/outcomes", json=came).json()["repeated"] == 50
+        assert asking.post("/outcomes", json={"ids": ["new"], "labels": ["unsure"]}).json()["early"] == 1
+        missed = ~rule.predict_set(probs)[np.arange(60), truth]
+        found = watch.whole()
+        assert (found.known, found.misses, found.waiting) == (50, missed[:50].sum(), 10)
+        assert {one.called for one in watch.status().streams} == {"all rows", "site a", "sex=F", "sex=M"}
+        lines = asking.get("/metrics").text.splitlines()
+        assert 'fedconformal_outcomes_total{what="counted"} 50' in lines
+        assert 'fedconformal_outcomes_total{what="repeated"} 50' in lines
+        assert "fedconformal_watch_known 50" in lines
+        assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value:.10g}" in lines
+        shown = asking.get("/").text
+        assert sentence(combine(watch.history())).partition(":")[2] in html.unescape(shown)
+        assert "17% of all rows still wait" in shown
+        assert "POST /predict" in shown
+
+
+def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
+    rule, rows = predictor(), features(300, seed=2)
+    scores = rule.score.evaluate_all(fc.softmax(2 * rows[:, :3]).astype(np.float32))
+    with started(tmp_path / "w.db", rule, scores=calibration_scores(scores, labels(rows))) as watch:
+        asking = client(rule, store=watch)
+        flat = np.full((200, 3), 1 / 3) + np.random.default_rng(0).normal(scale=0.02, size=(200, 3))
+        flat /= flat.sum(axis=1, keepdims=True)
+        for some in np.split(flat, 10):
+            assert asking.post("/predict", json={"probabilities": some.tolist()}).status_code == 200
+        assert [one.days is not None for one in watch.status().changes] == [False, True]
+        assert "top scores differ since" in asking.get("/").text
+
+
+def test_another_predictor_is_refused(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db", predictor()) as watch:
+        with pytest.raises(InputError, match="is bound to another predictor"):
+            client(predictor(alpha=0.3), store=watch)
+        watch.close()
+        with pytest.raises(InputError, match="is closed"):
+            client(predictor(), store=watch)
+
+
+def test_what_cannot_be_kept_is_a_503_and_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "SECONDS", 0.05)
+    rule = predictor()
+    with started(tmp_path / "w.db", rule) as watch:
+        asking = client(rule, store=watch)
+        sent = {"probabilities": probabilities(2).tolist(), "ids": ["p", "q"]}
+        other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        for path, body in (("/predict", sent), ("/outcomes", {"ids": ["p"], "labels": ["benign"]})):
+            reply = asking.post(path, json=body)
+            assert reply.status_code == 503
+            assert "in use by another process" in reply.json()["error"]
+        other.execute("ROLLBACK")
+        other.close()
+        assert asking.post("/predict", json=sent).status_code == 200
+        assert asking.post("/outcomes", json={"ids": ["p"], "labels": ["benign"]}).json()["counted"] == 1
+
+
+def test_others_read_while_the_server_writes(tmp_path: Path) -> None:
+    rule, done = predictor(), list[bool]()
+
+    def read() -> None:
+        for _ in range(5):
+            with Watch.open(tmp_path / "w.db") as other:
+                whole = other.status().streams[0].state
+                done.append(whole.known % 3 == whole.waiting % 3 == 0)
+
+    with started(tmp_path / "w.db", rule) as watch:
+        asking, reader = client(rule, store=watch), threading.Thread(target=read)
+        reader.start()
+        for k in range(20):
+            ids = [f"{k}-{i}" for i in range(3)]
+            asking.post("/predict", json={"probabilities": probabilities(3, seed=k).tolist(), "ids": ids})
+            asking.post("/outcomes", json={"ids": ids, "labels": ["benign"] * 3})
+        reader.join()
+        assert watch.whole().known == 60
+    assert done == [True] * 5

@@ -1,0 +1,72 @@
+"""Rows that raised the alarm do not calibrate the next predictor: from them its sets hold the truth too seldom.
+
+Their number depends on their outcomes, so they are not exchangeable with the rows to come. After a change, the rows
+that a watch has counted are partly from before it. Without a change, after a false alarm, they are those that looked
+unlike the others. So a predictor from watched rows says "estimated"; were it certified, the first test would be red.
+Rows that came after the alarm keep the promise in both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.validity.simulation import Floats, mean
+
+ALPHA = 0.1
+WORSE = 1.25
+"""Scores after the change are uniform up to this, before it up to one."""
+
+
+def predictor_of(scores: Floats) -> fc.Predictor:
+    return fc.Predictor.of(fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA))
+
+
+def renewed(old: fc.Predictor, scores: Floats, rows: str) -> fc.Predictor:
+    return fc.recalibrate(old, [fc.summarize(scores, site="a", score=fc.LAC())], why="alarm", rows=rows)
+
+
+def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
+    """Watch misses, of which there are more after row 600; return the next predictor, and what it covers then."""
+    old = predictor_of(rng.random(200))
+    scores = np.append(rng.random(600), WORSE * rng.random(2400))
+    watch = fc.Monitor.of(old).update(misses=scores > old.threshold())
+    if watch.alarm_at is None or watch.alarm_at <= 600:
+        return None
+    found = renewed(old, scores[: watch.alarm_at] if rows == "watched" else WORSE * rng.random(99), rows)
+    return found, min(1.0, float(found.threshold()) / WORSE)
+
+
+def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
+    """Nothing changes; a detector takes scores to be smaller now, and the last 19 rows calibrate smaller sets."""
+    calibration, scores = rng.random(100), rng.random(150)
+    found = fc.ChangeDetector(calibration, random_state=int(rng.integers(2**32)), every=30.0).update(scores)
+    at = found.alarm_at or 0
+    if at < 19 or scores[at - 19 : at].mean() > 0.5:
+        return None
+    new = renewed(predictor_of(calibration), scores[at - 19 : at] if rows == "watched" else rng.random(19), rows)
+    return new, min(1.0, float(new.threshold()))
+
+
+Stream = Callable[[str, np.random.Generator], tuple[fc.Predictor, float] | None]
+STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 1100)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", ["watched", "new"])
+@pytest.mark.parametrize(("stream", "count"), STREAMS)
+def test_what_is_certified_after_an_alarm_holds(stream: Stream, count: int, rows: str) -> None:
+    rng = np.random.default_rng(11)
+    found = [one for one in (stream(rows, rng) for _ in range(count)) if one is not None]
+    coverage, tolerance = mean(np.array([covers for _, covers in found]))
+    assert len(found) > 100
+    assert tolerance < 0.02
+    for predictor, _ in found:
+        assert predictor.certificate.status == "estimated" or coverage >= 1 - ALPHA - tolerance, (
+            f"covers {coverage:.4f}"
+        )
+    if rows == "watched":  # so this check can fail
+        assert coverage < 1 - ALPHA - tolerance
