@@ -65,8 +65,8 @@ def case(dialect: Dialect, number: int) -> Case:
         columns = [f"p {j}" for j in range(k)] if named else classes
         table = {**{one: probs[:, j].tolist() for j, one in enumerate(columns)}, 'the "label': labels}
         rows = lac_of(dialect, columns, 'the "label', classes if named else None)
-        told = drawn if isinstance(rows.classes, int) else labels
-        made = summarize_rows(probs, told, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
+        truth = drawn if isinstance(rows.classes, int) else labels
+        made = summarize_rows(probs, truth, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
         return table, statement(dialect, "rows", rows, alpha), made.to_bytes()
     scale = 10.0 ** rng.integers(-300, 300)
     first, second = rng.normal(size=(2, n)) * scale
@@ -126,6 +126,14 @@ def test_a_row_that_cannot_be_scored_is_counted(database: tuple[Dialect, Databas
     found = run(table, statement(dialect, "rows", rows, 0.1))
     assert len(found.splitlines()) == 2  # the header and the count: no score leaves
     assert refusal(partial(read_result, found)).startswith("1 of 2 rows cannot be scored")
+
+
+@pytest.mark.parametrize("value", [-0.25, -1e-300, float("-inf")])
+def test_a_negative_probability_is_never_taken_for_zero(database: tuple[Dialect, Database], value: float) -> None:
+    dialect, run = database
+    table: dict[str, list[Any]] = {"a": [value], "b": [1.0], "y": ["b"]}
+    found = run(table, statement(dialect, "rows", lac_of(dialect, ["a", "b"], "y"), 0.1))
+    assert refusal(partial(read_result, found)).startswith("1 of 1 rows cannot be scored")
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
