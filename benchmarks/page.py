@@ -77,6 +77,16 @@ def stream(found: Any) -> Lines:
         yield f"{count:,} scores in chunks, `{way}`: memory", f"{found['alone'][way]['mb']:.0f} MB", ""
 
 
+def sql(found: Any) -> Lines:
+    """Ranks where the scores are."""
+    for way, ratio in found["ratio"].items():
+        if not way.endswith(": sort"):
+            bar = "" if "probabilities" in way else at_most(1.5)  # which scores rows as well
+            yield f"{found['rows']:,} rows, {way}, against its own sort of the column", times(ratio), bar
+    for way, mb in found["mb"].items():
+        yield f"{found['rows']:,} rows, {way}: memory", f"{mb:.0f} MB", ""
+
+
 def losses(found: Any) -> Lines:
     """Loss curves."""
     one = found["summarising"]
@@ -207,6 +217,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
     "sites": ("Very many sites", sites),
     "many_predictors": ("A predictor for very many sites, seconds of one processor", many_predictors),
     "stream": ("Streams", stream),
+    "sql": ("SQL and lazy frames; ratios are of seconds of the processor", sql),
     "losses": ("Loss curves; seconds are of one processor", losses),
     "monitoring": ("Watches: how soon they notice, and what they cost", monitoring),
     "imports": ("Imports and bytes", imports),

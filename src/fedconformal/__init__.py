@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         TopK,
     )
     from fedconformal.summaries import Summary, pool, summarize, summarize_losses
+    from fedconformal.summaries.batches import summarize_batches
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -99,6 +100,7 @@ _WHERE = {
     "monitoring.change": ("ChangeDetector",),
     "monitoring.monitor": ("Monitor",),
     "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
+    "summaries.batches": ("summarize_batches",),
     "verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -166,6 +168,7 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
+    "summarize_batches",
     "summarize_losses",
     "verify",
 ]

@@ -29,6 +29,7 @@ from fedconformal.errors import (
 COMMANDS = (
     "summarize",
     "summarize-losses",
+    "sql",
     "sign",
     "calibrate",
     "recalibrate",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +12,11 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
+from fedconformal.cli.from_ranks import FromRanks, refuse_beside_ranks, result_score, summary_of_ranks
 from fedconformal.cli.groups import ByColumns, columns_in, read_groups
 from fedconformal.cli.inputs import Alpha, Json, Source, read_run
 from fedconformal.cli.options import ALL_SCORES, KINDS, Given, taking
@@ -31,13 +30,13 @@ from fedconformal.cli.watches import NewRows, check_new
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
-from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries import Summary
+from fedconformal.summaries.batches import Piece, summarize_scored
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
-from fedconformal.summaries.stream import summarize_stream
 
 
 @taking(ALL_SCORES, KINDS)
@@ -82,6 +81,7 @@ def summarize(
     groups: ByColumns = None,
     watch: NewRows = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
+    from_ranks: FromRanks = False,
     noise: LocalNoise,
     policy: PolicyFile = None,
     stays: Stays = False,
@@ -90,18 +90,15 @@ def summarize(
     **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    run = files[0] if len(files) == 1 and not chunks and columns.label_column is None else None
-    function = _score(score, task, run, given)
+    run = files[0] if len(files) == 1 and not chunks and columns.label_column is None and not from_ranks else None
+    function = result_score(files, score, given) if from_ranks else _score(score, task, run, given)
     onnx = columns.model
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
     of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
     noisy = noise.is_wanted()
     numbers = isinstance(function, RegressionScore)
-    if numbers and (noisy or by_class or groups or onnx or temperature is not None):
-        options = {"--privacy local": noisy, "--by-class": by_class, "--groups": groups, "--onnx": onnx}
-        wrong = next((option for option, given_ in options.items() if given_), "--temperature")
-        raise InputError(f"{wrong} is for classes, and {function.name} scores numbers; leave it out")
+    _check_mixed(function, noisy=noisy, by_class=by_class, groups=groups, onnx=onnx, temperature=temperature)
     if noisy and (kind != "ranks" or by_class or chunks or groups):
         raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
     about: dict[str, Any] = {
@@ -123,7 +120,12 @@ def summarize(
     columns = columns.keeping(*by)
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
-    if chunks or len(files) == 2 or columns.label_column is not None:
+    if from_ranks:
+        others = {"--kind": kind != "ranks", "--by-class": by_class, "--groups": groups, "--chunks": chunks}
+        refuse_beside_ranks({**others, "--task": task, "--privacy": noisy, "--watch": watch}, columns)
+        check_output(output, *files, policy, ending=ending, force=force)
+        written = {output: summary_of_ranks(files[0], about, output.stem if site is None else site)}
+    elif chunks or len(files) == 2 or columns.label_column is not None:
         check_output(output, *files, noise.grid, noise.ledger, policy, watch, ending=ending, force=force)
         asked, name = {**about, "by": by, "watch": watch}, output.stem if site is None else site
         written = {output: (_of_chunks if chunks else _of_files)(files, columns, asked, name)}
@@ -144,13 +146,19 @@ def summarize(
     check_files(policy, sent.values(), ledger=noise.ledger, stays=stays)
     if noisy:
         noise.pay(list(written.values()))
-    facts = []
-    for path, found in sent.items():
-        data = found.to_bytes()
-        write_bytes(path, data, private=found.name.startswith(ExactSummary.name))
-        facts.append(_facts(path, found, data))
+    facts = [_written(path, found) for path, found in sent.items()]
     lines = [line for fact in facts for line in _lines(fact, hidden=not numbers)]
-    print_result({"score": str(function), "summaries": facts}, *lines, json=json)
+    print_result({"score": None if function is None else str(function), "summaries": facts}, *lines, json=json)
+
+
+def _check_mixed(function: AnyScore | None, **for_classes: Any) -> None:
+    """Refuse options that are for classes beside a score of numbers."""
+    options = {"--privacy local": "noisy", "--by-class": "by_class", "--groups": "groups", "--onnx": "onnx"}
+    wrong = next((option for option, name in options.items() if for_classes[name]), None)
+    if wrong is None and for_classes["temperature"] is not None:
+        wrong = "--temperature"
+    if isinstance(function, RegressionScore) and wrong is not None:
+        raise InputError(f"{wrong} is for classes, and {function.name} scores numbers; leave it out")
 
 
 def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
@@ -200,31 +208,23 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
     if about["kind"] != "ranks":
         raise InputError("--chunks makes summaries of the kind ranks only")
     passes = count(1)
-    said: dict[str, Any] = {}
 
-    def read() -> Iterator[Floats]:
+    def read() -> Iterator[Piece]:
         for file in progress(files, f"reading, pass {next(passes)}", len(files)):
             truth, score = None if columns.label_column is not None else file, about["score"]
             if isinstance(score, RegressionScore):
                 rows = read_numbers(columns, score, file, truth)
                 check_new(about["watch"], rows)
                 with rows.table.in_lines():
-                    scores, found = score_predictions(rows.values, rows.truth, score)
+                    yield str(file), *score_predictions(rows.values, rows.truth, score)
             else:
                 rows = columns.read(file, truth, temperature=about["temperature"])
                 check_new(about["watch"], rows)
                 with rows.table.in_lines():
-                    scores, found = score_rows(rows.values, rows.truth, score, rows.classes)
-            if said and said != found:
-                raise InputError(f"{file}: has {found['classes']} classes, {files[0]} has {said['classes']}")
-            said.update(found)
-            yield scores
+                    yield str(file), *score_rows(rows.values, rows.truth, score, rows.classes)
 
-    summary = summarize_stream(read, alpha=about["alpha"], sites=(as_name(site, "site"),))
-    more = {name: about[name] for name in ("temperature", "calibration", "expires")}
-    model = None if about["model"] is None else as_name(about["model"], "model fingerprint")
-    agreed = None if about["calibration"] is None else about["alpha"]
-    return replace(summary, origin=Origin(**said, **more, model=model, alpha=agreed))
+    stated = {name: about[name] for name in ("score", "temperature", "calibration", "expires", "model")}
+    return summarize_scored(read, alpha=about["alpha"], site=site, **stated)
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
@@ -260,7 +260,10 @@ def _shows_all(summary: Summary) -> bool:
     return isinstance(summary, ExactSummary) or (isinstance(summary, RankSummary) and summary.gap == 0)
 
 
-def _facts(path: Path, made: Summary | NoisyHistogram, data: bytes) -> dict[str, Any]:
+def _written(path: Path, made: Summary | NoisyHistogram) -> dict[str, Any]:
+    """Write a file, and say what it holds."""
+    data = made.to_bytes()
+    write_bytes(path, data, private=made.name.startswith(ExactSummary.name))
     if isinstance(made, NoisyHistogram):
         said = {"site": made.site, "kind": made.name, "scores": made.size}
     else:

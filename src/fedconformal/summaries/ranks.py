@@ -274,7 +274,7 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction
     >>> scheduled_ranks(1000, 8, Fraction(1, 10), Fraction(1, 2))
     array([   1,   50,  334,  667,  950, 1000])
     """
-    spread = -(-n * _levels(points, alpha, lower) // LEVEL)
+    spread = -(-n * levels_of(points, alpha, lower) // LEVEL)
     # Not np.unique, which imports numpy.ma: a tenth of the time of a command.
     ranks = np.array(sorted(set(np.maximum(spread, 1).tolist()))) if n > points else np.arange(1, n + 1)
     ranks.setflags(write=False)
@@ -288,7 +288,8 @@ def widest_step(n: int, points: int, alpha: Fraction | None, lower: Fraction | N
 
 
 @lru_cache(maxsize=256)
-def _levels(points: int, alpha: Fraction | None, lower: Fraction | None) -> Integers:
+def levels_of(points: int, alpha: Fraction | None, lower: Fraction | None = None) -> Integers:
+    """List the levels of the ranks: shares of all scores, in units of 1 / LEVEL."""
     crowd = 0 if alpha is None else points // 2
     even = points - crowd if lower is None else max(1, points - crowd - 1)
     levels = [i * LEVEL // even for i in range(1, even + 1)]

@@ -17,6 +17,9 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.table import CellError, Table, absent, counted, listed
 
+ARROW_NUMBERS = {"double", "float", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))}
+"""How Arrow calls its types of numbers."""
+
 
 class ArrayCells:
     """Columns as arrays of one length; a column that is neither numbers nor text is what it is called.
@@ -127,7 +130,7 @@ def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
     if hasattr(values, "detach"):  # a torch tensor
         values = values.detach().cpu()
     try:
-        array = np.asarray(values.to_pylist() if hasattr(values, "to_pylist") else values)
+        array = np.asarray(_from_arrow(values) if hasattr(values, "to_pylist") else values)
         array = np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
     except (ValueError, TypeError, RuntimeError):
         raise InputError(
@@ -151,6 +154,12 @@ def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
         held = " and ".join(sorted(kinds)) or "nothing"
         raise InputError(f"{_where(name, title)}holds {held}, expected only numbers or only text")
     return array.astype({"text": np.str_, "booleans": np.bool_}.get(kinds.pop() if kinds else "", np.float64))
+
+
+def _from_arrow(column: Any) -> Any:
+    """Take numbers as they are in memory; all else value by value."""
+    numbers = not column.null_count and str(column.type) in ARROW_NUMBERS
+    return column.to_numpy() if numbers else column.to_pylist()
 
 
 def _where(name: str, title: Any) -> str:

@@ -1,0 +1,176 @@
+"""One SQL statement that makes a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
+
+The ranks that a site sends follow from the number of its rows and from alpha, so the statement can find them: it holds
+the levels, counts the rows, and takes the score of each rank. Rows that cannot be scored are counted, never left out
+in silence: if there is one, the answer is that count and nothing else. `query_result.py` finishes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fedconformal._base.arrays import SUM_TOLERANCE, as_alpha
+from fedconformal._base.names import listed
+from fedconformal.errors import InputError
+from fedconformal.scores import LAC, AnyScore, Residual
+from fedconformal.summaries.dialects import Dialect
+from fedconformal.summaries.origin import Classes, as_classes
+from fedconformal.summaries.ranks import LEVEL, POINTS, levels_of
+from fedconformal.summaries.rows import PRECISION
+
+LARGEST = 1.7976931348623157e308
+BUCKETS = 2048
+"""Twice as many parts are numbered by themselves where one machine cannot sort all scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """How a row of a table gets its score.
+
+    Attributes:
+        steps: what is read of a row, by the name it has in the statement; each step may use those before it.
+        sound: what holds for a row that can be scored.
+        score: the score of such a row.
+        function: the score; None if a column holds scores of any kind.
+        classes: of a score of labels.
+    """
+
+    steps: tuple[dict[str, str], ...]
+    sound: str
+    score: str
+    function: AnyScore | None = None
+    classes: Classes | None = None
+
+
+def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: Sequence[str] | None = None) -> Scored:
+    """Score by one minus the probability of the label; classes are called as their columns unless they are named.
+
+    Columns that are called 0, 1, 2 and so on have no names, and their labels are numbers.
+    """
+    if len(probabilities) < 2:
+        raise InputError("a probability for each class is needed, in a column each; name two columns or more")
+    if len(set(probabilities)) < len(probabilities):
+        raise InputError(f"the columns {listed(probabilities)} are not all different; name each once")
+    numbered = classes is None and list(probabilities) == [str(k) for k in range(len(probabilities))]
+    known = as_classes(len(probabilities) if numbered else list(probabilities if classes is None else classes))
+    if not isinstance(known, int) and len(known) != len(probabilities):
+        raise InputError(
+            f"there are {len(known)} classes and {len(probabilities)} columns; give a column for each class"
+        )
+    doubles = {f"d{k}": dialect.as_double(name) for k, name in enumerate(probabilities)}
+    truth = dialect.named(label) if isinstance(known, int) else f"TRIM(CAST({dialect.named(label)} AS {dialect.text}))"
+    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.quoted(name) for name in known]
+    own = " ".join(f"WHEN y = {value} THEN p{k}" for k, value in enumerate(values))
+    rounded = {f"p{k}": dialect.as_float32(f"d{k}") for k in range(len(doubles))}
+    total = " + ".join(rounded)  # NULL if one of them is
+    return Scored(
+        steps=({"y": truth, **doubles}, {"y": "y", **rounded}, {"own": f"CASE {own} END", "total": total}),
+        sound=f"own IS NOT NULL AND ABS(total - 1) <= {SUM_TOLERANCE!r}",
+        score="1 - own",
+        function=LAC(),
+        classes=known,
+    )
+
+
+def residual_of(dialect: Dialect, prediction: str, label: str) -> Scored:
+    """Score by the absolute error of a prediction."""
+    value = f"ABS({dialect.as_double(label)} - {dialect.as_double(prediction)})"
+    return Scored(steps=({"s": value},), sound=_finite("s"), score="s", function=Residual())
+
+
+def column_of(dialect: Dialect, column: str) -> Scored:
+    """Take scores from a column."""
+    return Scored(steps=({"s": dialect.as_double(column)},), sound=_finite("s"), score="s")
+
+
+def _finite(value: str) -> str:
+    return f"{value} BETWEEN {-LARGEST!r} AND {LARGEST!r}"  # NaN is above all numbers, or nothing holds for it
+
+
+def described(rows: Scored, alpha: Fraction) -> str:
+    """Say in JSON what the ranks are of: it comes back with them."""
+    function = rows.function
+    score = None if function is None else function.to_dict()
+    precision = PRECISION if rows.classes is not None else None
+    said = {"query": 1, "alpha": repr(float(alpha)), "score": score, "classes": rows.classes, "precision": precision}
+    return json.dumps(said, ensure_ascii=False)
+
+
+def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
+    """Write the statement.
+
+    >>> from fedconformal.summaries.dialects import DIALECTS
+    >>> duckdb = DIALECTS["duckdb"]
+    >>> print(statement(duckdb, "clinic.scans", column_of(duckdb, "score"), 0.1).splitlines()[-1])
+    ORDER BY 1
+    """
+    exact = as_alpha(alpha)
+    product = f"CAST(level AS {dialect.whole}) * good + {LEVEL - 1}"
+    rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {dialect.halved.format(product, LEVEL)}) END"
+    wanted = f"WHERE n = good AND (good > {POINTS} OR i <= good)"
+    ends = ", MIN(s) AS low, MAX(s) AS high" if dialect.parted else ""
+    parts = [
+        *_read(dialect.table(table), rows),
+        f"fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good{ends} FROM fc_scored)",
+        f"fc_levels AS ({_levels(dialect, exact)})",
+        f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
+        *_numbered(dialect),
+        "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
+    ]
+    written = f"CAST(s AS {dialect.text})"
+    digits = f"CASE WHEN CAST({written} AS {dialect.double}) = s THEN LENGTH({written}) ELSE 0 END"
+    return (
+        f"{_heading(dialect)}{dialect.before}WITH " + ",\n".join(parts) + "\n"
+        f"SELECT r AS fc_rank, {written} AS fc_score,\n  {digits} AS fc_digits,\n"
+        "  n AS fc_rows, n - good AS fc_refused,\n"
+        f"  {dialect.quoted(described(rows, exact))} AS fc_about\n"
+        "FROM fc_totals LEFT JOIN fc_found ON n = good\n"
+        "ORDER BY 1"
+    )
+
+
+def _levels(dialect: Dialect, alpha: Fraction) -> str:
+    """List the levels with their numbers, as a table."""
+    pairs = [f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, alpha).tolist(), 1)]
+    return dialect.pairs.format(",\n    ".join(", ".join(pairs[k : k + 6]) for k in range(0, len(pairs), 6)))
+
+
+def _heading(dialect: Dialect) -> str:
+    """Say what this is; no name of a user is in a comment, as it could end there."""
+    tested = f"Tested on {dialect.program} {dialect.tested}." if dialect.tested else f"Never run on {dialect.program}."
+    return f"-- The scores at about {POINTS} ranks, for a summary. {tested} Save the result as CSV with its header.\n"
+
+
+def _read(table: str, rows: Scored) -> list[str]:
+    """Read the columns step by step, then score the rows that are sound."""
+    parts: list[str] = []
+    for number, columns in enumerate(rows.steps):
+        made = ",\n  ".join(f"{value} AS {name}" for name, value in columns.items())
+        parts.append(f"fc_read_{number} AS (SELECT {made}\n  FROM {f'fc_read_{number - 1}' if number else table})")
+    last = f"fc_read_{len(rows.steps) - 1}"
+    return [*parts, f"fc_scored AS (SELECT CASE WHEN {rows.sound}\n  THEN {rows.score} END AS s FROM {last})"]
+
+
+def _numbered(dialect: Dialect) -> list[str]:
+    """Number the scores in ascending order; in parts, where one machine cannot sort them all.
+
+    A part is a function of the score that never falls, whatever is rounded: each step is one IEEE operation. It is
+    fine near both ends, where scores crowd. So parts only share out the work.
+    """
+    if not dialect.parted:
+        return ["fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL)"]
+    part = f"FLOOR({BUCKETS} * SQRT(SQRT(t))) + FLOOR({BUCKETS} * (1 - SQRT(SQRT(1 - t))))"
+    wide, place = "high / 4 - low / 4", "s / 4 - low / 4"  # a quarter, so that differences stay finite
+    placed = f"CASE WHEN {wide} > 0 THEN ({place}) / ({wide}) ELSE 0 END"
+    number = "k + ROW_NUMBER() OVER (PARTITION BY fc_parted.part ORDER BY s)"
+    joined = "fc_parted JOIN fc_before ON fc_parted.part = fc_before.part"
+    return [
+        f"fc_placed AS (SELECT s, {placed} AS t\n  FROM fc_scored CROSS JOIN fc_totals WHERE s IS NOT NULL)",
+        f"fc_parted AS (SELECT s, CAST({part} AS {dialect.whole}) AS part FROM fc_placed)",
+        "fc_counted AS (SELECT part, COUNT(*) AS c FROM fc_parted GROUP BY part)",
+        "fc_before AS (SELECT part, SUM(c) OVER (ORDER BY part) - c AS k FROM fc_counted)",
+        f"fc_numbered AS (SELECT s, {number} AS r\n  FROM {joined})",
+    ]

@@ -1,0 +1,173 @@
+"""fedconformal sql and summarize --from-ranks: the walk of a site whose rows stay in a database."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries.dialects import DIALECTS
+from tests.cli.command import Command
+from tests.summaries.databases import DuckDB
+
+CLASSES = ("--probability-columns", "benign,malignant", "--label", "truth")
+SCANS = ("--dialect", "duckdb", "--table", "scans.csv", *CLASSES)
+
+
+@pytest.fixture
+def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in a file, as DuckDB reads it too."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    first = rng.random(300).round(3)
+    lines = [f"{p},{1 - p:.3f},{'benign' if rng.random() < p else 'malignant'}\n" for p in first.tolist()]
+    Path("scans.csv").write_text("benign,malignant,truth\n" + "".join(lines))
+    return tmp_path
+
+
+def ran(query: str, name: str = "result.csv") -> Path:
+    """Run a query in DuckDB, and save its result."""
+    pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    Path(name).write_bytes(DuckDB()({"unused": [0.0]}, query))
+    return Path(name)
+
+
+def test_the_walk(scans: Path, command: Command) -> None:
+    query = command.ok("sql", *SCANS).out
+    result = ran(query)
+    assert len(result.read_text().splitlines()) < 102
+    more = ("--site", "clinic-a", "--model", "m", "--calibration", "x", "--expires", "2027-06-30")
+    made = command.ok("summarize", "--from-ranks", result, "-o", "a.fcs", *more, "--json").json
+    command.ok("summarize", "scans.csv", "--labels", "truth", "-o", "b.fcs", *more)
+    assert Path("a.fcs").read_bytes() == Path("b.fcs").read_bytes()
+    assert made["summaries"][0]["scores"] == 300
+    assert made["score"] == "LAC()"
+    command.ok("calibrate", "a.fcs", "--alpha", "0.1", "--calibration", "x", "-o", "p.json")
+
+
+def test_residuals_and_scores(scans: Path, command: Command) -> None:
+    Path("n.csv").write_text("prediction,y\n1.5,2\n0.1,0.3\n-4,7\n")
+    about = ("--dialect", "duckdb", "--table", "n.csv", "--alpha", "0.2")
+    residual = ran(command.ok("sql", *about, "--score", "residual", "--label", "y").out)
+    command.ok("summarize", residual, "--from-ranks", "-o", "a.fcs", "--site", "s")
+    command.ok(
+        "summarize", "n.csv", "--labels", "y", "--score", "residual", "--alpha", "0.2", "-o", "b.fcs", "--site", "s"
+    )
+    assert Path("a.fcs").read_bytes() == Path("b.fcs").read_bytes()
+    scores = ran(command.ok("sql", *about, "--score", "scores", "--score-column", "y").out)
+    made = command.ok("summarize", "--from-ranks", scores, "-o", "c.fcs", "--site", "s", "--json").json
+    assert made["score"] is None
+    assert Path("c.fcs").read_bytes() == fc.summarize([2, 0.3, 7], alpha=0.2, site="s").to_bytes()
+    command.ok("summarize", "--from-ranks", scores, "-o", "d.fcs", "--site", "s", "--score", "raps", "--penalty", "0.1")
+    expected = fc.summarize([2, 0.3, 7], alpha=0.2, site="s", score=fc.RAPS(penalty=0.1))
+    assert Path("d.fcs").read_bytes() == expected.to_bytes()
+
+
+def test_the_query_in_a_file(scans: Path, command: Command) -> None:
+    printed = command.ok("sql", *SCANS).out
+    facts = command.ok("sql", *SCANS, "--json").json
+    assert facts["query"] == printed
+    assert facts["tested"]
+    assert "wrote q.sql" in command.ok("sql", *SCANS, "-o", "q.sql").out
+    assert Path("q.sql").read_text() == printed
+    assert "q.sql: exists" in command("sql", *SCANS, "-o", "q.sql").err
+    never = command.ok("sql", "--dialect", "bigquery", "--table", "p.d.t", "--score", "scores")
+    assert "never run on BigQuery" in never.err
+    assert "Never run on BigQuery" in never.out
+
+
+def test_the_page_runs(scans: Path, command: Command) -> None:
+    """The first block of docs/sql.md, with the database in this process, and its example of a lazy frame."""
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    block = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert block
+    first, second, third = block[1].splitlines()
+    command.ok(*shlex.split(first)[1:])
+    assert second == "duckdb -csv < query.sql > result.csv"
+    ran(Path("query.sql").read_text())
+    command.ok(*shlex.split(third)[1:])
+    command.ok("summarize", "scans.csv", "--labels", "truth", "--site", "clinic-a", "-o", "rows.fcs")
+    assert Path("clinic-a.fcs").read_bytes() == Path("rows.fcs").read_bytes()
+    for dialect in DIALECTS.values():
+        assert f"| {dialect.program} | `{dialect.name}` |" in page
+        assert f"| {dialect.tested or 'never run'} |" in page
+    pytest.importorskip("polars", reason="polars is not installed")
+    example = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert example
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example[1], "docs/sql.md", "exec"), {})  # noqa: S102
+    assert printed.getvalue() == example[2]
+
+
+BAD: list[tuple[tuple[str, ...], str]] = [
+    (("--dialect", "duckdb", "--table", "t"), "--score lac needs the columns of the classes"),
+    (("--dialect", "oracle", "--table", "t"), "oracle"),
+    (("--dialect", "spark", "--table", "a`b", "--score", "scores"), "cannot be quoted for Spark SQL"),
+    (
+        ("--dialect", "duckdb", "--table", "t", *CLASSES, "--score", "residual"),
+        "go with --score lac, not with residual",
+    ),
+    (("--dialect", "duckdb", "--table", "t", *CLASSES, "--classes", "a"), "1 classes and 2 columns"),
+    (("--dialect", "duckdb", "--table", "t", *CLASSES, "--alpha", "2"), "alpha is 2"),
+    (("--dialect", "duckdb", "--table", "t", *CLASSES, "-o", "q.txt"), "ends in .sql"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_options_are_refused(arguments: tuple[str, ...], message: str, command: Command) -> None:
+    done = command("sql", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kind", "exact"), "--kind does not go with --from-ranks"),
+        (("--by-class",), "--by-class does not go with --from-ranks"),
+        (("--groups", "sex"), "--groups does not go with --from-ranks"),
+        (("--chunks",), "--chunks does not go with --from-ranks"),
+        (("--task", "classification"), "--task does not go with --from-ranks"),
+        (("--labels", "truth"), "go with rows; give them to fedconformal sql"),
+        (("--from", "logits"), "go with rows; give them to fedconformal sql"),
+        (("--score", "raps"), "result.csv: the query is for the score lac, not raps"),
+        (("--alpha", "0.2"), "result.csv: the query is for alpha 0.1, not 0.2; leave out --alpha"),
+    ],
+)
+def test_options_for_rows_are_refused(options: tuple[str, ...], message: str, scans: Path, command: Command) -> None:
+    result = ran(command.ok("sql", *SCANS).out)
+    done = command("summarize", "--from-ranks", result, "-o", "a.fcs", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("a.fcs").exists()
+    assert command("summarize", "--from-ranks", result, "-o", "a.fcs", "--alpha", "0.10").code == 0
+
+
+def test_a_bad_row_of_the_table_stops_it(scans: Path, command: Command) -> None:
+    with Path("scans.csv").open("a") as file:
+        file.write("0.5,,benign\n")
+    result = ran(command.ok("sql", *SCANS).out)
+    done = command("summarize", "--from-ranks", result, "-o", "a.fcs")
+    assert done.err.startswith("error: result.csv: 1 of 301 rows cannot be scored")
+    assert "is not the result of a query" in command("summarize", "--from-ranks", "scans.csv", "-o", "a.fcs").err
+    assert "takes one file" in command("summarize", "--from-ranks", result, "scans.csv", "-o", "a.fcs").err
+
+
+def test_chunks_of_a_score_with_two_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows: Any = np.random.default_rng(0).normal(size=(300, 2))
+    for name, part in (("a", rows[:150]), ("b", rows[150:]), ("whole", rows)):
+        np.savetxt(f"{name}.csv", part, delimiter=",", header="prediction,y", comments="")
+    about = ("--labels", "y", "--score", "signed", "--site", "s")
+    command.ok("summarize", "a.csv", "b.csv", "--chunks", *about, "-o", "chunks.fcs")
+    command.ok("summarize", "whole.csv", *about, "-o", "whole.fcs")
+    assert Path("chunks.fcs").read_bytes() == Path("whole.fcs").read_bytes()

@@ -1,0 +1,143 @@
+"""Databases to run a query on: DuckDB in this process, PostgreSQL as a server of its own, Spark in another Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+Columns = Mapping[str, Sequence[Any]]
+"""A table: numbers or texts a column, None where there is no value."""
+
+
+class Database(Protocol):
+    """What runs a query on a table that is called rows."""
+
+    def __call__(self, table: Columns, query: str) -> bytes:
+        """Return the result as CSV."""
+
+
+class DuckDB:
+    def __init__(self) -> None:
+        import duckdb
+
+        self.connection = duckdb.connect()
+
+    def __call__(self, table: Columns, query: str) -> bytes:
+        import pyarrow as pa
+
+        self.connection.register("rows", pa.table(dict(table)))
+        found = self.connection.execute(query)
+        return written([name for name, *_ in found.description or ()], found.fetchall())
+
+
+def written(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
+    """Write a result as most programs do."""
+    file = io.StringIO()
+    lines = csv.writer(file)
+    lines.writerow(names)
+    lines.writerows(rows)
+    return file.getvalue().encode()
+
+
+class PostgreSQL:
+    def __init__(self, programs: Path, folder: Path, port: int) -> None:
+        self._command = [str(programs / "psql"), "-h", str(folder), "-p", str(port), "-U", "nobody", "postgres"]
+        self._command += ["-X", "-q", "-v", "ON_ERROR_STOP=1", "--csv"]
+
+    def __call__(self, table: Columns, query: str, before: str = "") -> bytes:
+        types = ["text" if _is_text(values) else "double precision" for values in table.values()]
+        names = ['"' + name.replace('"', '""') + '"' for name in table]
+        made = f"CREATE TEMP TABLE rows ({', '.join(f'{n} {t}' for n, t in zip(names, types, strict=True))});\n"
+        cells = "".join("\t".join(map(_cell, row)) + "\n" for row in zip(*table.values(), strict=True))
+        script = f"{made}COPY rows FROM STDIN;\n{cells}\\.\n{before}{query};\n"
+        done = subprocess.run(self._command, input=script.encode(), capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode())
+        return done.stdout
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _cell(value: Any) -> str:
+    return "\\N" if value is None else value.replace("\\", "\\\\") if isinstance(value, str) else repr(value)
+
+
+@contextmanager
+def postgresql() -> Iterator[PostgreSQL | str]:
+    """Start a server on a socket of its own, as a user that is not root; or say why there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    path = shutil.which("initdb")
+    if not found and path is None:
+        yield "PostgreSQL is not installed"
+        return
+    programs = found[-1].parent if found else Path(str(path)).parent
+    user: dict[str, Any] = {"user": "nobody"} if os.getuid() == 0 else {}
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    if user:
+        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **user}
+    data, control = folder / "data", programs / "pg_ctl"
+    try:
+        subprocess.run([programs / "initdb", "-A", "trust", "-U", "nobody", "--no-sync", data], check=True, **quiet)
+        settings = f"-p {port} -c listen_addresses= -k {folder} -c fsync=off"
+        subprocess.run([control, "-D", data, "-w", "-o", settings, "start"], check=True, **quiet)
+        try:
+            yield PostgreSQL(programs, folder, port)
+        finally:
+            subprocess.run([control, "-D", data, "-m", "immediate", "stop"], check=False, **quiet)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+SPARK_PYTHON = os.environ.get("FEDCONFORMAL_SPARK_PYTHON", sys.executable)
+"""A Python that has pyspark, which is too large to be among the tools of this package."""
+
+SPARK = """
+import json, sys
+from pyspark.sql import SparkSession, types
+settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+found = []
+for table, query in json.load(open(sys.argv[1])):
+    text = {name: any(isinstance(value, str) for value in values) for name, values in table.items()}
+    kinds = [types.StructField(name, types.StringType() if text[name] else types.DoubleType()) for name in table]
+    spark.createDataFrame(list(zip(*table.values())), types.StructType(kinds)).createOrReplaceTempView("rows")
+    rows = spark.sql(query)
+    found.append([rows.columns, [list(row) for row in rows.collect()]])
+json.dump(found, open(sys.argv[2], "w"))
+"""
+
+
+def spark(cases: Sequence[tuple[Columns, str]], folder: Path) -> list[bytes] | str:
+    """Run queries one after the other, or say why not."""
+    if subprocess.run([SPARK_PYTHON, "-c", "import pyspark"], capture_output=True, check=False).returncode:
+        return "pyspark is not installed; FEDCONFORMAL_SPARK_PYTHON names a Python that has it"
+    if shutil.which("java") is None:
+        return "Spark needs Java"
+    given, taken, script = folder / "given.json", folder / "taken.json", folder / "run.py"
+    given.write_text(json.dumps([(dict(table), query) for table, query in cases]))
+    script.write_text(SPARK)
+    environment = {**os.environ, "PYSPARK_PYTHON": SPARK_PYTHON, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [SPARK_PYTHON, script, given, taken], capture_output=True, check=False, env=environment, timeout=600
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode()[-3000:])
+    return [written(names, rows) for names, rows in json.loads(taken.read_text())]

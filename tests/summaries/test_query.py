@@ -1,0 +1,300 @@
+"""The query of fedconformal sql on real databases: the bytes are those of the rows, and no row is lost in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries.dialects import DIALECTS, Dialect
+from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
+from fedconformal.summaries.query_result import read_result
+from fedconformal.summaries.rows import summarize_rows
+from tests.contracts.tools import refusal
+from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql, spark
+
+Case = tuple[Columns, str, bytes]
+"""A table, the query, and the bytes of the summary of its rows."""
+
+SIZES = (1, 2, 3, 99, 100, 101, 102, 150, 777)
+ALPHAS = (0.1, 0.05, "0.3", 0.001, 0.9)
+CLASSES = ("benign", "it's", 'say "x" \\', "Köln 病院")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with postgresql() as found:
+        if isinstance(found, str):
+            pytest.skip(found)
+        yield found
+
+
+@pytest.fixture(scope="module", params=["duckdb", "duckdb in parts", "postgresql"])
+def database(request: pytest.FixtureRequest) -> tuple[Dialect, Database]:
+    """A database and its dialect; in parts, as Spark and BigQuery number rows."""
+    if request.param == "postgresql":
+        return DIALECTS["postgresql"], request.getfixturevalue("server")
+    pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    return replace(DIALECTS["duckdb"], parted=request.param != "duckdb"), DuckDB()
+
+
+def case(dialect: Dialect, number: int) -> Case:
+    """Make a random case: many ties, tiny and dyadic numbers, few rows and more."""
+    rng = np.random.default_rng(number)
+    n, alpha = SIZES[number % len(SIZES)], ALPHAS[number % len(ALPHAS)]
+    kind = ("lac", "residual", "scores")[number % 3]
+    if kind == "lac":
+        k = int(rng.integers(2, 5))
+        probs = rng.dirichlet(np.full(k, (0.05, 1.0)[number % 2]), n)
+        if number % 4 == 0:
+            probs = np.round(probs * 16) / 16
+            probs[:, 0] += 1 - probs.sum(axis=1)
+            probs = np.where(probs.min(axis=1, keepdims=True) < 0, np.eye(k)[0], probs)
+        classes = CLASSES[:k] if number % 5 else tuple(map(str, range(k)))
+        drawn = rng.integers(0, k, n)
+        labels = [classes[j] for j in drawn] if number % 5 else drawn.astype(float).tolist()
+        named = number % 5 and (number % 2 or dialect.escaped)  # classes that are not called as their columns
+        columns = [f"p {j}" for j in range(k)] if named else classes
+        table = {**{one: probs[:, j].tolist() for j, one in enumerate(columns)}, 'the "label': labels}
+        rows = lac_of(dialect, columns, 'the "label', classes if named else None)
+        truth = drawn if isinstance(rows.classes, int) else labels
+        made = summarize_rows(probs, truth, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
+        return table, statement(dialect, "rows", rows, alpha), made.to_bytes()
+    scale = 10.0 ** rng.integers(-300, 300)
+    first, second = rng.normal(size=(2, n)) * scale
+    if number % 2:
+        first, second = np.round(rng.normal(size=(2, n)), 1)
+    if kind == "residual":
+        table = {"f": first.tolist(), "y": second.tolist()}
+        found = summarize_predictions(first, second, score=fc.Residual(), alpha=alpha, site="a")
+        return table, statement(dialect, "rows", residual_of(dialect, "f", "y"), alpha), found.to_bytes()
+    first[0] = (0.0, -0.0, 5e-324, 1.7976931348623157e308)[number % 4]
+    whole = fc.summarize(first, alpha=alpha, site="a").to_bytes()
+    return {"s": first.tolist()}, statement(dialect, "rows", column_of(dialect, "s"), alpha), whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(4))
+def test_the_bytes_are_those_of_the_rows(database: tuple[Dialect, Database], block: int) -> None:
+    dialect, run = database
+    for number in range(block * 20, block * 20 + 20):
+        table, query, expected = case(dialect, number)
+        assert read_result(run(table, query)).summary(site="a").to_bytes() == expected, number
+
+
+@pytest.mark.slow
+def test_the_bytes_are_those_of_the_rows_on_spark(tmp_path: Path) -> None:
+    cases = [case(DIALECTS["spark"], number) for number in (3, 7, 8, 10, 13, 15, 17, 24)]
+    found = spark([(table, query) for table, query, _ in cases], tmp_path)
+    if isinstance(found, str):
+        pytest.skip(found)
+    for number, (result, (_, _, expected)) in enumerate(zip(found, cases, strict=True)):
+        assert read_result(result).summary(site="a").to_bytes() == expected, number
+
+
+TWO: dict[str, list[Any]] = {"a": [0.5, 0.25], "b": [0.5, 0.75], "y": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("a", None),
+        ("a", float("nan")),
+        ("a", float("inf")),
+        ("a", float("-inf")),
+        ("a", -0.25),
+        ("a", 0.2),
+        ("a", 1e300),
+        ("y", None),
+        ("y", "c"),
+        ("y", "A"),
+        ("y", ""),
+    ],
+)
+def test_a_row_that_cannot_be_scored_is_counted(database: tuple[Dialect, Database], column: str, value: Any) -> None:
+    dialect, run = database
+    table = {**TWO, column: [value, TWO[column][1]]}
+    rows = lac_of(dialect, ["a", "b"], "y")
+    found = run(table, statement(dialect, "rows", rows, 0.1))
+    assert len(found.splitlines()) == 2  # the header and the count: no score leaves
+    assert refusal(partial(read_result, found)).startswith("1 of 2 rows cannot be scored")
+
+
+@pytest.mark.parametrize("value", [-0.25, -1e-300, float("-inf")])
+def test_a_negative_probability_is_never_taken_for_zero(database: tuple[Dialect, Database], value: float) -> None:
+    dialect, run = database
+    table: dict[str, list[Any]] = {"a": [value], "b": [1.0], "y": ["b"]}
+    found = run(table, statement(dialect, "rows", lac_of(dialect, ["a", "b"], "y"), 0.1))
+    assert refusal(partial(read_result, found)).startswith("1 of 1 rows cannot be scored")
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_not_finite_is_counted(database: tuple[Dialect, Database], value: float | None) -> None:
+    dialect, run = database
+    table: dict[str, list[Any]] = {"a": [1.0, value], "b": [1.0, 2.0]}
+    for rows in (column_of(dialect, "a"), residual_of(dialect, "a", "b"), residual_of(dialect, "b", "a")):
+        found = run(table, statement(dialect, "rows", rows, 0.1))
+        assert refusal(partial(read_result, found)).startswith("1 of 2 rows cannot be scored")
+
+
+def test_tiny_probabilities_and_spaces_around_labels(database: tuple[Dialect, Database]) -> None:
+    """Probabilities that float32 cannot hold become zero or the smallest ones; PostgreSQL by itself would fail."""
+    dialect, run = database
+    tiny = [1e-300, 2.0**-150, 2.0**-149 * 0.75, 5e-324, 2.0**-126, 0.0, -0.0]
+    table: dict[str, list[Any]] = {"a": tiny, "b": [1.0] * len(tiny), "y": [" a "] * len(tiny)}
+    rows = lac_of(dialect, ["a", "b"], "y")
+    found = read_result(run(table, statement(dialect, "rows", rows, 0.1))).summary()
+    probs = np.array([table["a"], table["b"]]).T
+    labels = ["a"] * len(tiny)
+    expected = summarize_rows(probs, labels, score=fc.LAC(), classes=["a", "b"], alpha=0.1)
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_a_table_without_rows(database: tuple[Dialect, Database]) -> None:
+    dialect, run = database
+    query = statement(dialect, "rows", column_of(dialect, "s"), 0.1)
+    table = {"s": [1.0]}
+    empty = run(table, query.replace('FROM "rows"', 'FROM "rows" WHERE FALSE'))
+    assert "has no rows" in refusal(lambda: read_result(empty))
+
+
+def test_a_database_that_cuts_digits_off_is_noticed(server: PostgreSQL) -> None:
+    query = statement(DIALECTS["postgresql"], "rows", column_of(DIALECTS["postgresql"], "s"), 0.1)
+    table, few = {"s": [0.1, 1 / 3]}, "SET extra_float_digits = 0;\n"
+    assert "SET extra_float_digits = 1" in refusal(lambda: read_result(server(table, query, few)))
+    assert read_result(server(table, query, "SET extra_float_digits = 3;\n")).values == [0.1, 1 / 3]
+
+
+NAMES = ('a"; DROP TABLE rows; --', "a'b", "a b", "Köln", "a.b", "select", "--", "/*", "$$")
+
+
+@pytest.mark.parametrize("odd", NAMES)
+def test_names_are_quoted(database: tuple[Dialect, Database], odd: str) -> None:
+    dialect, run = database
+    table: dict[str, list[Any]] = {odd: [0.25, 0.5], "other": [0.75, 0.5], "y": [odd, "other"]}
+    found = run(table, statement(dialect, "rows", lac_of(dialect, [odd, "other"], "y"), 0.1))
+    assert read_result(found).values == [0.5, 0.75]
+    assert run({odd: [0.25]}, statement(dialect, "rows", column_of(dialect, odd), 0.1)).count(b"0.25") == 1
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)
+def test_what_cannot_be_quoted_is_refused(dialect: Dialect) -> None:
+    for odd in ("", "a\nb", "a\x00b", "a\u2028b"):
+        assert "cannot be quoted" in refusal(partial(dialect.named, odd))
+        if odd:
+            assert "cannot be quoted" in refusal(partial(dialect.quoted, odd))
+    if dialect.escaped:
+        assert "cannot be quoted" in refusal(lambda: dialect.named("a`b"))
+        assert "cannot be quoted" in refusal(lambda: dialect.table("a\\`b.c"))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)
+def test_the_heading_says_where_it_was_run(dialect: Dialect) -> None:
+    query = statement(dialect, "x", column_of(dialect, "s"), 0.1)
+    assert (f"Never run on {dialect.program}" in query) == (not dialect.tested) == (dialect.name == "bigquery")
+    assert query.count(";") == (dialect.name == "bigquery") * 2  # one statement; BigQuery's function comes before it
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    dialect = DIALECTS["duckdb"]
+    for columns, classes, message in (
+        (["a"], None, "two columns or more"),
+        (["a", "a"], None, "not all different"),
+        (["a", "b"], ["x"], "1 classes and 2 columns"),
+        (["a", "b"], ["x", " x"], "same name"),
+    ):
+        assert message in refusal(partial(lac_of, dialect, columns, "y", classes))
+    assert "alpha is 2" in refusal(lambda: statement(dialect, "x", column_of(dialect, "s"), 2))
+
+
+# --- results that were altered on their way
+
+
+def result(**altered: str) -> bytes:
+    made = {"query": 1, "alpha": "0.1", "score": {"name": "residual"}, "classes": None, "precision": None}
+    line = {"fc_rank": "1", "fc_score": "0.5", "fc_digits": "3", "fc_rows": "1", "fc_refused": "0"}
+    line |= {"fc_about": json.dumps(made)} | altered
+    cells = ",".join('"' + value.replace('"', '""') + '"' for value in line.values())
+    return f"{','.join(line)}\n{cells}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("altered", "message"),
+    [
+        ({"fc_rank": "2"}, "ranks are not those of 1 rows at alpha 0.1"),
+        ({"fc_rows": "2"}, "ranks are not those of 2 rows"),
+        ({"fc_rows": "-1"}, "expected a whole number"),
+        ({"fc_rows": "9" * 15}, "more than"),
+        ({"fc_refused": ""}, "expected a whole number"),
+        ({"fc_refused": "2.5"}, "expected a whole number"),
+        ({"fc_score": "0.50"}, "the database wrote 3 characters"),
+        ({"fc_score": "0,5"}, "expected a finite number"),
+        ({"fc_score": "nan"}, "expected a finite number"),
+        ({"fc_score": "inf"}, "expected a finite number"),
+        ({"fc_digits": "0"}, "to the last digit"),
+        ({"fc_about": "{"}, "fc_about cannot be read"),
+        ({"fc_about": result().decode().partition('"{')[2][:20]}, "fc_about cannot be read"),
+        ({"fc_about": '{"query": 2, "alpha": "0.1", "score": null, "classes": null, "precision": null}'}, "version 2"),
+        ({"fc_about": '{"query": 1, "alpha": "7", "score": null, "classes": null, "precision": null}'}, "alpha is 7"),
+    ],
+)
+def test_an_altered_result_is_refused(altered: dict[str, str], message: str) -> None:
+    assert read_result(result()).values == [0.5]
+    assert message in refusal(lambda: read_result(result(**altered)))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "no column fc_rank"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"a,b\n1,2\n", "no column fc_rank"),
+        (result().splitlines()[0], "has no lines"),
+        (result() + b"1,0.5\n", "cut off"),
+        (result() + result(fc_rows="2").splitlines()[1] + b"\n", "not of one query"),
+        (result()[:-9], "cannot be read"),
+    ],
+)
+def test_what_is_no_result_is_refused(data: bytes, message: str) -> None:
+    assert message in refusal(lambda: read_result(data))
+
+
+def test_scores_that_do_not_ascend_are_refused() -> None:
+    lines = [result(fc_rank=rank, fc_score=score, fc_rows="2") for rank, score in (("1", "0.5"), ("2", "0.1"))]
+    assert "not in ascending order" in refusal(lambda: read_result(lines[0] + lines[1].splitlines()[1]))
+
+
+def test_results_of_other_programs_are_read() -> None:
+    plain = result()
+    tabs = plain.replace(b",fc", b"\tfc").replace(b'","', b'"\t"')
+    header, line = plain.splitlines()
+    for other in (
+        plain.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + plain,
+        tabs,
+        header.upper() + b"\n" + line + b"\n\n",
+    ):
+        assert read_result(other).values == [0.5]
+
+
+def test_the_score_of_a_column_of_scores_may_be_named() -> None:
+    made = {"query": 1, "alpha": "0.1", "score": None, "classes": None, "precision": None}
+    found = read_result(result(fc_about=json.dumps(made)))
+    assert found.summary(score=fc.APS()).origin.score == fc.APS()
+    assert found.summary().origin.score is None
+    assert "lower end" in refusal(lambda: found.summary(score=fc.Signed()))
+    assert "for the score residual" in refusal(lambda: read_result(result()).summary(score=fc.LAC()))
+
+
+def test_scored_rows_say_their_classes() -> None:
+    dialect = DIALECTS["duckdb"]
+    made: list[Scored] = [lac_of(dialect, ["0", "1"], "y"), lac_of(dialect, ["p0", "p1"], "y", ["0", "1"])]
+    assert [one.classes for one in made] == [2, ("0", "1")]

@@ -1,0 +1,59 @@
+"""The cases of tests/vectors/wire, on which every implementation agrees: the bytes, what they say, what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fedconformal._base import registry
+from fedconformal.scores import AnyScore
+from scripts import vectors
+from tests.contracts.tools import KINDS
+
+FILES = {name: (vectors.FOLDER / f"{name}.json").read_text("utf-8") for name in vectors.SOURCES}
+CASES = {f"{name}: {case['name']}": case for name, text in FILES.items() for case in json.loads(text)}
+GIVEN = ("name", "input", "file")
+"""What a case is; the rest must come of it."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str) -> None:
+    case = CASES[name]
+    if "key" in case.get("input", ()):
+        pytest.importorskip("cryptography", reason="signatures need cryptography")
+    bare = {key: value for key, value in case.items() if key in GIVEN or (key == "bytes" and "input" not in case)}
+    assert {**bare, **vectors.outcome(bare)} == case
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_written_again_as_they_are(name: str) -> None:
+    if name == "summaries":
+        pytest.importorskip("cryptography", reason="signatures need cryptography")
+    assert vectors.text(name) == FILES[name], "run `python -m scripts.vectors`"
+
+
+def test_what_is_written_is_read() -> None:
+    """What one implementation writes, every other one accepts, and finds the same in it."""
+    written: list[dict[str, Any]] = [one for one in CASES.values() if "input" in one and "counts" in one]
+    assert len(written) > 100
+    for case in written:
+        assert vectors.outcome({"bytes": case["bytes"]}) == {key: case[key] for key in ("bytes", "counts")}
+
+
+def test_every_kind_and_every_score_is_among_them() -> None:
+    letters = {bytes.fromhex(case["bytes"])[3:5] for case in CASES.values() if "counts" in case or "units" in case}
+    assert {letter.decode() for letter in letters} >= {f"{v}{k}" for v in "12" for k in "ERDTCG"} - {"2D", "2T"} | {
+        "2L"
+    }
+    assert len(KINDS) == 4  # the letters E, R, D and T; a new kind needs cases
+    named = {case["input"]["score"]["name"] for case in CASES.values() if "score" in case.get("input", ())}
+    assert named == {*registry.members(AnyScore)}
+
+
+def test_there_are_enough_and_they_are_small() -> None:
+    refused = [case for case in CASES.values() if "refused" in case]
+    assert all("refused" in case for name, case in CASES.items() if name.startswith("refused: "))
+    assert len(refused) > 200
+    assert sum(len(text.encode()) for text in FILES.values()) < 300_000
