@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import fedconformal
 
 project = "fedconformal"
@@ -16,7 +19,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # as GitHub makes them, so a link works in both places
 
 default_role = "py:obj"  # a docstring writes `Name` for code
-autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
+autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_inherit_docstrings = False  # what a method does is explained once, in the base class
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "Booleans", "Floats", "Integers", "Probabilities")}
@@ -35,3 +38,31 @@ html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_copy_source = False
 html_show_sphinx = False
+
+SHORTER = {
+    r"TypeAliasForwardRef\('(\w+)'\)": r"\1",
+    r"~?(?:numpy\.)?ndarray\[tuple\[(?:~typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[(.*?)\]\]": r"NDArray[\1]",
+    r"~?(?:typing|collections\.abc|fedconformal(?:\.\w+)*)\.(?=[A-Z])": "",
+}
+"""How types are written in signatures."""
+
+
+def shorten(*about: Any) -> tuple[str | None, str | None]:
+    """Write the types of a signature as the source does."""
+    signature, returned = about[-2:]
+    for long, short in SHORTER.items():
+        signature = signature and re.sub(long, short, signature)
+        returned = returned and re.sub(long, short, returned)
+    return signature, returned
+
+
+def keep_colons(_: Any, kind: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
+    """Keep napoleon from reading what comes before a colon as the type of a property."""
+    if kind in {"attribute", "property"}:
+        lines.insert(0, "")
+
+
+def setup(app: Any) -> None:
+    """Do both before napoleon sees a docstring, at 500."""
+    app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)
