@@ -22,7 +22,7 @@ default_role = "py:obj"  # a docstring writes `Name` for code
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_inherit_docstrings = False  # what a method does is explained once, in the base class
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "Booleans", "Floats", "Integers", "Probabilities")}
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_typehints_format = "short"
 napoleon_custom_sections = [("Attributes", "params_style")]  # the fields of a dataclass are its parameters
 napoleon_numpy_docstring = False
@@ -56,13 +56,17 @@ def shorten(*about: Any) -> tuple[str | None, str | None]:
     return signature, returned
 
 
-def keep_colons(_: Any, kind: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
-    """Keep napoleon from reading what comes before a colon as the type of a property."""
+def keep_lines(_: Any, kind: str, name: str, __: Any, ___: Any, lines: list[str]) -> None:
+    """Keep the docstring of a property as it is: napoleon reads what comes before a colon as its type."""
     if kind in {"attribute", "property"}:
-        lines.insert(0, "")
+        lines[:] = KEPT.pop(name, None) or KEPT.setdefault(name, list(lines))
+
+
+KEPT: dict[str, list[str]] = {}
 
 
 def setup(app: Any) -> None:
-    """Do both before napoleon sees a docstring, at 500."""
+    """Do so before and after napoleon, which comes at 500."""
     app.connect("autodoc-process-signature", shorten)
-    app.connect("autodoc-process-docstring", keep_colons, priority=400)
+    app.connect("autodoc-process-docstring", keep_lines, priority=400)
+    app.connect("autodoc-process-docstring", keep_lines, priority=600)
