@@ -15,6 +15,7 @@ release = version = fedconformal.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_static"]
 
+smartquotes = False  # options and code keep their signs
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # as GitHub makes them, so a link works in both places
 
@@ -37,6 +38,7 @@ html_title = f"fedconformal {release}"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_copy_source = False
+html_show_search_summary = False  # a page that is opened as a file may not fetch the others
 html_show_sphinx = False
 
 SHORTER = {
