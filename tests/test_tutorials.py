@@ -1,4 +1,4 @@
-"""Every tutorial and decision page runs as its reader runs it, in an empty folder and a process of its own, and prints what it says."""
+"""Tutorials and decision pages run as a reader runs them, each in a process of its own, and print what they say."""
 
 import importlib.util
 import os

@@ -115,7 +115,8 @@ def test_the_metadata_say_what_a_stranger_needs(wheel: Path) -> None:
 
 def test_the_source_distribution_has_the_tests_and_the_pages(published: Path) -> None:
     (path,) = published.glob("*.tar.gz")
-    names = {name.partition("/")[2] for name in tarfile.open(path).getnames()}
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"Makefile", "constraints.txt", "docs/conf.py", "docs/index.md", "tests/test_wheel.py", "SECURITY.md"}
     assert wanted <= names
     assert not [name for name in names if name.startswith((".venv", "build/", "dist/"))]
