@@ -97,6 +97,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/monitoring.py
 	PYTHONPATH=. $(BIN)/python benchmarks/false_alarms.py
 	$(PEERS)/bin/python benchmarks/tct.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/tct_solvers.py
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
 	$(PEERS)/bin/python benchmarks/noise_shares.py

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claims import claims
 from fedconformal_paper.numbers import FULL_RESULTS
 
 import fedconformal as fc
@@ -154,6 +155,10 @@ def _in_the_paper(settings: Settings) -> str:
     return " / ".join(str(cell.size) for cell in cells) if same and cells else "not in the paper"
 
 
+def _there(name: str) -> bool:
+    return (RESULTS / f"{name}.json").exists()
+
+
 def page() -> str:
     """Return the table of all results."""
     lines = [
@@ -163,15 +168,20 @@ def page() -> str:
         "LAC's with the top label always in, calibrated on the validation rows of each client. The paper trains 200",
         "rounds of five epochs (TCT 100 and 100); the rounds here are stated, so its sizes are for orientation only.",
         "",
+        "## What the paper says, and what we found",
+        "",
+        *claims({name: json.loads((RESULTS / f"{name}.json").read_text()) for name in RUNS if _there(name)}),
+        "",
+        "## All runs",
+        "",
         "| run | clients | rounds | seconds | accuracy | T | size (coverage) at .9 | at .8 | at .7 | in the paper |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, settings in RUNS.items():
-        path = RESULTS / f"{name}.json"
-        if not path.exists():
+        if not _there(name):
             lines.append(f"| {name} | | | | | | | | | not run: `python scripts/results.py {name}` |")
             continue
-        found = json.loads(path.read_text())
+        found = json.loads((RESULTS / f"{name}.json").read_text())
         sizes = " | ".join(f"{one['size']:.2f} ({one['coverage']:.3f})" for one in found["sets"].values())
         lines.append(
             f"| {name} | {found['clients']} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
@@ -196,8 +206,7 @@ def _losses() -> list[str]:
         "|---|---|" + "---|" * len(SHOWN),
     ]
     for name in RUNS:
-        path = RESULTS / f"{name}.json"
-        losses = json.loads(path.read_text()).get("linear_losses") if path.exists() else None
+        losses = json.loads((RESULTS / f"{name}.json").read_text()).get("linear_losses") if _there(name) else None
         if losses:
             cells = [f"{losses[number - 1]:.4f}" if number <= len(losses) else "-" for number in SHOWN]
             lines.append(f"| {name} | {len(losses)} | {' | '.join(cells)} |")
@@ -212,7 +221,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="write the page only")
     options = parser.parse_args()
     if not options.table:
-        for name in options.names or [name for name in RUNS if not (RESULTS / f"{name}.json").exists()]:
+        for name in options.names or [name for name in RUNS if not _there(name)]:
             run(name, options.runs)
     PAGE.write_text(page())
 

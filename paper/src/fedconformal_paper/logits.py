@@ -26,7 +26,9 @@ PARTS = ("val", "temp", "test")
 """Rows of a run that fitted its temperature are held out too: here the temperature is fitted anew in every trial."""
 
 SETTINGS = {"rounds": 200, "epochs": 5}
-TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500}
+AUTHORS = {"solver": "scaffold", "intercept": False}
+"""TCT's second stage as the authors do it; runs of earlier versions know no other."""
+TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500, **AUTHORS}
 """What a run of our own is compared with: the paper's settings."""
 
 COLUMNS = {"fitz17k-disease": "three_groups", "fitz17k-skin": "skin_type"}
@@ -163,7 +165,7 @@ def _differs(path: Path, rows: int, accuracy: float) -> str:
     if path.name != "logits.npz" or not config.exists():
         return f"others' logits, {rows} rows"
     try:
-        settings = dict(json.loads(read_bytes(config))["config"])
+        settings = {**AUTHORS, **json.loads(read_bytes(config))["config"]}
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{config}: is not the config.json of a run") from None
     wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS

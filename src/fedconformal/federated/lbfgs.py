@@ -6,7 +6,7 @@ different the sites are, so nothing drifts, a site keeps no state, and its work 
 
 A round tries one point. If the loss falls there as it should (Armijo's rule), the point is taken, and what it showed
 of the curvature is kept; else the next round tries a shorter step. Ridge makes the optimum one point: without it the
-loss of rows that can be told apart falls for ever, and weights grow without end.
+loss of classes that can be separated falls for ever, and weights grow without end.
 """
 
 from __future__ import annotations

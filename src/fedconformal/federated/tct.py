@@ -197,7 +197,7 @@ class TCT(Trainer):
         largest = 0.0
         for place, answer in enumerate(ask(Step("prepare", standard)), 1):
             largest = max(largest, answer.value.numbers.get("eigenvalue", 0.0))
-            self._linear_progress(monitor, 1, place, "inner products")
+            self._linear_progress(monitor, 1, place, "mean and scale")
         return largest
 
     def _linear_round(
@@ -218,7 +218,8 @@ class TCT(Trainer):
                 )
             self._linear_progress(monitor, PREPARING + number, asked, f"round {number + 1} of {self.linear_rounds}")
         if not mean.sites:
-            raise InputError(f"round {number + 1}: no client's update is finite; try a smaller step")
+            advice = "a larger ridge" if self.solver == "lbfgs" else "a smaller step"
+            raise InputError(f"round {number + 1}: no client's update is finite; try {advice}")
         found = mean.arrays({solver.answer: solver.theta.numpy()})[solver.answer]
         loss = mean.numbers()["loss"]
         solver.learn(torch.from_numpy(found), loss, rows=rows)
