@@ -39,7 +39,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         classes: the names of the classes in order, if neither the estimator nor the columns say them.
         test_size: the share of each site's rows that `fit` holds out and calibrates on.
         random_state: for the choice of these rows.
-        model: the old name of `estimator`, for one release.
+        model: the old name of `estimator`, which goes in 0.4.
 
     >>> sites = {"a": ([[0.9, 0.1]] * 9, ["no"] * 9), "b": ([[0.3, 0.7]] * 9, ["yes"] * 9)}
     >>> classifier = FederatedConformalClassifier(alpha=0.1, classes=["no", "yes"]).calibrate(sites)
@@ -151,7 +151,11 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     @property
     def predictor_(self) -> Predictor:
         """The old name of `predictor`."""
-        warnings.warn("predictor_ is now called predictor; write classifier.predictor", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "predictor_ is now called predictor; write classifier.predictor, as the old name goes in 0.4",
+            FutureWarning,
+            stacklevel=2,
+        )
         return self.predictor
 
     @property
@@ -204,7 +208,8 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         if self.estimator is not None:
             raise InputError("estimator and model are two names of one parameter; give estimator only")
         warnings.warn(
-            "model= is now called estimator=; write FederatedConformalClassifier(estimator=...)",
+            "model= is now called estimator=; write FederatedConformalClassifier(estimator=...), "
+            "as the old name goes in 0.4",
             FutureWarning,
             stacklevel=3,
         )
