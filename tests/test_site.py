@@ -63,6 +63,16 @@ def test_a_page_has_one_title_and_says_something_first(page: Path) -> None:
     assert not second.startswith("#")
 
 
+def test_every_public_name_is_asked_for_by_the_reference() -> None:
+    """What the built pages show is looked at below, which takes long."""
+    text = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
+    named = set(re.findall(r"^\.\. auto(?:class|function|exception):: (\w+)", text, re.MULTILINE))
+    for module in ("errors", "guarantees", "losses", "scores"):  # pages that show a whole module
+        assert f".. automodule:: fedconformal.{module}\n" in text
+        named |= set(dir(importlib.import_module(f"fedconformal.{module}")))
+    assert set(fc.__all__) - {"__version__"} - named == set(), "add the name to a page of docs/api"
+
+
 class Loads(HTMLParser):
     """What a page makes a browser load."""
 
