@@ -1,7 +1,7 @@
 // What a site says of its scores, and its bytes: byte for byte what `fedconformal summarize` writes.
 
 import { crc32, floatBytes, joined, packed } from "./bytes.js";
-import { alphaText, asAlpha } from "./decimal.js";
+import { alphaText, asAlpha, general } from "./decimal.js";
 import { ALL, columnsOf, membersOf } from "./groups.js";
 import { POINTS, scheduledRanks } from "./ranks.js";
 import { parametersOf } from "./scores.js";
@@ -12,11 +12,11 @@ import { InputError, asName, quoted } from "./text.js";
 
 /**
  * What is stated besides the scores.
- * @typedef {{site: string, kind: "ranks" | "exact", alpha: string, score: Score, classes?: string[] | number | null, rounded: boolean,
+ * @typedef {{site: string | null, kind: "ranks" | "exact", alpha: string | null, score: Score | null, classes?: string[] | number | null, rounded: boolean,
  *   model?: string | null, temperature?: string | null, calibration?: string | null, expires?: string | null}} About
  */
 /** The numbers of one part: scores in order, and the ranks they are at. @typedef {{of: string, n: number, ranks: number[], values: Float64Array}} Part */
-/** @typedef {{bytes: Uint8Array, parts: Part[], site: string}} Made */
+/** @typedef {{bytes: Uint8Array, parts: Part[]}} Made */
 
 const MAX_SIZE = 2 ** 32;
 const MAX_CLASSES = 2 ** 16;
@@ -39,14 +39,14 @@ function added(about) {
   if (about.rounded) found.set("precision", "float32");
   if (about.calibration != null) {
     found.set("calibration", asName(about.calibration, "calibration id"));
-    found.set("alpha", alphaText(asAlpha(about.alpha)));
+    if (about.alpha !== null) found.set("alpha", alphaText(asAlpha(about.alpha)));
   }
   if (about.expires != null) found.set("expires", asDay(about.expires));
   return found;
 }
 
 /** @param {string} day @returns {string} */
-function asDay(day) {
+export function asDay(day) {
   const [, year, month, date] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(day) ?? [];
   const days = [31, Number(year) % 4 || (!(Number(year) % 100) && Number(year) % 400) ? 28 : 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
   if (!(Number(year) >= 1 && Number(date) >= 1 && Number(date) <= days[Number(month) - 1])) {
@@ -64,7 +64,7 @@ function asTemperature(text) {
 
 /** @param {number} n @param {string[]} sites @param {About | null} about @returns {Value[]} what every kind says first */
 function header(n, sites, about) {
-  const score = about && [about.score.name, parametersOf(about.score)];
+  const score = about?.score ? [about.score.name, parametersOf(about.score)] : null;
   const model = about?.model != null ? asName(about.model, "model fingerprint") : null;
   return [[BigInt(n)], sites, score, model, about?.temperature != null ? asTemperature(about.temperature) : null];
 }
@@ -74,7 +74,7 @@ function partOf(scores, about, of) {
   scores.sort();
   const n = scores.length;
   if (about.kind === "exact") return { of, n, ranks: Array.from({ length: n }, (_, i) => i + 1), values: scores };
-  const ranks = scheduledRanks(n, POINTS, asAlpha(about.alpha));
+  const ranks = scheduledRanks(n, POINTS, about.alpha === null ? null : asAlpha(about.alpha));
   return { of, n, ranks, values: Float64Array.from(ranks, (rank) => scores[rank - 1]) };
 }
 
@@ -82,7 +82,7 @@ function partOf(scores, about, of) {
 function fields(part, about) {
   const values = floatBytes(part.values), none = new Uint8Array(0);
   if (about.kind === "exact") return ["E", [values]];
-  return ["R", [BigInt(POINTS), alphaText(asAlpha(about.alpha)), values, none, none, 0n]];
+  return ["R", [BigInt(POINTS), about.alpha === null ? null : alphaText(asAlpha(about.alpha)), values, none, none, 0n]];
 }
 
 /** @param {Part} part @param {About} about @returns {Uint8Array} a summary without names */
@@ -98,11 +98,15 @@ function nameless(part, about) {
 export function summarize(scores, about, labels = null, groups = null) {
   const n = scores.length;
   if (!n) throw new InputError("scores: is empty; a site needs at least one calibration row");
+  const odd = scores.findIndex((score) => !Number.isFinite(score));
+  if (odd >= 0) throw new InputError(`scores: row ${odd} is ${general(scores[odd])}, expected a finite score`);
+  const uneven = [labels ?? scores, ...Object.values(groups ?? {})].some((some) => some.length !== n);
+  if (uneven || labels?.some((label) => label < 0 || label >= 2 ** 20)) throw new InputError(`labels, groups: expected one for each of ${n} rows, labels from 0 to ${2 ** 20 - 1}`);
   if (n > MAX_SIZE) throw new InputError(`a site has ${n} scores, more than ${MAX_SIZE}`);
   const count = about.classes == null ? 1 : typeof about.classes === "number" ? about.classes : about.classes.length;
   if (count > MAX_CLASSES) throw new InputError(`classes is ${count}, expected a number from 1 to ${MAX_CLASSES}`);
-  const site = asName(about.site, "site"), first = header(n, [site], about), more = added(about), clean = scores.map((one) => one + 0); // -0 becomes 0
-  asAlpha(about.alpha);
+  const sites = about.site === null ? [] : [asName(about.site, "site")], first = header(n, sites, about), more = added(about), clean = scores.map((one) => one + 0); // -0 becomes 0
+  if (about.alpha !== null) asAlpha(about.alpha);
   if (groups) {
     const columns = columnsOf(Object.keys(groups)), held = membersOf(groups, n);
     if (columns.length > MAX_COLUMNS || held.size > MAX_GROUPS) {
@@ -120,14 +124,14 @@ export function summarize(scores, about, labels = null, groups = null) {
       parts.push(...inside.parts);
       return envelope("C", [...header(own.length, [], null), ...inside.fields]);
     });
-    return { bytes: envelope("G", [...first, columns, [...held.keys()], bytes], more), parts, site };
+    return { bytes: envelope("G", [...first, columns, [...held.keys()], bytes], more), parts };
   }
   if (labels) {
     const found = byClass(clean, labels, about, "class ");
-    return { bytes: envelope("C", [...first, ...found.fields], more), parts: found.parts, site };
+    return { bytes: envelope("C", [...first, ...found.fields], more), parts: found.parts };
   }
   const part = partOf(clean, about, ALL), [letter, rest] = fields(part, about);
-  return { bytes: envelope(letter, [...first, ...rest], more), parts: [part], site };
+  return { bytes: envelope(letter, [...first, ...rest], more), parts: [part] };
 }
 
 /** @param {Float64Array} scores @param {Int32Array} labels @param {About} about @param {string} of @returns {{parts: Part[], fields: Value[]}} */
