@@ -1,8 +1,8 @@
 // The kinds of summaries that hold numbers themselves: what each must be.
 
-import { asAlpha, alphaText } from "./decimal.js";
+import { MALFORMED, check, lowerShare, total } from "./checks.js";
+import { alphaText, asAlpha } from "./decimal.js";
 import { scheduledRanks } from "./ranks.js";
-import { MALFORMED, check, lowerShare, total } from "./reader.js";
 import { NOT_CANONICAL } from "./unpack.js";
 
 /** @typedef {import("./bytes.js").Value} Value */

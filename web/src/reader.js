@@ -1,7 +1,8 @@
 // A summary from outside, read strictly: docs/wire-format.md says what is refused.
 
 import { crc32 } from "./bytes.js";
-import { alphaText, asAlpha, shortest } from "./decimal.js";
+import { MALFORMED, check, largest, total } from "./checks.js";
+import { alphaText, asAlpha } from "./decimal.js";
 import { ALL, NONE } from "./groups.js";
 import { readKind } from "./kinds.js";
 import { asDay } from "./summary.js";
@@ -27,18 +28,11 @@ const SCORES = /** @type {Record<string, (string | readonly [number, number] | b
   residual: [], normalized: [], cqr: [], signed: ["b", [0.001, 0.999]],
 });
 
-/** @param {boolean} fine @param {string} problem @returns {asserts fine} */
-export function check(fine, problem) {
-  if (!fine) throw new InputError(problem);
-}
-
-const MALFORMED = "the summary cannot be decoded: a field is missing, too many, or of another type";
-
 /** @param {Value | undefined} value @returns {value is string} */
 const isName = (value) => typeof value === "string" && value !== "" && [...value].length <= 64;
 
-/** @param {Uint8Array} data @param {string} [inside] letters that a part of a summary cannot be of @returns {Summary} */
-export function readSummary(data, inside = "") {
+/** @param {Uint8Array} data @returns {Summary} */
+export function readSummary(data) {
   check(data.length <= MAX_BYTES, `the summary has ${data.length} bytes, more than ${MAX_BYTES}`);
   const start = String.fromCharCode(...data.subarray(0, 5)), version = start[3], letter = start[4];
   check(start.startsWith("FCS"), `this is not a fedconformal summary (.fcs)${start.startsWith("FCN1") ? "; it holds noisy counts" : ""}`);
@@ -137,11 +131,6 @@ function partsOf(parts, keys, nested, whole, named) {
   return found;
 }
 
-/** @param {readonly number[]} sizes */
-const total = (sizes) => sizes.reduce((sum, size) => sum + size, 0);
-/** @param {readonly number[]} sizes */
-const largest = (sizes) => sizes.reduce((most, size) => Math.max(most, size), 0);
-
 /** @param {Summary} whole @param {Value[]} rest */
 function readClasses(whole, rest) {
   const [labels, parts] = rest, names = whole.about.get("classes");
@@ -170,17 +159,8 @@ function readGroups(whole, rest) {
   check(rising(names), "the summary's groups are not ascending, one for each part");
   const found = partsOf(parts, names, "G", whole, (i) => names[i]), at = names.indexOf(ALL);
   check(at >= 0 && found[at].sizes.join() === whole.sizes.join(), "the summary's group of all rows does not have its sizes");
-  const n = total(whole.sizes), rest_ = names.includes(NONE) ? total(found[names.indexOf(NONE)].sizes) : 0;
+  const n = total(whole.sizes), others = names.includes(NONE) ? total(found[names.indexOf(NONE)].sizes) : 0;
   const held = by.map((column) => total(names.flatMap((name, i) => (columnOf(name) === column ? [total(found[i].sizes)] : []))));
-  check(n - total(held) <= rest_ && rest_ <= n - largest(held), "the summary's groups cannot have these sizes: a row is in one group of a column at most");
+  check(n - total(held) <= others && others <= n - largest(held), "the summary's groups cannot have these sizes: a row is in one group of a column at most");
   whole.columns = by;
 }
-
-/** @param {Summary["score"]} score @returns {readonly [bigint, bigint] | null} the share of alpha that a lower end may miss */
-export function lowerShare(score) {
-  if (score?.name !== "signed") return null;
-  const lower = Number(score.parameters[1]), digits = shortest(lower).split(".")[1] ?? "";
-  return [BigInt(digits), 10n ** BigInt(digits.length)];
-}
-
-export { MALFORMED, total };

@@ -17,6 +17,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.calibration.document import load
 from fedconformal.cli.console import say, table
 from fedconformal.cli.inputs import read_run
+from fedconformal.cli.page import write_page
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
@@ -54,7 +55,9 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    say("", f"The report is {report}")
+    page = output / "summarize.html"
+    write_page(page)
+    say("", f"The report is {report}", f"The page for a site that installs nothing is {page}")
 
 
 def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluation]:
