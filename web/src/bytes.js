@@ -1,6 +1,6 @@
 // Bytes of the wire format: MessagePack in its one canonical form, CRC-32, SHA-256.
 
-/** A value: integers are bigint, floats are number. @typedef {null | boolean | bigint | number | string | Uint8Array | Value[] | Map<string, Value>} Value */
+/** A value: integers are bigint, floats are number. @typedef {null | boolean | bigint | number | string | Uint8Array | Array<any> | Map<string, any>} Value */
 
 const TEXT = new TextEncoder();
 
@@ -82,7 +82,7 @@ export function floatBytes(values) {
 }
 
 const PRIMES = (() => {
-  const found = [];
+  const found = /** @type {number[]} */ ([]);
   for (let n = 2; found.length < 64; n++) if (found.every((p) => n % p)) found.push(n);
   return found;
 })();

@@ -87,7 +87,7 @@ export function* spellings(table, column) {
 
 /** @param {Table} table @param {number} column @param {number} count @returns {Work<[Int32Array, string]>} */
 function* numbered(table, column, count) {
-  let problem = null, values = new Float64Array(0);
+  let problem = null, values = /** @type {Float64Array} */ (new Float64Array(0));
   try {
     values = yield* table.numbers([column]);
   } catch (error) {

@@ -3,7 +3,7 @@
 import { shortest } from "./decimal.js";
 import { InputError, byCharacters } from "./text.js";
 
-/** Whole numbers are bigint, floats are number. @typedef {null | boolean | bigint | number | string | Json[] | Map<string, Json>} Json */
+/** Whole numbers are bigint, floats are number. @typedef {null | boolean | bigint | number | string | Array<any> | Map<string, any>} Json */
 
 const DEEPEST = 100;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
@@ -44,7 +44,7 @@ export function readJson(data) {
 
   /** @template T @param {string} end @param {() => T} entry @returns {T[]} */
   function several(end, entry) {
-    const found = [];
+    const found = /** @type {T[]} */ ([]);
     at++;
     if (next() === end) {
       at++;

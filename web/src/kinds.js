@@ -7,7 +7,7 @@ import { NOT_CANONICAL } from "./unpack.js";
 
 /** @typedef {import("./bytes.js").Value} Value */
 /** @typedef {import("./reader.js").Summary} Summary */
-/** What a part of a summary says: columns of numbers under their titles. @typedef {{of: string, n: number, kind: string, columns: [string, ArrayLike<number>][]}} Numbers */
+/** What a part of a summary says: columns of numbers under their titles. @typedef {{of: string, n: number, kind: string, columns: [string, ArrayLike<number>][], facts: [string, string][]}} Numbers */
 
 const MOST_COUNT = 2 ** 52;
 const LARGEST = Number.MAX_VALUE;
@@ -60,7 +60,7 @@ function addUp(found, n) {
 export function readKind(whole, rest, of) {
   const n = total(whole.sizes), wanted = { E: 1, R: 6, D: 4, T: 4, L: 3 }[whole.letter];
   check(rest.length === wanted, MALFORMED);
-  const read = { E: exact, R: ranks, D: ddsketch, T: tdigest, L: losses }[/** @type {"E"} */ (whole.letter)];
+  const read = { E: exact, R: ranks, D: ddsketch, T: tdigest, L: losses }[/** @type {"R"} */ (whole.letter)];
   return { of, n, ...read(rest, n, whole) };
 }
 
@@ -68,7 +68,7 @@ export function readKind(whole, rest, of) {
 function exact([data], n) {
   const values = ascending(floats(data, "scores"));
   check(values.length === n, `the summary claims ${n} scores and holds ${values.length}`);
-  return { kind: "exact", columns: [["score", values]] };
+  return { kind: "exact", columns: [["score", values]], facts: [] };
 }
 
 /** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
@@ -82,7 +82,7 @@ function ranks([points, alpha, data, low, under, gap], n, whole) {
     const found = scheduledRanks(n, Number(points), alpha === null ? null : asAlpha(alpha), lowerShare(whole.score));
     check(values.length === found.length, `the summary holds ${values.length} scores, expected ${found.length} ranks`);
     check(!lower.length && !below.length && gap === 0n, NOT_CANONICAL);
-    return { kind: "ranks", columns: [["rank", found], ["score", values]] };
+    return { kind: "ranks", columns: [["rank", found], ["score", values]], facts: [["ranks asked for", String(points)], ["half of them crowd around 1 - alpha, alpha", alpha ?? "not stated"]] };
   }
   check(alpha === null, NOT_CANONICAL);
   check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts are not equally many");
@@ -90,7 +90,7 @@ function ranks([points, alpha, data, low, under, gap], n, whole) {
   const last = values.length - 1, steady = (/** @type {Float64Array} */ some) => some.every((count, i) => !i || count >= some[i - 1]);
   check(steady(lower) && steady(below) && lower.every((count, i) => i === last || count <= below[i + 1]) && below[last] < n && lower[last] === n, "the summary's counts do not add up");
   check(below.every((count, i) => count - (i ? lower[i - 1] : 0) <= Number(gap)) && Number(gap) < n, "the summary's counts leave a wider gap than it states");
-  return { kind: "ranks", columns: [["score", values], ["at most it, at least", lower], ["below it, at most", below]] };
+  return { kind: "ranks", columns: [["score", values], ["at most it, at least", lower], ["below it, at most", below]], facts: [["gap", String(gap)]] };
 }
 
 /** @returns {Float64Array} the upper edges of the buckets of a ddsketch */
@@ -109,7 +109,7 @@ function ddsketch([places, held, first, last], n) {
   addUp(found, n);
   const [smallest, largest] = extremes(first, last, n), place = (/** @type {number} */ score) => table.findIndex((edge) => edge >= score);
   check(place(smallest) === buckets[0] && place(largest) === buckets[buckets.length - 1], "the summary's smallest and largest score are not in its first and last bucket");
-  return { kind: "ddsketch", columns: [["at most", buckets.map((bucket) => table[bucket])], ["scores", found], ["smallest, largest", [smallest, largest]]] };
+  return { kind: "ddsketch", columns: [["at most", buckets.map((bucket) => table[bucket])], ["scores", found], ["smallest, largest", [smallest, largest]]], facts: [] };
 }
 
 /** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
@@ -119,7 +119,7 @@ function tdigest([middles, held, first, last], n) {
   addUp(weights, n);
   const [smallest, largest] = extremes(first, last, n);
   check(smallest <= means[0] && means[means.length - 1] <= largest, "the summary's means are not between its smallest and its largest score");
-  return { kind: "tdigest", columns: [["mean", means], ["scores", weights], ["smallest, largest", [smallest, largest]]] };
+  return { kind: "tdigest", columns: [["mean", means], ["scores", weights], ["smallest, largest", [smallest, largest]]], facts: [] };
 }
 
 /** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
@@ -138,5 +138,5 @@ function losses([rounded, where, data], n, whole) {
   check(whole.about.has("rising") || sums.every((sum, i) => !i || sum <= sums[i - 1]), "the summary's losses rise along the grid");
   const changed = [...sums.keys()].filter((i) => sums[i] !== (i ? sums[i - 1] : n * unit)), short = changed.length * 2 < grid.length;
   check(short ? places.join() === changed.join() && given.length === changed.length : !places.length && given.length === grid.length, NOT_CANONICAL);
-  return { kind: "losses", columns: [["threshold", grid], ["sum of losses", sums]] };
+  return { kind: "losses", columns: [["threshold", grid], ["sum of losses", sums]], facts: [["rounded up", String(rounded)]] };
 }

@@ -32,6 +32,7 @@ export function factsOf(summary, bytes) {
     ["temperature", text(summary.temperature)],
   ];
   for (const [key, value] of about) found.push([key, text(value)]);
+  found.push(...summary.numbers[0].facts);
   if (summary.columns.length) found.push(["columns of groups", summary.columns.map(harmless).join(", ")]);
   return [...found, ["size of the file", counted(bytes.length, "byte")], ["SHA-256 of the file", sha256(bytes)]];
 }

@@ -85,7 +85,7 @@ function work() {
     const files = [await chosen("file"), await chosen("labels-file")].filter((file) => file !== null);
     if (!files.length || !field("file").files?.length) throw new InputError("no table was chosen; choose the file with the calibration rows above");
     const columns = columnsGiven(), wanted = wantedGiven();
-    const rows = await step("reading", readRows(files, columns, wanted.score?.name === "residual"));
+    const rows = await step("reading", readRows(files, columns, wanted.score.name === "residual"));
     const { bytes } = await step("scoring", summarizeRows(rows, columns, wanted)), summary = readSummary(bytes);
     put("found", harmless(rows.recognised));
     at("warnings").replaceChildren(...warningsOf(summary).map((text) => made("p", text, "warning")));
@@ -95,7 +95,7 @@ function work() {
     at("counted").dataset.all = String(lineCount(summary));
     addNumbers();
     put("command", commandFor(files.map((file) => file.name), columns, wanted));
-    put("save", `Save ${fileName(wanted.site ?? "")}`);
+    put("save", `Save ${fileName(wanted.site)}`);
     ready = bytes;
     show("result", true);
     at("result").scrollIntoView({ block: "start" });
@@ -129,17 +129,17 @@ function save() {
 /** @param {string[]} files @param {import("./site.js").Columns} columns @param {import("./site.js").Wanted} wanted @returns {string} */
 function commandFor(files, columns, wanted) {
   const quote = (/** @type {string} */ text) => (/^[\w.,=@%+:/-]+$/.test(text) ? text : `'${harmless(text).replaceAll("'", "'\\''")}'`);
-  const { score } = wanted, sums = score?.name === "aps" || score?.name === "raps";
+  const { score } = wanted, sums = score.name === "aps" || score.name === "raps";
   const options = /** @type {[string, string | null | undefined | boolean][]} */ ([
     ["--encoding", columns.encoding], ["--id", columns.ids], ["--labels", columns.labels], ["--classes", columns.classes?.join(",")], ["--drop", columns.drop?.join(",")],
-    ["--positive", columns.positive], ["--predictions", score?.name === "residual" ? columns.prediction : null], ["--groups", columns.groups?.join(",")], ["--score", score?.name],
-    ["--randomized", sums && score?.randomized], ["--random-state", sums && score?.randomized ? String(score.seed) : null],
-    ["--penalty", score?.name === "raps" ? String(score.penalty) : null], ["--free-ranks", score?.name === "raps" ? String(score.free) : null],
+    ["--positive", columns.positive], ["--predictions", score.name === "residual" ? columns.prediction : null], ["--groups", columns.groups?.join(",")], ["--score", score.name],
+    ["--randomized", sums && score.randomized], ["--random-state", sums && score.randomized ? String(score.seed) : null],
+    ["--penalty", score.name === "raps" ? String(score.penalty) : null], ["--free-ranks", score.name === "raps" ? String(score.free) : null],
     ["--kind", wanted.kind], ["--alpha", wanted.alpha], ["--by-class", wanted.byClass], ["--model", wanted.model], ["--temperature", wanted.temperature],
     ["--calibration", wanted.calibration], ["--expires", wanted.expires], ["--site", wanted.site],
   ]);
   const given = options.filter(([, value]) => value).map(([name, value]) => (value === true ? name : `${name} ${quote(String(value))}`));
-  return ["fedconformal summarize", ...files.map(quote), ...given, "-o", quote(fileName(wanted.site ?? ""))].join(" ");
+  return ["fedconformal summarize", ...files.map(quote), ...given, "-o", quote(fileName(wanted.site))].join(" ");
 }
 
 /** Start the tab. */

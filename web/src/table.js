@@ -22,8 +22,15 @@ export class Table {
   /** @param {Fields} fields */
   constructor(fields) {
     this.fields = fields;
-    ({ source: this.source, cells: this.cells, names: this.names, columns: this.columns, said: this.said } = fields);
-    ({ rowNames: this.rowNames, counted: this.counted, head: this.head, firstLine: this.firstLine } = fields);
+    this.source = fields.source;
+    this.cells = fields.cells;
+    this.names = fields.names;
+    this.columns = fields.columns;
+    this.said = fields.said;
+    this.rowNames = fields.rowNames;
+    this.counted = fields.counted;
+    this.head = fields.head;
+    this.firstLine = fields.firstLine;
     this.rows = this.cells.rows;
     const names = this.names, same = names ? twice(this.columns.map((j) => names[j])) : null;
     if (same !== null) throw this.error(`two columns are called ${shown(same)}; give each a name of its own`);
