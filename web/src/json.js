@@ -98,7 +98,7 @@ export function readJson(data) {
 
 /** @param {string} text @returns {string} */
 function written(text) {
-  return JSON.stringify(text).replace(/[\u0080-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** @param {Json} value @returns {string} as Python's json.dumps writes it, with the keys sorted */
