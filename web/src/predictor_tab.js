@@ -22,6 +22,7 @@ let rows = null;
 /** @type {bigint[]} */
 let steps = [];
 let first = 0;
+let asked = 0;
 
 const run = runner("predict", "rows-problem", "rows-progress", "rows-stage");
 
@@ -30,7 +31,7 @@ const line = (state, text) => made("li", harmless(text), state);
 
 /** Check the predictor, and say each result by itself. */
 async function checkAll() {
-  const found = [];
+  const found = [], mine = ++asked;
   predictor = null;
   show("answers", false);
   show("predictor-problem", false);
@@ -38,6 +39,7 @@ async function checkAll() {
   put("assumption", "");
   try {
     const file = await chosen("predictor"), seal = await chosen("seal"), own = await chosen("own"), key = typed("key")?.toLowerCase() ?? null;
+    if (mine !== asked) return; // something else was chosen meanwhile
     if (file) {
       const read = readPredictor(file.data);
       found.push(line("good", `The predictor is as it was made: the SHA-256 of its content is right. That of the file is ${read.digest}.`));
@@ -50,6 +52,7 @@ async function checkAll() {
       predictor = read;
     }
   } catch (error) {
+    if (mine !== asked) return;
     put("predictor-problem", words(error));
     show("predictor-problem", true);
   }

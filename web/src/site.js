@@ -26,8 +26,8 @@ import { InputError, nameKey } from "./text.js";
  */
 export function* readRows(files, columns, numbers) {
   const [first, second] = files, encoding = columns.encoding ?? null, labels = columns.labels ?? null;
-  if (!second && labels === null) throw new InputError(`${first.name}: has no ${numbers ? "true numbers" : "labels"} so far; name their column, or give a second file`);
   const table = yield* readTable(first.name, first.data, encoding), own = second ? null : labels;
+  if (!second && labels === null) throw table.error(`has no ${numbers ? "true numbers" : "labels"} so far; name their column, or give a second file`);
   const ids = columns.ids ?? null, drop = columns.drop ?? [], known = ids === null ? null : nameKey(ids);
   const keep = [...new Map((columns.groups ?? []).map((name) => [nameKey(name), name])).values()].filter((name) => nameKey(name) !== known);
   if (numbers) {
