@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ class Case:
 
 def between(rng: np.random.Generator, low: int, high: int) -> int:
     """Draw a number of any size: as many small as large ones."""
-    return int(round(float(np.exp(rng.uniform(np.log(low), np.log(high))))))
+    return round(float(np.exp(rng.uniform(np.log(low), np.log(high)))))
 
 
 def random_case(seed: int, cells: int = CELLS) -> Case:
@@ -69,23 +70,25 @@ def probabilities(rng: np.random.Generator, rows: int, classes: int) -> NDArray[
     return found
 
 
+WRITERS: dict[int, Callable[[float], str]] = {
+    0: repr,
+    2: "{:.17f}".format,
+    3: "{:.9E}".format,
+    4: lambda value: f"{value:.8g}".replace("0.", ".", 1) if value else "+0.",
+    5: " {!r}".format,
+    6: "{:.25e}".format,
+}
+"""How programs write numbers; 1 is float32."""
+
+
 def written(rng: np.random.Generator, values: NDArray[np.float64]) -> list[list[str]]:
     """Write numbers in one of the ways that programs write them."""
-    style = rng.integers(7)
-    if style == 0:
-        return [[repr(value) for value in row] for row in values.tolist()]
+    style = int(rng.integers(7))
     if style == 1:
         with np.errstate(over="ignore"):
             return [[str(value) for value in row] for row in values.astype(np.float32)]
-    if style == 2:
-        return [[f"{value:.17f}" for value in row] for row in values.tolist()]
-    if style == 3:
-        return [[f"{value:.{9}E}" for value in row] for row in values.tolist()]
-    if style == 4:
-        return [[f"{value:.8g}".replace("0.", ".", 1) if value else "+0." for value in row] for row in values.tolist()]
-    if style == 5:
-        return [[f" {value!r}" for value in row] for row in values.tolist()]
-    return [[f"{value:.25e}" for value in row] for row in values.tolist()]
+    write = WRITERS[style]
+    return [[write(value) for value in row] for row in values.tolist()]
 
 
 def table(rng: np.random.Generator, head: list[str] | None, rows: list[list[str]]) -> tuple[str, str]:
@@ -155,7 +158,11 @@ def _classes(rng: np.random.Generator, cells: int) -> Case:
 
 
 def _groups(rng: np.random.Generator, rows: int, cases: Case) -> dict[str, list[str]]:
-    values = {"sex": ["F", "M", "", "NaN"], "age": ["60", "60.0", "61-70", "-5", "nan", "not given"], "Gerät": ["x", "é"]}
+    values = {
+        "sex": ["F", "M", "", "NaN"],
+        "age": ["60", "60.0", "61-70", "-5", "nan", "not given"],
+        "Gerät": ["x", "é"],
+    }
     chosen = {name: values[name] for name in ("sex", "age", "Gerät")[: rng.integers(1, 4)]}
     found = {name: [kinds[k] for k in rng.integers(0, len(kinds), rows)] for name, kinds in chosen.items()}
     cases.columns["groups"] = list(found)

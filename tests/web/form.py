@@ -13,7 +13,14 @@ from tests.report.browser import Browser, open_browser
 from tests.web.cases import Case
 
 WAIT = 120
-TYPED = {"classes": "classes", "ids": "ids", "labels": "labels", "positive": "positive", "prediction": "prediction", "encoding": "encoding"}
+TYPED = {
+    "classes": "classes",
+    "ids": "ids",
+    "labels": "labels",
+    "positive": "positive",
+    "prediction": "prediction",
+    "encoding": "encoding",
+}
 SCORE = {"seed": "seed", "penalty": "penalty", "free": "free", "randomized": "randomized"}
 ABOUT = ("site", "kind", "alpha", "model", "calibration", "expires", "temperature")
 
@@ -46,7 +53,9 @@ class Form:
         """Use the browser's own file chooser; None takes a file away again."""
         self.browser.run("document.getElementById(arguments[0]).value = ''", field)
         if path is None:
-            self.browser.run("document.getElementById(arguments[0]).dispatchEvent(new Event('change', { bubbles: true }))", field)
+            self.browser.run(
+                "document.getElementById(arguments[0]).dispatchEvent(new Event('change', { bubbles: true }))", field
+            )
         else:
             self.browser.press(field, str(path))
 
@@ -97,9 +106,14 @@ class Form:
             self.choose("labels-file", second)
             self.wait()
         values = {field: columns.get(name) or "" for name, field in TYPED.items()}
-        values |= {"task": "numbers" if columns.get("numbers") else "classes", "groups": ",".join(columns.get("groups", []))}
+        values |= {
+            "task": "numbers" if columns.get("numbers") else "classes",
+            "groups": ",".join(columns.get("groups", [])),
+        }
         values |= {"score": score["name"] if score["name"] != "residual" else "lac", "drop": ""}
-        values |= {"seed": "0", "penalty": "0.001", "free": "1"} | {name: score[name] for name in ("seed", "penalty", "free") if name in score}
+        values |= {"seed": "0", "penalty": "0.001", "free": "1"} | {
+            name: score[name] for name in ("seed", "penalty", "free") if name in score
+        }
         values |= {name: wanted.get(name) or "" for name in ABOUT}
         self.fill(values, randomized=bool(score.get("randomized")), by_class=bool(wanted.get("byClass")))
         self.click("work")

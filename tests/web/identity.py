@@ -66,7 +66,7 @@ def differences(start: int, count: int, cells: int = CELLS) -> tuple[list[str], 
                     found.append(f"case {seed}: {one[:200]} against {other[:200]}")
                 seen["refused by both" if both else "byte-identical" if one == other else "different"] += 1
         if sys.stderr.isatty() or first % 10_000 == 0:
-            print(f"{first + BATCH - start} of {count}", dict(seen), file=sys.stderr, flush=True)
+            sys.stderr.write(f"{first + BATCH - start} of {count} {dict(seen)}\n")
     return found, seen
 
 
@@ -77,9 +77,8 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=0)
     given = parser.parse_args()
     found, seen = differences(given.start, given.count)
-    print(json.dumps({"cases": given.count, "from": given.start, **seen}))
-    for line in found[:20]:
-        print(line)
+    sys.stdout.write(json.dumps({"cases": given.count, "from": given.start, **seen}) + "\n")
+    sys.stdout.writelines(f"{line}\n" for line in found[:20])
     raise SystemExit(bool(found))
 
 

@@ -83,12 +83,15 @@ def test_it_says_what_was_recognised_and_shows_every_number(form: Form, tmp_path
     path.write_bytes(TABLE.replace(",", ";").replace("0.", "0,").encode())
     worked(form, path)
     assert form.problem() == ""
-    assert form.browser.text("found") == (
-        "scans.csv: semicolons, decimal commas, header; 3 rows; classes benign, malignant; ids from id; labels from truth"
+    said = form.browser.text("found")
+    assert said.startswith(
+        "scans.csv: semicolons, decimal commas, header; 3 rows; classes benign, malignant; ids from id"
     )
     data = form.saved("clinic-a.fcs")
     summary: Any = fc.Summary.from_bytes(data)
-    shown = form.browser.run("return [...document.querySelectorAll('#numbers tbody tr')].map((row) => row.cells[2].textContent)")
+    shown = form.browser.run(
+        "return [...document.querySelectorAll('#numbers tbody tr')].map((row) => row.cells[2].textContent)"
+    )
     assert shown == ["3", *map(repr, summary.values.tolist())]
     assert summary.digest() in form.browser.text("facts")
     assert "holds every score" in form.browser.text("warnings")
@@ -140,7 +143,10 @@ def test_no_script_of_a_cell_runs(form: Form, tmp_path: Path) -> None:
     path.write_text(head + "".join(rows))
     form.choose("file", path)
     form.wait()
-    form.fill({"labels": "truth", "site": EVIL[:60], "groups": "sex", "model": SCRIPT, "calibration": EVIL[:60]}, by_class=True)
+    form.fill(
+        {"labels": "truth", "site": EVIL[:60], "groups": "sex", "model": SCRIPT, "calibration": EVIL[:60]},
+        by_class=True,
+    )
     form.click("work")
     form.wait()
     assert form.problem() == ""
@@ -155,8 +161,8 @@ def test_the_page_cannot_reach_anything(form: Form) -> None:
         document.addEventListener("securitypolicyviolation", (event) => blocked.push(event.effectiveDirective));
         try { new Worker("x.js"); } catch {}
         new Image().src = "http://127.0.0.1:9/x";
-        const script = document.createElement("script");
-        return fetch("http://127.0.0.1:9/").catch(() => "refused").then((answer) => new Promise((done) => setTimeout(() => done([answer, blocked.sort()]), 300)));
+        const later = (answer) => new Promise((done) => setTimeout(() => done([answer, blocked.sort()]), 300));
+        return fetch("http://127.0.0.1:9/").catch(() => "refused").then(later);
         """
     )
     assert tried[0] == "refused"
@@ -173,7 +179,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probs = rng.dirichlet(np.full(3, 0.5), 400)
     names = np.array(["gut", "böse", SCRIPT])
     labels = names[np.where(rng.random(400) < 0.8, probs.argmax(axis=1), 0)]
-    sites = [summarize_rows(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1) for site in ("a", "b")]
+    sites = [
+        summarize_rows(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1)
+        for site in ("a", "b")
+    ]
     predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1))
     predictor.save(folder / "predictor.json")
     key = signatures.new_key()
@@ -182,7 +191,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "predictor.json.sig").write_text(json.dumps({"key": sealed.key, "signature": sealed.signature}))
     (folder / "a.fcs").write_bytes(sites[0].to_bytes())
     (folder / "other.fcs").write_bytes(fc.summarize([0.5], site="a").to_bytes())
-    lines = [",".join(["who", *names]), *(",".join([f"p{i}", *map(repr, row)]) for i, row in enumerate(probs[:40].tolist()))]
+    lines = [
+        ",".join(["who", *names]),
+        *(",".join([f"p{i}", *map(repr, row)]) for i, row in enumerate(probs[:40].tolist())),
+    ]
     (folder / "rows.csv").write_text("\n".join(lines), "utf-8")
     np.save(folder / "sets.npy", predictor.predict_set(probs[:40]))
     return folder
@@ -192,7 +204,9 @@ def checks(form: Form, *states: str) -> list[str]:
     """Wait until the checks are in these states, and return what they say."""
     found: list[list[str]] = []
     for _ in range(200):
-        found = form.browser.run("return [...document.querySelectorAll('#checks li')].map((one) => [one.className, one.textContent])")
+        found = form.browser.run(
+            "return [...document.querySelectorAll('#checks li')].map((one) => [one.className, one.textContent])"
+        )
         if tuple(state for state, _ in found) == states:
             break
     assert tuple(state for state, _ in found) == states, found
@@ -217,7 +231,8 @@ def test_a_predictor_is_checked_and_shows_its_sets(form: Form, made: Path) -> No
     form.click("predict")
     form.wait("predict")
     assert form.problem("rows-problem") == ""
-    cells = form.browser.run("return [...document.querySelectorAll('#sets tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    lines = "[...document.querySelectorAll('#sets tbody tr')]"
+    cells = form.browser.run(f"return {lines}.map((row) => [...row.cells].map((cell) => cell.textContent))")
     names = ["gut", "böse", SCRIPT]
     sets = np.load(made / "sets.npy")
     assert cells == [[f"p{i}", str(row.sum()), ", ".join(np.array(names)[row])] for i, row in enumerate(sets[:25])]
@@ -243,4 +258,22 @@ def test_what_is_wrong_with_a_predictor_is_said(form: Form, made: Path, tmp_path
     give(form, made, predictor="predictor.json")
     assert "truncated or altered" in checks(form, "good", "bad", "bad")[2]
     give(form, made, own="other.fcs")
-    assert next(text for _ in range(200) if "is not in this" in (text := checks(form, "good", "bad", "bad")[2]))
+    assert any("is not in this predictor" in checks(form, "good", "bad", "bad")[2] for _ in range(200))
+
+
+def test_the_walk_of_the_docs(form: Form, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    pytest.importorskip("cryptography")
+    from tests.web.walk import IMAGES, walk
+
+    (tmp_path / "saved").symlink_to(form.folder)
+    summary: Any = fc.Summary.from_bytes(walk(form, tmp_path, tmp_path))
+    assert (summary.sites, summary.n, summary.origin.classes) == (
+        ("clinic-a",),
+        240,
+        ("nevus", "melanoma", "keratosis"),
+    )
+    taken, kept = ({path.name for path in folder.glob("*.png")} for folder in (tmp_path, IMAGES))
+    assert taken == kept
+    assert all(path.stat().st_size < 100_000 for path in IMAGES.iterdir())
+    assert all(f"images/page/{name}" in (IMAGES.parents[1] / "page.md").read_text("utf-8") for name in kept)

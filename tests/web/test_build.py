@@ -40,15 +40,25 @@ def test_it_is_small() -> None:
 
 def test_it_forbids_itself_everything_but_its_own_script_and_style() -> None:
     policies = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', PAGE)
-    assert policies == [
-        f"default-src 'none'; script-src {digest(inside('script'))}; style-src {digest(inside('style'))}; "
-        "form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    ]
+    own = f"default-src 'none'; script-src {digest(inside('script'))}; style-src {digest(inside('style'))}; "
+    own += "form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    assert policies == [own]
 
 
 def test_it_loads_nothing_and_sends_nothing() -> None:
     assert not re.findall(r"\b(?:src|href|action|style|on\w+)\s*=\s*[\"']", PAGE.replace(inside("script"), ""))
-    for word in ("fetch(", "XMLHttpRequest", "WebSocket", "sendBeacon", "EventSource", "import(", "eval(", "innerHTML", "http:", "https:"):
+    for word in (
+        "fetch(",
+        "XMLHttpRequest",
+        "WebSocket",
+        "sendBeacon",
+        "EventSource",
+        "import(",
+        "eval(",
+        "innerHTML",
+        "http:",
+        "https:",
+    ):
         assert word not in PAGE, word
 
 
@@ -61,7 +71,10 @@ def test_the_command_writes_it_and_prints_its_digest(command: Command, tmp_path:
     done = command.ok("page", "-o", tmp_path / "p.html")
     assert (tmp_path / "p.html").read_text("utf-8") == PAGE
     assert hashlib.sha256(PAGE.encode()).hexdigest() in done.out
-    assert command.ok("page", "-o", tmp_path / "p.html", "--json").json["sha256"] == hashlib.sha256(PAGE.encode()).hexdigest()
+    assert (
+        command.ok("page", "-o", tmp_path / "p.html", "--json").json["sha256"]
+        == hashlib.sha256(PAGE.encode()).hexdigest()
+    )
 
 
 def test_the_command_keeps_a_file_of_another_kind(command: Command, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import { InputError, absent, asName, listed, nameKey, quoted, shown, twice } fro
 /** @template T @typedef {import("./cells.js").Work<T>} Work */
 /** @typedef {import("./table.js").Table} Table */
 
+const SOME = 2 ** 16;
+
 /** @param {readonly string[]} classes @returns {string[]} */
 export function asClassNames(classes) {
   if (!classes.length) throw new InputError("classes is [], expected a list of names");
@@ -76,6 +78,7 @@ export function* positionsOf(table, column, classes, count) {
       found.set(cells[row], at);
     }
     labels[row] = at;
+    if (row % SOME === SOME - 1) yield row / cells.length;
   }
   return [labels, ""];
 }

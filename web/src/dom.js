@@ -1,5 +1,6 @@
 // The few pieces that the page is made of. Text from outside only ever becomes text: nothing here reads it as HTML.
 
+import { readTable } from "./table.js";
 import { InputError, harmless } from "./text.js";
 import { inTurns } from "./work.js";
 
@@ -81,13 +82,33 @@ export async function chosen(id) {
   }
 }
 
+/** @type {Map<string, {file: Blob, encoding: string | null, table: import("./table.js").Table}>} */
+const read = new Map();
+
+/**
+ * The table that was chosen, if one was; it is read once.
+ * @param {string} id @param {string | null} encoding @param {Step} step @returns {Promise<import("./table.js").Table | null>}
+ */
+export async function tableIn(id, encoding, step) {
+  const chosenFile = field(id).files?.[0], known = read.get(id);
+  if (known && known.file === chosenFile && known.encoding === encoding) return known.table;
+  read.delete(id);
+  const file = await chosen(id);
+  if (!file || !chosenFile) return null;
+  const table = await step("reading", readTable(file.name, file.data, encoding));
+  read.set(id, { file: chosenFile, encoding, table });
+  return table;
+}
+
+/** Does some work a part at a time, and shows how far it is. @typedef {<T>(name: string, work: Generator<number, T>) => Promise<T>} Step */
+
 /**
  * One thing at a time: a new one stops the one before; an error is shown in one line.
  * @param {string} button @param {string} problem @param {string} bar @param {string} stage
  */
 export function runner(button, problem, bar, stage) {
   let turn = 0;
-  return async (/** @type {(step: <T>(name: string, work: Generator<number, T>) => Promise<T>) => Promise<void>} */ job) => {
+  return async (/** @type {(step: Step) => Promise<void>} */ job) => {
     const mine = ++turn, stopped = new Error("stopped");
     show(problem, false);
     field(button).disabled = true;

@@ -82,7 +82,7 @@ function ranks([points, alpha, data, low, under, gap], n, whole) {
     const found = scheduledRanks(n, Number(points), alpha === null ? null : asAlpha(alpha), lowerShare(whole.score));
     check(values.length === found.length, `the summary holds ${values.length} scores, expected ${found.length} ranks`);
     check(!lower.length && !below.length && gap === 0n, NOT_CANONICAL);
-    return { kind: "ranks", columns: [["rank", found], ["score", values]], facts: [["ranks asked for", String(points)], ["half of them crowd around 1 - alpha, alpha", alpha ?? "not stated"]] };
+    return { kind: "ranks", columns: [["rank", found], ["score", values]], facts: [["ranks asked for", String(points)], ["alpha of the ranks", alpha ?? "not stated"]] };
   }
   check(alpha === null, NOT_CANONICAL);
   check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts are not equally many");

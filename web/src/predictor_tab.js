@@ -1,11 +1,10 @@
 // The second tab: is a predictor what it says it is, and what are the sets of some rows?
 
-import { at, choose, chosen, field, made, names, put, runner, show, tableOf, typed, words } from "./dom.js";
+import { at, choose, chosen, field, made, names, put, runner, show, tableIn, tableOf, typed, words } from "./dom.js";
 import { UNIT, general } from "./decimal.js";
 import { namedIn, readPredictor, readSeal, thresholds } from "./predictor.js";
 import { readSummary } from "./reader.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "./sets.js";
-import { readTable } from "./table.js";
 import { InputError, harmless, shown } from "./text.js";
 
 /** @typedef {import("./predictor.js").Predictor} Predictor */
@@ -48,7 +47,7 @@ async function checkAll() {
       const expires = read.certificate.get("expires"), today = new Date().toISOString().slice(0, 10);
       if (typeof expires === "string") found.push(line(expires < today ? "bad" : "good", expires < today ? `The certificate expired on ${expires}; ask for a new one.` : `The certificate is good until ${expires}.`));
       put("sentence", harmless(read.sentence));
-      put("assumption", harmless(`${String(read.certificate.get("assumption"))} ${String(read.certificate.get("caveat"))}`));
+      put("assumption", harmless(`Assumption: ${String(read.certificate.get("assumption"))}. ${String(read.certificate.get("caveat"))}`));
       predictor = read;
     }
   } catch (error) {
@@ -86,9 +85,8 @@ function named(read, own) {
 function open() {
   show("answers", false);
   return run(async (step) => {
-    const file = await chosen("rows");
-    if (!file) return;
-    const table = (await step("reading", readTable(file.name, file.data, typed("rows-encoding")))).withHeader();
+    const table = (await tableIn("rows", typed("rows-encoding"), step))?.withHeader();
+    if (!table) return;
     const columns = table.names ? table.columns.map((j) => /** @type {string[]} */ (table.names)[j]) : [];
     choose("rows-ids", columns, "none");
     choose("rows-prediction", columns, "the column called prediction");
@@ -100,11 +98,11 @@ function open() {
 function predict() {
   show("answers", false);
   return run(async (step) => {
-    const file = await chosen("rows"), rule = predictor;
+    const table = await tableIn("rows", typed("rows-encoding"), step), rule = predictor;
     if (!rule) throw new InputError("there is no predictor so far; choose the file predictor.json above");
-    if (!file) throw new InputError("no table was chosen; choose the file with the rows to predict");
-    const columns = { encoding: typed("rows-encoding"), ids: typed("rows-ids"), drop: names("rows-drop"), positive: typed("rows-positive"), prediction: typed("rows-prediction") };
-    const found = await step("reading", rowsFor(rule, file, columns));
+    if (!table) throw new InputError("no table was chosen; choose the file with the rows to predict");
+    const columns = { ids: typed("rows-ids"), drop: names("rows-drop"), positive: typed("rows-positive"), prediction: typed("rows-prediction") };
+    const found = await step("reading", rowsFor(rule, table, columns));
     answers = rule.score?.name === "residual" ? null : await step("predicting", answersOf(rule, found));
     rows = found;
     put("rows-found", harmless(found.recognised));

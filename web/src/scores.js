@@ -41,7 +41,7 @@ export function scoreOf(name, { randomized = false, seed = "0", penalty = "0.001
 }
 
 /** @param {Float64Array} values @returns {Float32Array} as they are scored */
-export const rounded = (values) => Float32Array.from(values);
+export const rounded = (values) => new Float32Array(values);
 
 /**
  * Refuses a row that is no distribution.

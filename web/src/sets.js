@@ -6,7 +6,6 @@ import { matched, probabilitiesOf } from "./predictions.js";
 import { pValue } from "./predictor.js";
 import { numbersOf } from "./regression.js";
 import { allScores, rounded, wrongRow } from "./scores.js";
-import { readTable } from "./table.js";
 import { InputError, nameKey, shown } from "./text.js";
 
 /** @template T @typedef {import("./cells.js").Work<T>} Work */
@@ -18,10 +17,10 @@ import { InputError, nameKey, shown } from "./text.js";
 const SOME = 2 ** 12;
 const MOST = 2 ** 26;
 
-/** @param {Predictor} predictor @param {import("./site.js").File} file @param {import("./site.js").Columns} columns @returns {Work<Predictions>} */
-export function* rowsFor(predictor, file, columns) {
+/** @param {Predictor} predictor @param {import("./table.js").Table} table @param {import("./site.js").Columns} columns @returns {Work<Predictions>} */
+export function* rowsFor(predictor, table, columns) {
   if (!predictor.score) throw new InputError("this page makes sets for the scores lac, aps, raps and residual only; use fedconformal predict");
-  const table = yield* readTable(file.name, file.data, columns.encoding ?? null), ids = columns.ids ?? null, known = ids === null ? null : nameKey(ids);
+  const ids = columns.ids ?? null, known = ids === null ? null : nameKey(ids);
   const keep = predictor.groupColumns.filter((name) => name !== known), drop = columns.drop ?? [];
   if (predictor.score.name === "residual") {
     if (predictor.rounded) throw new InputError("the predictor is for predictions in float32, which a table does not hold; use fedconformal predict");

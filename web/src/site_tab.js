@@ -1,12 +1,11 @@
 // The first tab: from a table to a file, and everything that is in it.
 
-import { addLines, at, choose, chosen, field, made, names, put, runner, show, tableOf, ticked, typed } from "./dom.js";
+import { addLines, at, choose, field, made, names, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
 import { readSummary } from "./reader.js";
 import { rowsOf } from "./rows.js";
 import { scoreOf } from "./scores.js";
 import { factsOf, lineCount, linesOf, warningsOf } from "./shown.js";
 import { readRows, summarizeRows } from "./site.js";
-import { readTable } from "./table.js";
 import { InputError, harmless, shown } from "./text.js";
 
 const SOME_LINES = 250;
@@ -37,16 +36,15 @@ function stale() {
 /** @returns {Promise<void>} read the table, and offer its columns */
 function open() {
   return run(async (step) => {
-    const file = await chosen("file"), labels = await chosen("labels-file"), encoding = typed("encoding");
-    if (!file) return;
     put("recognised", "");
     at("preview").replaceChildren();
-    const table = (await step(`reading ${shown(file.name)}`, readTable(file.name, file.data, encoding))), first = table.withHeader();
+    const table = await tableIn("file", typed("encoding"), step), other = await tableIn("labels-file", typed("encoding"), step);
+    if (!table) return;
+    const first = table.withHeader(), under = other?.withHeader();
     const columns = first.names ? first.columns.map((j) => /** @type {string[]} */ (first.names)[j]) : [];
     choose("prediction", columns, "the column called prediction");
     choose("ids", columns, "none");
-    const other = labels ? await step(`reading ${shown(labels.name)}`, readTable(labels.name, labels.data, encoding)) : null, under = other?.withHeader();
-    choose("labels", under ? (under.names ? under.columns.map((j) => /** @type {string[]} */ (under.names)[j]) : []) : columns, labels ? "the only column there is" : "choose a column");
+    choose("labels", under ? (under.names ? under.columns.map((j) => /** @type {string[]} */ (under.names)[j]) : []) : columns, other ? "the only column there is" : "choose a column");
     put("recognised", harmless(other ? `${table.recognised}; ${other.recognised}` : table.recognised));
     const body = first.cells.blocks.length ? rowsOf(first.cells.blocks[0].text, first.cells.separator) : [], top = [];
     for (const row of body) if (top.push(first.columns.slice(0, SOME_COLUMNS).map((j) => shown(row[j] ?? "", 24))) === 3) break;
@@ -60,7 +58,7 @@ function open() {
 function columnsGiven() {
   const classes = names("classes");
   return {
-    encoding: typed("encoding"), ids: typed("ids"), labels: typed("labels"), classes: classes.length ? classes : null, drop: names("drop"),
+    ids: typed("ids"), labels: typed("labels"), classes: classes.length ? classes : null, drop: names("drop"),
     positive: typed("positive"), prediction: typed("prediction"), groups: field("task").value === "numbers" ? [] : names("groups"),
   };
 }
@@ -82,10 +80,10 @@ function wantedGiven() {
 function work() {
   stale();
   return run(async (step) => {
-    const files = [await chosen("file"), await chosen("labels-file")].filter((file) => file !== null);
-    if (!files.length || !field("file").files?.length) throw new InputError("no table was chosen; choose the file with the calibration rows above");
-    const columns = columnsGiven(), wanted = wantedGiven();
-    const rows = await step("reading", readRows(files, columns, wanted.score.name === "residual"));
+    const first = await tableIn("file", typed("encoding"), step), second = await tableIn("labels-file", typed("encoding"), step);
+    if (!first) throw new InputError("no table was chosen; choose the file with the calibration rows above");
+    const columns = columnsGiven(), wanted = wantedGiven(), tables = second ? [first, second] : [first];
+    const rows = await step("reading numbers", readRows(tables, columns, wanted.score.name === "residual"));
     const { bytes } = await step("scoring", summarizeRows(rows, columns, wanted)), summary = readSummary(bytes);
     put("found", harmless(rows.recognised));
     at("warnings").replaceChildren(...warningsOf(summary).map((text) => made("p", text, "warning")));
@@ -94,7 +92,7 @@ function work() {
     lines = linesOf(summary);
     at("counted").dataset.all = String(lineCount(summary));
     addNumbers();
-    put("command", commandFor(files.map((file) => file.name), columns, wanted));
+    put("command", commandFor(tables.map((table) => table.source), columns, wanted));
     put("save", `Save ${fileName(wanted.site)}`);
     ready = bytes;
     show("result", true);
@@ -131,7 +129,7 @@ function commandFor(files, columns, wanted) {
   const quote = (/** @type {string} */ text) => (/^[\w.,=@%+:/-]+$/.test(text) ? text : `'${harmless(text).replaceAll("'", "'\\''")}'`);
   const { score } = wanted, sums = score.name === "aps" || score.name === "raps";
   const options = /** @type {[string, string | null | undefined | boolean][]} */ ([
-    ["--encoding", columns.encoding], ["--id", columns.ids], ["--labels", columns.labels], ["--classes", columns.classes?.join(",")], ["--drop", columns.drop?.join(",")],
+    ["--encoding", typed("encoding")], ["--id", columns.ids], ["--labels", columns.labels], ["--classes", columns.classes?.join(",")], ["--drop", columns.drop?.join(",")],
     ["--positive", columns.positive], ["--predictions", score.name === "residual" ? columns.prediction : null], ["--groups", columns.groups?.join(",")], ["--score", score.name],
     ["--randomized", sums && score.randomized], ["--random-state", sums && score.randomized ? String(score.seed) : null],
     ["--penalty", score.name === "raps" ? String(score.penalty) : null], ["--free-ranks", score.name === "raps" ? String(score.free) : null],

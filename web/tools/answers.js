@@ -9,6 +9,7 @@ import { isSigned } from "../src/ed25519.js";
 import { dumped, readJson } from "../src/json.js";
 import { namedIn, readPredictor, readSeal, thresholds } from "../src/predictor.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "../src/sets.js";
+import { readTable } from "../src/table.js";
 import { InputError } from "../src/text.js";
 import { finish } from "../src/work.js";
 
@@ -30,7 +31,7 @@ const ANSWERS = {
   signed: ({ data, signature, key }) => isSigned(bytes(data), signature, key),
   /** The sets of a table at some alphas, or the intervals. */
   sets: ({ predictor, table, columns, alphas }) => {
-    const rule = readPredictor(bytes(predictor)), rows = finish(rowsFor(rule, { name: "t.csv", data: bytes(table) }, columns));
+    const rule = readPredictor(bytes(predictor)), rows = finish(rowsFor(rule, finish(readTable("t.csv", bytes(table))), columns));
     if (rule.score.name === "residual") return alphas.map((alpha) => [...rows.values].map((f) => intervalOf(f, thresholds(rule, asAlpha(alpha))[0]).map(String)));
     const found = finish(answersOf(rule, rows));
     return alphas.map((alpha) => Array.from({ length: rows.table.rows }, (_, row) => setOf(found, row, asAlpha(alpha))));

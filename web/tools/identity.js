@@ -6,6 +6,7 @@ import { basename } from "node:path";
 
 import { scoreOf } from "../src/scores.js";
 import { readRows, summarizeRows } from "../src/site.js";
+import { readTable } from "../src/table.js";
 import { InputError } from "../src/text.js";
 import { finish } from "../src/work.js";
 
@@ -13,8 +14,8 @@ const lines = [];
 for (const { files, columns, wanted } of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
   try {
     const { name, ...typed } = wanted.score, { numbers = false, ...rest } = columns;
-    const data = files.map((file) => ({ name: basename(file), data: new Uint8Array(readFileSync(file)) }));
-    const rows = finish(readRows(data, rest, numbers));
+    const tables = files.map((file) => finish(readTable(basename(file), new Uint8Array(readFileSync(file)), rest.encoding ?? null)));
+    const rows = finish(readRows(tables, rest, numbers));
     const made = finish(summarizeRows(rows, rest, { ...wanted, score: scoreOf(name, typed) }));
     lines.push(Buffer.from(made.bytes).toString("hex"));
   } catch (error) {
