@@ -7,6 +7,7 @@ import hashlib
 import json
 import struct
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import fedconformal as fc
 from fedconformal.privacy import signatures
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
+from fedconformal.tables import probabilities_of, read_table
 from tests.web.modules import WEB, answers, needs_node, node
 
 pytestmark = needs_node
@@ -122,6 +124,118 @@ def test_numbers_are_written_as_python_writes_them(tmp_path: Path) -> None:
     values = [value for value in values if np.isfinite(value)] + (10 ** rng.uniform(-8, 20, 1000)).tolist()
     found = answers([{"ask": "written", "bits": struct.pack(">d", value).hex()} for value in values], tmp_path)
     assert found == [[repr(value), f"{value:g}"] for value in values]
+
+
+def tables(rng: np.random.Generator, count: int) -> list[bytes]:
+    """Write small tables with a few characters changed, put in or taken out."""
+    found = []
+    for _ in range(count):
+        separator = (",", ";", "\t")[rng.integers(3)]
+        head = (["id", "a", "b", "y"], ["", "a", "b", "y"], ["0", "1", "2", "3"], ["x", "prob_a", "prob_b", "y"])[
+            rng.integers(4)
+        ]
+        lines = [head] if rng.random() < 0.8 else []
+        for k in range(rng.integers(1, 5)):
+            p = float(rng.random())
+            lines.append(
+                [(f"p{k}", str(k), f"00{k}")[rng.integers(3)], f"{p:.3g}", f"{1 - p:.3g}", "ab"[rng.integers(2)]]
+            )
+        letters = list("\n".join(separator.join(line) for line in lines) + "\n")
+        for _ in range(rng.integers(0, 4)):
+            at, one = int(rng.integers(len(letters))), STRANGE[rng.integers(len(STRANGE))]
+            letters[at : at + int(rng.integers(2))] = [one] if rng.random() < 0.8 else []
+        found.append("".join(letters).encode("utf-8", "surrogatepass"))
+    return found
+
+
+STRANGE = [
+    *",;\t\n\r\" '.%-+e0159aN|_",
+    "\xa0",
+    "\u2028",
+    "\ufeff",
+    "\0",
+    "é",
+    "\u0301",
+    "\u0661",
+    "😀",
+    "1,5",
+    "NA",
+    '""',
+    "sep=;\n",
+    "\x1f",
+    "\x85",
+]
+"""What a mistake or an attack may put into a table."""
+
+
+def read_here(data: bytes, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "t.csv"
+    path.write_bytes(data)
+    try:
+        found = probabilities_of(read_table(path), **options)
+    except fc.InputError as error:
+        return {"refused": str(error).replace(str(path), "t.csv")}
+    labels = None if found.labels is None else found.labels.tolist()
+    said = found.recognised.replace(str(path), "t.csv")
+    classes = None if found.classes is None else list(found.classes)
+    return {
+        "recognised": said,
+        "classes": classes,
+        "values": found.values.ravel().tolist(),
+        "labels": labels,
+        "ids": found.ids,
+    }
+
+
+def test_strange_tables_are_read_or_refused_alike(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    options: list[dict[str, Any]] = [
+        {},
+        {"labels": "y"},
+        {"ids": "id", "labels": "y"},
+        {"labels": "y", "classes": ["a", "b"]},
+    ]
+    asked = [(data, options[rng.integers(4)]) for data in tables(rng, 3000)]
+    found = answers([{"ask": "intake", "table": encoded(data), "options": given} for data, given in asked], tmp_path)
+    expected = [read_here(data, given, tmp_path) for data, given in asked]
+    assert [one for one in zip(asked, found, expected, strict=True) if one[1] != one[2]] == []
+    assert 300 < sum("refused" in one for one in expected) < 2700
+
+
+def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
+    rng, sent = np.random.default_rng(9), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores, labels = rng.random(130).round(2), rng.integers(0, 3, 130)
+        for kind in ("exact", "ranks", "ddsketch", "tdigest"):
+            about: dict[str, Any] = {"kind": kind, "site": "Köln", "alpha": 0.1}
+            sent.append(fc.summarize(scores[:7], score=fc.RAPS(), classes=["a", "b"], calibration="c", **about))
+            sent.append(fc.summarize(scores, labels=labels, by_class=True, **about))
+            sent.append(fc.summarize(scores, groups={"sex": ["F", "M"] * 65}, **about))
+        sent.append(fc.pool([fc.summarize(scores, site="a"), fc.summarize(scores[:9], site="b")]))
+        sent.append(fc.summarize_losses([[1, 0.5, 0], [0.5, 0.5, 0]], thresholds=[1, 2, 3], site="a"))
+    asked = []
+    for whole in (one.to_bytes() for one in sent):
+        for _ in range(150):
+            data = bytearray(whole)
+            for _ in range(rng.integers(1, 3)):
+                at = int(rng.integers(3, len(data)) if rng.random() < 0.5 else rng.integers(9, min(90, len(data))))
+                data[at] = int(rng.integers(256)) if rng.random() < 0.5 else data[at] ^ 1 << int(rng.integers(8))
+            data[5:9] = zlib.crc32(bytes(data[:5] + data[9:])).to_bytes(4, "little")
+            asked.append(bytes(data))
+    asked += [one.to_bytes() for one in sent]
+    found = answers([{"ask": "summary", "data": encoded(data)} for data in asked], tmp_path)
+    expected = [accepted(data) for data in asked]
+    assert [one for one in zip(asked, found, expected, strict=True) if isinstance(one[1], list) != one[2]] == []
+    assert 100 < sum(expected) < 1900
+
+
+def accepted(data: bytes) -> bool:
+    try:
+        fc.Summary.from_bytes(data)
+    except fc.InputError:
+        return False
+    return True
 
 
 def documents(rng: np.random.Generator) -> list[Any]:

@@ -5,7 +5,7 @@ import { rowsOf } from "./rows.js";
 import { absent, length, quoted, shown, strip } from "./text.js";
 
 const LONGEST_TEXT = 256;
-const GROUPED = /^[-+]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?$/u;
+const GROUPED = /^[-+]?\p{Nd}{1,3}(?:[., '\u2019\u00a0\u202f]\p{Nd}{3})+(?:[.,]\p{Nd}+)?$/u;
 
 /** What is wrong with a cell, and where it is; the table knows its name. */
 export class CellError extends Error {

@@ -46,6 +46,8 @@ async function checkAll() {
       found.push(own ? named(read, own) : line("", "This site's own summary was not given, so this page cannot say whether it is in the predictor."));
       const expires = read.certificate.get("expires"), today = new Date().toISOString().slice(0, 10);
       if (typeof expires === "string") found.push(line(expires < today ? "bad" : "good", expires < today ? `The certificate expired on ${expires}; ask for a new one.` : `The certificate is good until ${expires}.`));
+      const heat = read.certificate.get("temperature");
+      if (typeof heat === "number" && heat !== 1) found.push(line("", `The predictor was calibrated at temperature ${general(heat)}; the probabilities must be too.`));
       put("sentence", harmless(read.sentence));
       put("assumption", harmless(`Assumption: ${String(read.certificate.get("assumption"))}. ${String(read.certificate.get("caveat"))}`));
       predictor = read;

@@ -8,6 +8,8 @@ import { asAlpha, general, numberIn, shortest } from "../src/decimal.js";
 import { isSigned } from "../src/ed25519.js";
 import { dumped, readJson } from "../src/json.js";
 import { namedIn, readPredictor, readSeal, thresholds } from "../src/predictor.js";
+import { probabilitiesOf } from "../src/predictions.js";
+import { readSummary } from "../src/reader.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "../src/sets.js";
 import { readTable } from "../src/table.js";
 import { InputError } from "../src/text.js";
@@ -27,6 +29,12 @@ const ANSWERS = {
     view.setBigUint64(0, BigInt(`0x${bits}`));
     return [shortest(view.getFloat64(0)), general(view.getFloat64(0))];
   },
+  /** What is recognised in a table, and its numbers, or why it is refused. */
+  intake: ({ table, options }) => {
+    const rows = finish(probabilitiesOf(finish(readTable("t.csv", bytes(table))), options));
+    return { recognised: rows.recognised, classes: rows.classes, values: [...rows.values], labels: rows.labels && [...rows.labels], ids: rows.ids };
+  },
+  summary: ({ data }) => readSummary(bytes(data)).sizes,
   json: ({ data }) => sha256(new TextEncoder().encode(dumped(readJson(bytes(data))))),
   signed: ({ data, signature, key }) => isSigned(bytes(data), signature, key),
   /** The sets of a table at some alphas, or the intervals. */
