@@ -29,10 +29,15 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo deployment quick test prove slow coverage fuzz mutants lint format docs dist results bench constraints audit licences clean help
+.PHONY: demo page deployment quick test prove slow coverage fuzz mutants lint format docs dist results bench constraints audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
+
+page: ## build the page for sites that install nothing, into the package (needs node and npm)
+	npm --prefix web install --silent --no-package-lock --no-audit --no-fund
+	web/node_modules/.bin/tsc -p web
+	$(PYTHON) scripts/build_page.py
 
 deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: four sites on this machine, with sums and noise too (about ten minutes)
 	$(BIN)/python scripts/deployment.py

@@ -84,3 +84,40 @@ def test_a_name_is_no_command_for_the_terminal(command: Command) -> None:
     assert done.code == 2
     assert "\x1b" not in done.out + done.err
     assert "odd.fcw: " in done.err
+
+
+def test_signatures_say_whose_a_message_is(command: Command) -> None:
+    pytest.importorskip("cryptography", reason="signatures need cryptography")
+    keys = {}
+    for i, name in enumerate(GOOD):
+        signed = command.ok("sign", name, "--key", f"{i}.key", "--new-key", "--json").json
+        keys[signed["site"]] = signed["public_key"]
+    Path("keys.json").write_text(json.dumps(keys))
+    combined = ["monitor", "combine", *GOOD, "--signed", "keys.json"]
+    assert command(*combined).code == 0
+    both = Path("clinic-1.fcw").read_bytes() + Path("clinic-2.fcw").read_bytes()
+    signature = Path("clinic-1.fcw.sig").read_bytes()
+    wrong: list[tuple[str, bytes | None, str]] = [
+        (
+            "clinic-1.fcw.sig",
+            Path("clinic-0.fcw.sig").read_bytes(),
+            "clinic-1.fcw: site 'clinic-1' signed with another",
+        ),
+        ("clinic-1.fcw.sig", signature.replace(b'"clinic-1"', b'"clinic-0"'), "is not one of site 'clinic-1'"),
+        (
+            "clinic-1.fcw",
+            write_periods(messages("clinic-1", [0.07] * 19)),
+            "is not one of site 'clinic-1' for this file",
+        ),
+        ("clinic-1.fcw", both, "clinic-1.fcw: holds messages of clinic-1, clinic-2; only those of one site"),
+        ("keys.json", json.dumps({"clinic-0": keys["clinic-0"]}).encode(), "no key is trusted for site 'clinic-1'"),
+        ("clinic-1.fcw.sig", None, "clinic-1.fcw.sig: is not there; the site makes it with fedconformal sign"),
+    ]
+    for name, data, expected in wrong:
+        held = Path(name).read_bytes()
+        Path(name).unlink() if data is None else Path(name).write_bytes(data)
+        refused = command(*combined)
+        assert (refused.code, expected in refused.err) == (2, True), refused.err
+        Path(name).write_bytes(held)
+    Path("both.fcw").write_bytes(both)
+    assert "only those of one site can be signed" in command("sign", "both.fcw", "--key", "0.key").err

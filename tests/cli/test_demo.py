@@ -19,6 +19,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     monkeypatch.chdir(tmp_path)
     done = command.ok("demo")
     assert "The report is fedconformal-demo/report.html" in done.out
+    assert Path("fedconformal-demo/summarize.html").exists()
     page = Path("fedconformal-demo/report.html").read_text()
     predictor = fc.load("fedconformal-demo/predictor.json")
     assert predictor.certificate.clients == 10

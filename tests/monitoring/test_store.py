@@ -307,8 +307,8 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
         stream = watch.periods()[0].streams[0]
         assert stream.unlabelled == unlabelled.log_e_value
         alarm, since = stream.unlabelled_changed or (0, 0)
-        days = fc.ChangeDetector(scores["unlabelled"])
-        evidence = [(days := days.update(after.min(axis=1)[k : k + 20])).log_e_value for k in range(0, 400, 20)]
+        daily = fc.ChangeDetector(scores["unlabelled"])
+        evidence = [(daily := daily.update(after.min(axis=1)[k : k + 20])).log_e_value for k in range(0, 400, 20)]
         assert alarm == 20_700 + next(day for day, value in enumerate(evidence) if value >= -math.log(0.025))
         assert since == 20_700 + unlabelled.since // 20
         assert watch.periods(0, alarm - 1)[0].streams[0].unlabelled_changed is None

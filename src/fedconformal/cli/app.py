@@ -30,6 +30,7 @@ COMMANDS = (
     "summarize",
     "summarize-losses",
     "sql",
+    "page",
     "sign",
     "calibrate",
     "recalibrate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,23 +12,32 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.cli.console import print_result, progress, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import Force, check_output
+from fedconformal.cli.sign import one_site, signature_of
+from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import check_predictor, to_dict
 from fedconformal.monitoring.combine import combine as together
 from fedconformal.monitoring.period import Period, read_periods
 from fedconformal.monitoring.words import sentence, to_do
+from fedconformal.privacy.signatures import check_periods, read_trusted
 from fedconformal.report.watch_page import combined_page
 
 
 def combine(
     files: Annotated[list[Path], typer.Argument(metavar="PERIODS...", help="What sites sent (.fcw).")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
+    signed: Annotated[
+        Path | None,
+        typer.Option(
+            "--signed", metavar="KEYS", help='The sites\' public keys, {"site": "hex"} (.json); all must sign.'
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Say whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
     if output is not None:
         check_output(output, *files, ending=".html", force=force)
-    periods = list(_read(files))
+    periods = list(_read(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites") as move:
         found = together(periods, moved=lambda done, total: move(done, total, "combining sites"))
     lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
@@ -43,13 +52,16 @@ def combine(
         raise typer.Exit(1)
 
 
-def _read(files: Sequence[Path]) -> Iterator[Period]:
-    """Read all messages, and name the file that is bad or about another predictor."""
+def _read(files: Sequence[Path], trusted: Mapping[str, str] | None) -> Iterator[Period]:
+    """Read all messages, and name the file that is bad, not signed, or about another predictor."""
     predictor = b""
     for path in progress(files, "reading", len(files)):
         data = read_bytes(path)
         with naming(path):
-            for period in read_periods(data):
+            found = read_periods(data)
+            if trusted is not None and (wrong := check_periods(signature_of(path), one_site(found), data, trusted)):
+                raise InputError(wrong)
+            for period in found:
                 predictor = predictor or period.predictor
                 check_predictor(period, predictor)
                 yield period

@@ -22,6 +22,7 @@ from fedconformal.calibration.document import load
 from fedconformal.cli.console import say, table
 from fedconformal.cli.demo_stream import A_DAY, NOISY, SITE, write_stream
 from fedconformal.cli.inputs import read_run
+from fedconformal.cli.page import write_page
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
@@ -59,8 +60,14 @@ def demo(
             for method, (accuracy, result) in found.items()
         ],
     )
-    page = _watched(output)
-    say("", f"The report is {report}", f"The page that shows when the noisy scanner was noticed is {page}")
+    watched, page = _watched(output), output / "summarize.html"
+    write_page(page)
+    say(
+        "",
+        f"The report is {report}",
+        f"The page that shows when the noisy scanner was noticed is {watched}",
+        f"The page for a site that installs nothing is {page}",
+    )
 
 
 def _watched(output: Path) -> Path:

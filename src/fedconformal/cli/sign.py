@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import msgspec
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.names import listed
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SignatureRecord
 from fedconformal.calibration.document import read_document
@@ -18,6 +20,7 @@ from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
+from fedconformal.monitoring.period import Period, read_periods
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
 
@@ -32,39 +35,59 @@ CalibrationId = Annotated[
 
 
 def sign(
-    file: Annotated[Path, typer.Argument(help="A site's own summary (.fcs), or the coordinator's predictor (.json).")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A site's own summary (.fcs) or periods (.fcw), or the coordinator's predictor (.json)."),
+    ],
     key: Annotated[Path, typer.Option(help="The private key; never send it.")],
     new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
     json: Json = False,
 ) -> None:
-    """Sign a summary, as its site, or a predictor, as its coordinator; the signature is written beside, as FILE.sig."""
+    """Sign as a site, or a predictor as its coordinator; the signature is written beside, as FILE.sig."""
     output = beside(file)
     check_output(output, file, key)
     data = read_bytes(file)
     with naming(file):
-        found = None if file.suffix == ".json" else Summary.from_bytes(data)
-        if found is None:
-            read_document(data)
-        elif found.origin.calibration is None:
-            raise InputError(
-                "does not say which calibration it is for, so a signature would pass in any later one; "
-                "summarise again with --calibration ID, which the coordinator makes with calibrate --new-id"
-            )
+        made = _signing(file, data)
     if new_key:
         _make_key(key)
     with naming(key):
         private = read_bytes(key)
         public = signatures.public_key(private)
     with naming(file):
-        record = signatures.seal(data, private) if found is None else signatures.sign(found, private)
+        record = made(private)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     who = record.site if isinstance(record, SignatureRecord) else "coordinator"
     print_result(
-        {"signature": str(output), "site": None if found is None else who, "public_key": public},
+        {"signature": str(output), "site": None if isinstance(record, signatures.Seal) else who, "public_key": public},
         f"wrote {output}: send it along with {file}",
         f"public key of {who!r}: {public}",
         json=json,
     )
+
+
+def _signing(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | signatures.Seal]:
+    """Check a file, and return what signs it with a private key."""
+    if file.suffix == ".json":
+        read_document(data)
+        return partial(signatures.seal, data)
+    if file.suffix == ".fcw":
+        return partial(signatures.sign_periods, one_site(read_periods(data)), data)
+    summary = Summary.from_bytes(data)
+    if summary.origin.calibration is None:
+        raise InputError(
+            "does not say which calibration it is for, so a signature would pass in any later one; "
+            "summarise again with --calibration ID, which the coordinator makes with calibrate --new-id"
+        )
+    return partial(signatures.sign, summary)
+
+
+def one_site(periods: Sequence[Period]) -> str:
+    """Return the site whose messages these are."""
+    sites = sorted({period.site for period in periods})
+    if len(sites) != 1:
+        raise InputError(f"holds messages of {listed(sites)}; only those of one site can be signed")
+    return sites[0]
 
 
 def _make_key(path: Path) -> None:
@@ -106,12 +129,16 @@ def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wante
             raise InputError(f"{path}: {made}, not for {wanted}; ask the site to summarise with --calibration {wanted}")
 
 
+def signature_of(file: Path) -> SignatureRecord:
+    """Read the signature of a site, which is beside its file."""
+    path = beside(file)
+    if not path.exists():
+        raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
+    with naming(path):
+        return signatures.decode_json(read_bytes(path), SignatureRecord, "a signature")
+
+
 def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Path) -> Calibration:
     """Check the signatures beside the summaries, and put them into the certificate."""
-    records = []
-    for path in map(beside, summaries):
-        if not path.exists():
-            raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
-        with naming(path):
-            records.append(signatures.decode_json(read_bytes(path), SignatureRecord, "a signature"))
+    records = [signature_of(path) for path in summaries]
     return replace(result, certificate=signatures.signed(result.certificate, records, signatures.read_trusted(trusted)))

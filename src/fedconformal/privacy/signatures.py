@@ -33,6 +33,7 @@ no calibration: such signatures are still checked in certificates that have them
 
 PURPOSE_2 = b"fedconformal summary 2 "
 SEAL = b"fedconformal predictor "
+WATCHED = b"fedconformal watch "
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,6 +112,34 @@ def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
 
 def _sealed(predictor: bytes) -> bytes:
     return SEAL + hashlib.sha256(predictor).hexdigest().encode()
+
+
+def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
+    """Sign a file with what a site's watch counted; the predictor and the days are in it.
+
+    >>> key = new_key()
+    >>> record = sign_periods("clinic-a", b"...", key)
+    >>> check_periods(record, "clinic-a", b"...", {"clinic-a": public_key(key)})
+    >>> check_periods(record, "clinic-b", b"...", {"clinic-b": public_key(key)})
+    "the signature is not one of site 'clinic-b' for this file"
+    """
+    signature = signing_key(private).sign(_watched(site, periods)).hex()
+    return SignatureRecord(site=site, key=public_key(private), signature=signature)
+
+
+def check_periods(record: SignatureRecord, site: str, periods: bytes, trusted: Mapping[str, str]) -> str | None:
+    """Return what is wrong with the signature of such a file, in words; None if the site signed it."""
+    keys = [key for name, key in trusted.items() if name_key(name) == name_key(site)]
+    if len(keys) != 1:
+        return f"{'there are two keys' if keys else 'no key is trusted'} for site {site!r}"
+    if record.key != keys[0]:
+        return f"site {site!r} signed with another key than the one that is trusted"
+    valid = name_key(record.site) == name_key(site) and _valid(record.key, record.signature, _watched(site, periods))
+    return None if valid else f"the signature is not one of site {site!r} for this file"
+
+
+def _watched(site: str, periods: bytes) -> bytes:
+    return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
 
 
 def _what(site: str, digest: str, about: Origin | Certificate) -> bytes:

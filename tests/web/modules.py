@@ -1,0 +1,32 @@
+"""The page's modules under node: ask many things in one process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WEB = Path(__file__).parents[2] / "web"
+NODE = shutil.which("node")
+
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+
+
+def answers(questions: list[dict[str, Any]], folder: Path) -> list[Any]:
+    """Return what the modules answer."""
+    path = folder / "questions.json"
+    path.write_text(json.dumps(questions), "utf-8")
+    done = node(WEB / "tools" / "answers.js", path)
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def node(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run node in the folder of the modules."""
+    assert NODE
+    return subprocess.run([NODE, *arguments], cwd=WEB, check=False, capture_output=True, encoding="utf-8")

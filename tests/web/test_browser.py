@@ -1,0 +1,279 @@
+"""The page in a real browser: what it saves, what it refuses, and that nothing from a file ever runs or leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy import signatures
+from fedconformal.summaries.rows import summarize_rows
+from tests.report.browser import CHROMIUM, DRIVER
+from tests.web.cases import random_case
+from tests.web.form import Form, opened
+from tests.web.identity import by_command_line
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"),
+]
+
+TABLE = "id,benign,malignant,truth\np1,0.9,0.1,benign\np2,0.4,0.6,malignant\np3,0.2,0.8,benign\n"
+EVIL = "<img src=x onerror=\"document.title='ran'\">"
+SCRIPT = "<script>document.title='ran'</script>"
+
+
+@pytest.fixture(scope="module")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Form]:
+    with opened(tmp_path_factory.mktemp("page")) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def fresh(form: Form) -> Iterator[None]:
+    """Open the page anew; whatever a test does, nothing runs, nothing is asked for, and the console stays silent."""
+    form.browser.go(form.page)
+    yield
+    assert form.browser.run("return document.title") == "fedconformal: summarise calibration rows"
+    assert form.browser.complaints() == []
+    asked = [url for url in form.browser.requests() if url.split(":")[0] not in ("chrome", "data", "blob")]
+    assert asked == [form.page.as_uri()] * len(asked)
+
+
+def worked(form: Form, path: Path, **values: Any) -> None:
+    form.choose("file", path)
+    form.wait()
+    form.fill({"labels": "truth", "ids": "id", "site": "clinic-a", **values})
+    form.click("work")
+    form.wait()
+
+
+def check_cases(form: Form, seeds: range, folder: Path, cells: int) -> int:
+    equal = 0
+    for seed in seeds:
+        case, own = random_case(seed, cells), folder / str(seed)
+        own.mkdir()
+        for name, data in case.files.items():
+            (own / name).write_bytes(data)
+        expected, found = by_command_line(case, own), form.made(case, own)
+        if isinstance(found, str):
+            assert expected.startswith("refused"), f"case {seed}: {found}"
+        else:
+            assert found.hex() == expected, f"case {seed}"
+            equal += 1
+    return equal
+
+
+def test_some_cases_through_the_file_chooser(form: Form, tmp_path: Path) -> None:
+    assert check_cases(form, range(5_000, 5_010), tmp_path, 2000) >= 7
+
+
+@pytest.mark.slow
+def test_many_cases_through_the_file_chooser(form: Form, tmp_path: Path) -> None:
+    assert check_cases(form, range(10_000, 10_206), tmp_path, 20_000) >= 200
+
+
+def test_it_says_what_was_recognised_and_shows_every_number(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "scans.csv"
+    path.write_bytes(TABLE.replace(",", ";").replace("0.", "0,").encode())
+    worked(form, path)
+    assert form.problem() == ""
+    said = form.browser.text("found")
+    assert said.startswith(
+        "scans.csv: semicolons, decimal commas, header; 3 rows; classes benign, malignant; ids from id"
+    )
+    data = form.saved("clinic-a.fcs")
+    summary: Any = fc.Summary.from_bytes(data)
+    shown = form.browser.run(
+        "return [...document.querySelectorAll('#numbers tbody tr')].map((row) => row.cells[2].textContent)"
+    )
+    assert shown == ["3", *map(repr, summary.values.tolist())]
+    assert summary.digest() in form.browser.text("facts")
+    assert "holds every score" in form.browser.text("warnings")
+
+
+def test_a_change_takes_the_result_away(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "scans.csv"
+    path.write_text(TABLE)
+    worked(form, path)
+    assert not form.hidden("result")
+    form.fill({"alpha": "0.2"})
+    assert form.hidden("result")
+
+
+HOSTILE = {
+    "empty": (b"", "scans.csv: is empty"),
+    "a quote": (b'id,benign,malignant,truth\n"p1,0.9,0.1,benign\n', "line 2 has a quote that is not closed"),
+    "NUL": (b"id,benign\0,malignant,truth\n", "NUL"),
+    "not UTF-8": (b"id,b\xf6se,gut,truth\np1,0.9,0.1,gut\n", "line 1 holds the byte f6, which is not UTF-8"),
+    "a sheet": (b"PK\x03\x04" + bytes(100), "is a spreadsheet or a zip file"),
+    "one cell": (b"x" * 200_000, "cell"),
+    "negative": (b"id,benign,malignant,truth\np1,1.5,-0.5,benign\n", "line 2 has the negative entry -0.5"),
+    "logits": (b"id,benign,malignant,truth\np1,2.5,1.5,benign\n", "the last bits of exp differ between machines"),
+    "a sum": (b"id,benign,malignant,truth\np1,0.5,0.4,benign\n", "line 2 sums to 0.9, not 1"),
+    "no number": (f"id,benign,malignant,truth\np1,{SCRIPT},0.1,benign\n".encode(), "which is not a number"),
+    "no class": (f"id,benign,malignant,truth\np1,0.9,0.1,{SCRIPT}\n".encode(), "which is none of the classes"),
+    "ragged": (b"id,benign,malignant,truth\np1,0.9,0.1,benign,more\n", "line 2 has 5 cells, and line 1 has 4"),
+    "numbers": (b"id,benign,malignant,truth\np1,1e999,0.1,benign\n", "too large"),
+    "dangerous name": (b"id,a,__proto__,truth\np1,0.9,0.2,a\n", "sums to 1.1"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_table_is_refused_in_one_line(name: str, form: Form, tmp_path: Path) -> None:
+    data, said = HOSTILE[name]
+    path = tmp_path / "scans.csv"
+    path.write_bytes(data)
+    worked(form, path)
+    assert said in form.problem()
+    assert "\n" not in form.problem()
+    assert form.hidden("result")
+
+
+def test_no_script_of_a_cell_runs(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "scans.csv"
+    evil = EVIL.replace('"', "'")
+    head = f'"{evil}","{SCRIPT}",javascript:alert(1),truth,sex\n'
+    rows = [f"0.5,0.25,0.25,{SCRIPT},{evil}\n", f"0.5,0.25,0.25,javascript:alert(1),{evil}\n"]
+    path.write_text(head + "".join(rows))
+    form.choose("file", path)
+    form.wait()
+    form.fill(
+        {"labels": "truth", "site": EVIL[:60], "groups": "sex", "model": SCRIPT, "calibration": EVIL[:60]},
+        by_class=True,
+    )
+    form.click("work")
+    form.wait()
+    assert form.problem() == ""
+    assert SCRIPT in form.browser.text("facts")
+    assert not form.browser.run("return document.querySelectorAll('img, main script, [onerror]').length")
+
+
+def test_the_page_cannot_reach_anything(form: Form) -> None:
+    tried = form.browser.run(
+        """
+        const blocked = [];
+        document.addEventListener("securitypolicyviolation", (event) => blocked.push(event.effectiveDirective));
+        try { new Worker("x.js"); } catch {}
+        new Image().src = "http://127.0.0.1:9/x";
+        const later = (answer) => new Promise((done) => setTimeout(() => done([answer, blocked.sort()]), 300));
+        return fetch("http://127.0.0.1:9/").catch(() => "refused").then(later);
+        """
+    )
+    assert tried[0] == "refused"
+    assert {"connect-src", "img-src"} <= set(tried[1])
+    form.browser.complaints()  # the console says so too
+    form.browser.requests()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A predictor, its signature, the summaries that it is from, and rows."""
+    pytest.importorskip("cryptography")
+    folder, rng = tmp_path_factory.mktemp("predictor"), np.random.default_rng(1)
+    probs = rng.dirichlet(np.full(3, 0.5), 400)
+    names = np.array(["gut", "böse", SCRIPT])
+    labels = names[np.where(rng.random(400) < 0.8, probs.argmax(axis=1), 0)]
+    sites = [
+        summarize_rows(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1)
+        for site in ("a", "b")
+    ]
+    predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1))
+    predictor.save(folder / "predictor.json")
+    key = signatures.new_key()
+    (folder / "key.txt").write_text(signatures.public_key(key))
+    sealed = signatures.seal((folder / "predictor.json").read_bytes(), key)
+    (folder / "predictor.json.sig").write_text(json.dumps({"key": sealed.key, "signature": sealed.signature}))
+    (folder / "a.fcs").write_bytes(sites[0].to_bytes())
+    (folder / "other.fcs").write_bytes(fc.summarize([0.5], site="a").to_bytes())
+    lines = [
+        ",".join(["who", *names]),
+        *(",".join([f"p{i}", *map(repr, row)]) for i, row in enumerate(probs[:40].tolist())),
+    ]
+    (folder / "rows.csv").write_text("\n".join(lines), "utf-8")
+    np.save(folder / "sets.npy", predictor.predict_set(probs[:40]))
+    return folder
+
+
+def checks(form: Form, *states: str) -> list[str]:
+    """Wait until the checks are in these states, and return what they say."""
+    found: list[list[str]] = []
+    for _ in range(200):
+        found = form.browser.run(
+            "return [...document.querySelectorAll('#checks li')].map((one) => [one.className, one.textContent])"
+        )
+        if tuple(state for state, _ in found) == states:
+            break
+    assert tuple(state for state, _ in found) == states, found
+    return [text for _, text in found]
+
+
+def give(form: Form, folder: Path, **files: str) -> None:
+    form.click("tab-predictor")
+    for field, name in files.items():
+        form.choose(field, folder / name)
+
+
+def test_a_predictor_is_checked_and_shows_its_sets(form: Form, made: Path) -> None:
+    give(form, made, seal="predictor.json.sig", own="a.fcs", predictor="predictor.json")
+    checks(form, "good", "", "good")
+    form.browser.press("key", (made / "key.txt").read_text())
+    form.browser.press("key", "\ue004")
+    checks(form, "good", "good", "good")
+    form.choose("rows", made / "rows.csv")
+    form.wait("predict")
+    form.fill({"rows-ids": "who"})
+    form.click("predict")
+    form.wait("predict")
+    assert form.problem("rows-problem") == ""
+    lines = "[...document.querySelectorAll('#sets tbody tr')]"
+    cells = form.browser.run(f"return {lines}.map((row) => [...row.cells].map((cell) => cell.textContent))")
+    names = ["gut", "böse", SCRIPT]
+    sets = np.load(made / "sets.npy")
+    assert cells == [[f"p{i}", str(row.sum()), ", ".join(np.array(names)[row])] for i, row in enumerate(sets[:25])]
+    form.browser.press("slider", "\ue011")  # to the smallest alpha
+    assert form.browser.text("alpha-now") == "0.005"
+    form.click("certified")
+    assert form.browser.text("alpha-now") == "0.1"
+
+
+def test_what_is_wrong_with_a_predictor_is_said(form: Form, made: Path, tmp_path: Path) -> None:
+    data = (made / "predictor.json").read_bytes()
+    (tmp_path / "altered.json").write_bytes(data.replace(b'"certified"', b'"estimated"', 1))
+    (tmp_path / "script.json").write_text(f'{{"kind": "{SCRIPT}"}}')
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "bad.fcs").write_bytes((made / "a.fcs").read_bytes()[:-3])
+    (tmp_path / "bad.sig").write_text('{"key": "00", "signature": "00"}')
+    for name, said in {"altered.json": "was altered", "script.json": "another kind", "deep.json": "too deep"}.items():
+        give(form, tmp_path, predictor=name)
+        checks(form)
+        found = next(text for _ in range(200) if said in (text := form.problem("predictor-problem")))
+        assert "\n" not in found
+    give(form, tmp_path, own="bad.fcs", seal="bad.sig")
+    give(form, made, predictor="predictor.json")
+    assert "truncated or altered" in checks(form, "good", "bad", "bad")[2]
+    give(form, made, own="other.fcs")
+    assert any("is not in this predictor" in checks(form, "good", "bad", "bad")[2] for _ in range(200))
+
+
+def test_the_walk_of_the_docs(form: Form, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    pytest.importorskip("cryptography")
+    from tests.web.walk import IMAGES, walk
+
+    (tmp_path / "saved").symlink_to(form.folder)
+    summary: Any = fc.Summary.from_bytes(walk(form, tmp_path, tmp_path))
+    assert (summary.sites, summary.n, summary.origin.classes) == (
+        ("clinic-a",),
+        240,
+        ("nevus", "melanoma", "keratosis"),
+    )
+    taken, kept = ({path.name for path in folder.glob("*.png")} for folder in (tmp_path, IMAGES))
+    assert taken == kept
+    assert all(path.stat().st_size < 100_000 for path in IMAGES.iterdir())
+    assert all(f"images/page/{name}" in (IMAGES.parents[1] / "page.md").read_text("utf-8") for name in kept)

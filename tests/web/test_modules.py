@@ -1,0 +1,414 @@
+"""The page's modules against the package: numbers, JSON, signatures, thresholds, sets and intervals."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.privacy import signatures
+from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.summaries.rows import summarize_rows
+from fedconformal.tables import probabilities_of, read_table
+from tests.web.modules import WEB, answers, needs_node, node
+
+pytestmark = needs_node
+ALPHAS = ["0.1", "0.05", "0.3", "0.005", "0.123"]
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_the_modules_pass_their_own_tests() -> None:
+    done = node("--test", "test/")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "# pass 0" not in done.stdout
+
+
+def test_the_types_are_right() -> None:
+    compiler = WEB / "node_modules" / ".bin" / "tsc"
+    if not compiler.exists():
+        pytest.skip("typescript is not installed: make page installs it")
+    done = node(compiler, "-p", ".")
+    assert done.returncode == 0, done.stdout
+
+
+def spellings(rng: np.random.Generator) -> list[str]:
+    found = [
+        "0",
+        "-0",
+        "+1",
+        "1.",
+        ".5",
+        "5e-324",
+        "2.4703282292062327e-324",
+        "2.4703282292062328e-324",
+        "1e308",
+        "0e99",
+    ]
+    found += [
+        "9007199254740993",
+        "0.1e1",
+        "1E-5",
+        "4.35",
+        "0.000001",
+        "123456789012345678",
+        "899999999999999.9",
+        "1e22",
+    ]
+    found += [
+        "900719925474099.3",
+        "0.30000000000000004",
+        "1" * 400 + "e-390",
+        "0." + "0" * 300 + "1",
+        "9" * 15,
+        "9" * 16,
+    ]
+    for _ in range(4000):
+        digits = "".join(map(str, rng.integers(0, 10, rng.integers(1, 25))))
+        point = int(rng.integers(0, len(digits) + 1))
+        exponent = f"e{rng.integers(-330, 290)}" if rng.random() < 0.4 else ""
+        found.append(f"{digits[:point]}.{digits[point:]}{exponent}")
+    for bits in rng.integers(0, 2**63, 2000, dtype=np.uint64):
+        value = struct.unpack("d", struct.pack("Q", int(bits)))[0]
+        if np.isfinite(value):
+            found += [repr(value), f"{value:.16e}", f"{value:.18e}"]
+    return found
+
+
+def test_numbers_are_read_to_the_last_bit(tmp_path: Path) -> None:
+    texts = spellings(np.random.default_rng(0))
+    asked = [{"ask": "number", "text": text, "mark": "."} for text in texts]
+    asked += [{"ask": "number", "text": f" {text.replace('.', ',')} ", "mark": ","} for text in texts]
+    expected = [struct.pack(">d", float(text)).hex() for text in texts]
+    assert answers(asked, tmp_path) == expected * 2
+
+
+def test_what_is_no_number_is_none(tmp_path: Path) -> None:
+    texts = ["", ".", "-", "e5", "1e", "1e+", "1_0", "0x1", "nan", "inf", "1,5", "1.2.3", "\u0661"]
+    found = answers([{"ask": "number", "text": text, "mark": "."} for text in texts], tmp_path)
+    assert all(np.isnan(struct.unpack(">d", bytes.fromhex(one))[0]) for one in found)
+
+
+def test_numbers_are_written_as_python_writes_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = [
+        0.0,
+        -0.0,
+        1.0,
+        1e15,
+        1e16,
+        1e-4,
+        1e-5,
+        0.1,
+        123456.0,
+        1234567.0,
+        5e-324,
+        1.7976931348623157e308,
+        1 / 3,
+        100.0,
+    ]
+    values += [
+        struct.unpack("d", struct.pack("Q", int(bits)))[0] for bits in rng.integers(0, 2**63, 3000, dtype=np.uint64)
+    ]
+    values = [value for value in values if np.isfinite(value)] + (10 ** rng.uniform(-8, 20, 1000)).tolist()
+    found = answers([{"ask": "written", "bits": struct.pack(">d", value).hex()} for value in values], tmp_path)
+    assert found == [[repr(value), f"{value:g}"] for value in values]
+
+
+def tables(rng: np.random.Generator, count: int) -> list[bytes]:
+    """Write small tables with a few characters changed, put in or taken out."""
+    found = []
+    for _ in range(count):
+        separator = (",", ";", "\t")[rng.integers(3)]
+        head = (["id", "a", "b", "y"], ["", "a", "b", "y"], ["0", "1", "2", "3"], ["x", "prob_a", "prob_b", "y"])[
+            rng.integers(4)
+        ]
+        lines = [head] if rng.random() < 0.8 else []
+        for k in range(rng.integers(1, 5)):
+            p = float(rng.random())
+            lines.append(
+                [(f"p{k}", str(k), f"00{k}")[rng.integers(3)], f"{p:.3g}", f"{1 - p:.3g}", "ab"[rng.integers(2)]]
+            )
+        letters = list("\n".join(separator.join(line) for line in lines) + "\n")
+        for _ in range(rng.integers(0, 4)):
+            at, one = int(rng.integers(len(letters))), STRANGE[rng.integers(len(STRANGE))]
+            letters[at : at + int(rng.integers(2))] = [one] if rng.random() < 0.8 else []
+        found.append("".join(letters).encode("utf-8", "surrogatepass"))
+    return found
+
+
+STRANGE = [
+    *",;\t\n\r\" '.%-+e0159aN|_",
+    "\xa0",
+    "\u2028",
+    "\ufeff",
+    "\0",
+    "é",
+    "\u0301",
+    "\u0661",
+    "😀",
+    "1,5",
+    "NA",
+    '""',
+    "sep=;\n",
+    "\x1f",
+    "\x85",
+]
+"""What a mistake or an attack may put into a table."""
+
+
+def read_here(data: bytes, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "t.csv"
+    path.write_bytes(data)
+    try:
+        found = probabilities_of(read_table(path), **options)
+    except fc.InputError as error:
+        return {"refused": str(error).replace(str(path), "t.csv")}
+    labels = None if found.labels is None else found.labels.tolist()
+    said = found.recognised.replace(str(path), "t.csv")
+    classes = None if found.classes is None else list(found.classes)
+    return {
+        "recognised": said,
+        "classes": classes,
+        "values": found.values.ravel().tolist(),
+        "labels": labels,
+        "ids": found.ids,
+    }
+
+
+def test_strange_tables_are_read_or_refused_alike(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    options: list[dict[str, Any]] = [
+        {},
+        {"labels": "y"},
+        {"ids": "id", "labels": "y"},
+        {"labels": "y", "classes": ["a", "b"]},
+    ]
+    asked = [(data, options[rng.integers(4)]) for data in tables(rng, 3000)]
+    found = answers([{"ask": "intake", "table": encoded(data), "options": given} for data, given in asked], tmp_path)
+    expected = [read_here(data, given, tmp_path) for data, given in asked]
+    assert [one for one in zip(asked, found, expected, strict=True) if one[1] != one[2]] == []
+    assert 300 < sum("refused" in one for one in expected) < 2700
+
+
+def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
+    rng, sent = np.random.default_rng(9), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores, labels = rng.random(130).round(2), rng.integers(0, 3, 130)
+        for kind in ("exact", "ranks", "ddsketch", "tdigest"):
+            about: dict[str, Any] = {"kind": kind, "site": "Köln", "alpha": 0.1}
+            sent.append(fc.summarize(scores[:7], score=fc.RAPS(), classes=["a", "b"], calibration="c", **about))
+            sent.append(fc.summarize(scores, labels=labels, by_class=True, **about))
+            sent.append(fc.summarize(scores, groups={"sex": ["F", "M"] * 65}, **about))
+        sent.append(fc.pool([fc.summarize(scores, site="a"), fc.summarize(scores[:9], site="b")]))
+        sent.append(fc.summarize_losses([[1, 0.5, 0], [0.5, 0.5, 0]], thresholds=[1, 2, 3], site="a"))
+    asked = []
+    for whole in (one.to_bytes() for one in sent):
+        for _ in range(150):
+            data = bytearray(whole)
+            for _ in range(rng.integers(1, 3)):
+                at = int(rng.integers(3, len(data)) if rng.random() < 0.5 else rng.integers(9, min(90, len(data))))
+                data[at] = int(rng.integers(256)) if rng.random() < 0.5 else data[at] ^ 1 << int(rng.integers(8))
+            data[5:9] = zlib.crc32(bytes(data[:5] + data[9:])).to_bytes(4, "little")
+            asked.append(bytes(data))
+    asked += [one.to_bytes() for one in sent]
+    found = answers([{"ask": "summary", "data": encoded(data)} for data in asked], tmp_path)
+    expected = [accepted(data) for data in asked]
+    assert [one for one in zip(asked, found, expected, strict=True) if isinstance(one[1], list) != one[2]] == []
+    assert 100 < sum(expected) < 1900
+
+
+def accepted(data: bytes) -> bool:
+    try:
+        fc.Summary.from_bytes(data)
+    except fc.InputError:
+        return False
+    return True
+
+
+def documents(rng: np.random.Generator) -> list[Any]:
+    texts = ["", "a", "é", "😀", "\x7f", '"', "\\", "\n\t\b", "\u2028", "\u017f", "\uffff", "\U0001f600b", "\uff5a"]
+    scalars = [None, True, False, 0, -1, 10**30, 0.1, 1e-7, 1e22, -0.0, 1.0, *texts]
+
+    def value(deep: int) -> Any:
+        kind = rng.integers(4 if deep < 4 else 2)
+        if kind < 2:
+            return scalars[rng.integers(len(scalars))]
+        inside = [value(deep + 1) for _ in range(rng.integers(5))]
+        return inside if kind == 2 else {f"{texts[rng.integers(len(texts))]}{k}": one for k, one in enumerate(inside)}
+
+    return [value(0) for _ in range(300)]
+
+
+def test_json_has_the_same_digest(tmp_path: Path) -> None:
+    made = documents(np.random.default_rng(2))
+    asked = [
+        {"ask": "json", "data": encoded(json.dumps(one, ensure_ascii=k % 2 == 0, indent=k % 3).encode())}
+        for k, one in enumerate(made)
+    ]
+    expected = [hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for one in made]
+    assert answers(asked, tmp_path) == expected
+
+
+def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
+    texts = [
+        "",
+        "{",
+        "[1,]",
+        '{"a" 1}',
+        "01",
+        "NaN",
+        "-Infinity",
+        "1e400",
+        '"\\ud800"',
+        '"a',
+        "[" * 5000,
+        "nul",
+        '"\n"',
+        "1 2",
+        "{1: 2}",
+    ]
+    found = answers([{"ask": "json", "data": encoded(text.encode())} for text in texts], tmp_path)
+    assert all("refused" in one for one in found)
+
+
+def rows(rng: np.random.Generator, count: int, classes: int) -> tuple[Any, Any, dict[str, list[str]]]:
+    probs = rng.dirichlet(np.full(classes, 0.5), count)
+    probs[: count // 4] = rng.multinomial(8, np.full(classes, 1 / classes), count // 4) / 8  # ties
+    labels = np.where(rng.random(count) < 0.7, probs.argmax(axis=1), rng.integers(0, classes, count))
+    return probs, labels, {"sex": [("F", "M", "")[k] for k in rng.integers(0, 3, count)]}
+
+
+def table(probs: Any, groups: dict[str, list[str]]) -> bytes:
+    names = [f"c{k}" for k in range(probs.shape[1])]
+    lines = [",".join([*names, *groups])]
+    lines += [
+        ",".join([*map(repr, row), *(values[i] for values in groups.values())]) for i, row in enumerate(probs.tolist())
+    ]
+    return "\n".join(lines).encode()
+
+
+SCORES = [fc.LAC(), fc.APS(), fc.APS(randomized=True, random_state=3), fc.RAPS(penalty=0.01, free_ranks=2)]
+
+
+@pytest.mark.parametrize("by", ["", "class", "group", "group and class"])
+@pytest.mark.parametrize("precision", [True, False])
+def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    asked, expected = [], []
+    for score in SCORES:
+        probs, labels, groups = rows(rng, 300, 4)
+        names = [f"c{k}" for k in range(4)]
+        about: dict[str, Any] = {"score": score, "alpha": 0.1, "site": "a", "by_class": "class" in by}
+        about |= {"groups": groups} if "group" in by else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if precision:
+                summary = summarize_rows(probs, np.array(names)[labels], classes=names, **about)
+            else:
+                more = {"labels": labels} if "class" in by else {}
+                summary = fc.summarize(score.evaluate(probs, labels), classes=names, **about, **more)
+            guarantee = {"": None, "class": "by-class", "group": "by-group", "group and class": "by-group"}[by]
+            result = fc.calibrate(
+                [summary], alpha=0.1, **({} if guarantee is None else {"guarantee": guaranteed(guarantee)})
+            )
+            predictor = fc.Predictor.of(result)
+            test, _, own = rows(rng, 120, 4)
+            held = own if "group" in by else None
+            sets = [predictor.predict_set(test, groups=held, alpha=alpha) for alpha in ALPHAS]
+        data = table(test, own if "group" in by else {})
+        asked.append(
+            {
+                "ask": "sets",
+                "columns": {},
+                "alphas": ALPHAS,
+                "predictor": encoded(predictor.to_bytes()),
+                "table": encoded(data),
+            }
+        )
+        expected.append([[np.flatnonzero(row).tolist() for row in made] for made in sets])
+    assert answers(asked, tmp_path) == expected
+
+
+def guaranteed(name: str) -> Any:
+    return {"by-class": fc.ByClass, "by-group": fc.ByGroup}[name]()
+
+
+def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    f, y = rng.normal(size=(2, 200)).round(2)
+    site = summarize_predictions(f, y, score=fc.Residual(), site="a", alpha=0.1)
+    predictor = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.1))
+    test = np.concatenate([rng.normal(size=100).round(2), 10 ** rng.uniform(-9, 9, 100)])
+    data = ("prediction\n" + "\n".join(map(repr, test.tolist()))).encode()
+    asked = {"ask": "sets", "predictor": encoded(predictor.to_bytes()), "table": encoded(data), "columns": {}}
+    (found,) = answers([{**asked, "alphas": ALPHAS[:3]}], tmp_path)
+    expected = [predictor.predict_interval(test, alpha=alpha).tolist() for alpha in ALPHAS[:3]]
+    assert [[list(map(float, ends)) for ends in one] for one in found] == expected
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[fc.Predictor, fc.Summary]:
+    rng = np.random.default_rng(6)
+    probs, labels, _ = rows(rng, 200, 3)
+    sites = [summarize_rows(probs, labels, score=fc.LAC(), site=site, alpha=0.1) for site in ("Köln", "b")]
+    return fc.Predictor.of(fc.calibrate(sites, alpha=0.1)), sites[0]
+
+
+def test_a_predictor_is_checked(made: tuple[fc.Predictor, fc.Summary], tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    predictor, own = made
+    data, key, other = predictor.to_bytes(), signatures.new_key(), signatures.new_key()
+    seal = signatures.seal(data, key)
+    wrong = json.dumps({"key": seal.key, "signature": signatures.seal(data + b" ", key).signature}).encode()
+    forged = json.dumps({"key": signatures.public_key(other), "signature": seal.signature}).encode()
+    right = json.dumps({"key": seal.key, "signature": seal.signature}).encode()
+    altered = data.replace(b'"certified"', b'"estimated"', 1)
+    asked = [
+        {"predictor": encoded(data), "seal": encoded(one), "own": encoded(own.to_bytes())}
+        for one in (right, wrong, forged)
+    ]
+    asked += [{"predictor": encoded(altered)}, {"predictor": encoded(data), "own": encoded(own.to_bytes() + b"x")}]
+    first, *others = answers([{"ask": "checks", **one} for one in asked], tmp_path)
+    assert first["sentence"] == predictor.certificate.sentence()
+    assert first["digest"] == hashlib.sha256(data).hexdigest()
+    assert first["seal"] == {"key": seal.key, "valid": True}
+    assert first["own"] == "Köln"
+    assert [one["seal"]["valid"] for one in others[:2]] == [False, False]
+    assert "altered" in others[2]["refused"]
+    assert others[3]["own"] is None
+
+
+def test_signatures_are_those_of_the_standard(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    rng = np.random.default_rng(7)
+    asked, expected = [], []
+    for size in (0, 1, 63, 64, 111, 112, 127, 128, 129, 1000):
+        key, data = signatures.signing_key(rng.bytes(32)), rng.bytes(size)
+        signature, public = key.sign(data), key.public
+        bent = bytearray(signature)
+        bent[rng.integers(64)] ^= 1 << int(rng.integers(8))
+        beyond = signature[:32] + (
+            int.from_bytes(signature[32:], "little") + 2**252 + 27742317777372353535851937790883648493
+        ).to_bytes(32, "little")
+        for one, what, fine in (
+            (signature, data, True),
+            (bytes(bent), data, False),
+            (signature, data + b"x", False),
+            (beyond, data, False),
+        ):
+            asked.append({"ask": "signed", "data": encoded(what), "signature": one.hex(), "key": public.hex()})
+            expected.append(fine)
+    assert answers(asked, tmp_path) == expected

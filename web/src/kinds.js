@@ -1,0 +1,142 @@
+// The kinds of summaries that hold numbers themselves: what each must be.
+
+import { MALFORMED, check, lowerShare, total } from "./checks.js";
+import { alphaText, asAlpha } from "./decimal.js";
+import { scheduledRanks } from "./ranks.js";
+import { NOT_CANONICAL } from "./unpack.js";
+
+/** @typedef {import("./bytes.js").Value} Value */
+/** @typedef {import("./reader.js").Summary} Summary */
+/** What a part of a summary says: columns of numbers under their titles. @typedef {{of: string, n: number, kind: string, columns: [string, ArrayLike<number>][], facts: [string, string][]}} Numbers */
+
+const MOST_COUNT = 2 ** 52;
+const LARGEST = Number.MAX_VALUE;
+
+/** @param {Value} data @param {string} what @returns {Float64Array} */
+function floats(data, what) {
+  check(data instanceof Uint8Array, MALFORMED);
+  check(data.length % 8 === 0, `the summary's ${what} have ${data.length} bytes, not a multiple of 8`);
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  return Float64Array.from({ length: data.length / 8 }, (_, i) => view.getFloat64(8 * i, true));
+}
+
+/** @param {Value} data @param {string} what @returns {Float64Array} */
+function counts(data, what) {
+  check(data instanceof Uint8Array, MALFORMED);
+  check(data.length % 8 === 0, `the summary's ${what} have ${data.length} bytes, not a multiple of 8`);
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  return Float64Array.from({ length: data.length / 8 }, (_, i) => {
+    const value = Number(view.getBigUint64(8 * i, true));
+    check(value <= MOST_COUNT, `the summary's ${what} hold an impossible count`);
+    return value;
+  });
+}
+
+/** @param {Float64Array} values @returns {Float64Array} */
+function ascending(values) {
+  check(values.every(Number.isFinite), "the summary holds a score that is not finite");
+  check(values.every((value, i) => !i || value >= values[i - 1]), "the summary's scores are not in ascending order");
+  check(!values.some((value) => Object.is(value, -0)), NOT_CANONICAL);
+  return values;
+}
+
+/** @param {Float64Array} values @returns {boolean} whether each is above the one before */
+const rising = (values) => values.every((value, i) => !i || value > values[i - 1]);
+
+/** @param {Value} smallest @param {Value} largest @param {number} n @returns {[number, number]} */
+function extremes(smallest, largest, n) {
+  check(typeof smallest === "number" && typeof largest === "number", MALFORMED);
+  check(-LARGEST <= smallest && smallest <= largest && largest <= LARGEST && (n > 1 || smallest === largest), "the summary's smallest and largest score are not finite, or contradict each other");
+  check(!Object.is(smallest, -0) && !Object.is(largest, -0), NOT_CANONICAL);
+  return [smallest, largest];
+}
+
+/** @param {Float64Array} found @param {number} n */
+function addUp(found, n) {
+  check(found.every((count) => count >= 1) && total([...found]) === n, `the summary's counts are not positive, or do not add up to the ${n} scores that it claims`);
+}
+
+/** @param {Summary} whole @param {Value[]} rest @param {string} of @returns {Numbers} */
+export function readKind(whole, rest, of) {
+  const n = total(whole.sizes), wanted = { E: 1, R: 6, D: 4, T: 4, L: 3 }[whole.letter];
+  check(rest.length === wanted, MALFORMED);
+  const read = { E: exact, R: ranks, D: ddsketch, T: tdigest, L: losses }[/** @type {"R"} */ (whole.letter)];
+  return { of, n, ...read(rest, n, whole) };
+}
+
+/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
+function exact([data], n) {
+  const values = ascending(floats(data, "scores"));
+  check(values.length === n, `the summary claims ${n} scores and holds ${values.length}`);
+  return { kind: "exact", columns: [["score", values]], facts: [] };
+}
+
+/** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
+function ranks([points, alpha, data, low, under, gap], n, whole) {
+  check(typeof points === "bigint" && points >= 0n && points <= 4096n && typeof gap === "bigint" && gap >= 0n, MALFORMED);
+  check(alpha === null || (typeof alpha === "string" && alpha.length <= 17), MALFORMED);
+  const values = ascending(floats(data, "scores")), lower = counts(low, "lower counts"), below = counts(under, "upper counts");
+  if (points > 0n) {
+    check(whole.sizes.length === 1, "the summary holds several sites and does not send its bounds");
+    check(alpha === null || alphaText(asAlpha(alpha)) === alpha, NOT_CANONICAL);
+    const found = scheduledRanks(n, Number(points), alpha === null ? null : asAlpha(alpha), lowerShare(whole.score));
+    check(values.length === found.length, `the summary holds ${values.length} scores, expected ${found.length} ranks`);
+    check(!lower.length && !below.length && gap === 0n, NOT_CANONICAL);
+    return { kind: "ranks", columns: [["rank", found], ["score", values]], facts: [["ranks asked for", String(points)], ["alpha of the ranks", alpha ?? "not stated"]] };
+  }
+  check(alpha === null, NOT_CANONICAL);
+  check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts are not equally many");
+  check(rising(values), "the summary's points are not in strictly ascending order");
+  const last = values.length - 1, steady = (/** @type {Float64Array} */ some) => some.every((count, i) => !i || count >= some[i - 1]);
+  check(steady(lower) && steady(below) && lower.every((count, i) => i === last || count <= below[i + 1]) && below[last] < n && lower[last] === n, "the summary's counts do not add up");
+  check(below.every((count, i) => count - (i ? lower[i - 1] : 0) <= Number(gap)) && Number(gap) < n, "the summary's counts leave a wider gap than it states");
+  return { kind: "ranks", columns: [["score", values], ["at most it, at least", lower], ["below it, at most", below]], facts: [["gap", String(gap)]] };
+}
+
+/** @returns {Float64Array} the upper edges of the buckets of a ddsketch */
+function edges() {
+  const up = [1], growth = 101 / 99;
+  while (up[up.length - 1] * growth < LARGEST) up.push(up[up.length - 1] * growth);
+  const down = up.slice(1).map((edge) => 1 / edge).filter((edge) => edge >= 2 ** -1022).reverse(), positive = [...down, ...up, LARGEST];
+  return Float64Array.from([...[...positive].reverse().map((edge) => -edge), -Number.MIN_VALUE, 0, ...positive]);
+}
+
+/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
+function ddsketch([places, held, first, last], n) {
+  const buckets = counts(places, "buckets"), found = counts(held, "counts"), table = edges();
+  check(buckets.length === found.length && buckets.length > 0, "the summary's buckets and counts are not equally many");
+  check(rising(buckets) && buckets[buckets.length - 1] < table.length, `the summary's buckets are not in strictly ascending order below ${table.length}`);
+  addUp(found, n);
+  const [smallest, largest] = extremes(first, last, n), place = (/** @type {number} */ score) => table.findIndex((edge) => edge >= score);
+  check(place(smallest) === buckets[0] && place(largest) === buckets[buckets.length - 1], "the summary's smallest and largest score are not in its first and last bucket");
+  return { kind: "ddsketch", columns: [["at most", buckets.map((bucket) => table[bucket])], ["scores", found], ["smallest, largest", [smallest, largest]]], facts: [] };
+}
+
+/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
+function tdigest([middles, held, first, last], n) {
+  const means = ascending(floats(middles, "means")), weights = counts(held, "weights");
+  check(means.length === weights.length && means.length > 0, "the summary's means and weights are not equally many");
+  addUp(weights, n);
+  const [smallest, largest] = extremes(first, last, n);
+  check(smallest <= means[0] && means[means.length - 1] <= largest, "the summary's means are not between its smallest and its largest score");
+  return { kind: "tdigest", columns: [["mean", means], ["scores", weights], ["smallest, largest", [smallest, largest]]], facts: [] };
+}
+
+/** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
+function losses([rounded, where, data], n, whole) {
+  const grid = floats(whole.about.get("grid") ?? null, "thresholds"), unit = 2 ** 20;
+  check(typeof rounded === "bigint" && rounded >= 1n && rounded <= 2n ** 32n && n <= 2 ** 32, MALFORMED);
+  check(grid.length >= 1 && grid.length <= 16384 && grid.every(Number.isFinite) && rising(grid), "thresholds: expected 1 to 16384 finite numbers in rising order");
+  check(!grid.some((point) => Object.is(point, -0)), NOT_CANONICAL);
+  const places = counts(where, "places"), given = counts(data, "sums"), sums = new Float64Array(grid.length);
+  if (given.length === grid.length) sums.set(given);
+  else {
+    check(places.length === given.length && rising(places) && (!places.length || places[places.length - 1] < grid.length), `the summary has ${given.length} sums for ${grid.length} thresholds`);
+    for (let i = 0, k = 0, now = n * unit; i < grid.length; i++) sums[i] = now = places[k] === i ? given[k++] : now;
+  }
+  check(sums.every((sum) => sum <= n * unit), "the summary's losses exceed their bound");
+  check(whole.about.has("rising") || sums.every((sum, i) => !i || sum <= sums[i - 1]), "the summary's losses rise along the grid");
+  const changed = [...sums.keys()].filter((i) => sums[i] !== (i ? sums[i - 1] : n * unit)), short = changed.length * 2 < grid.length;
+  check(short ? places.join() === changed.join() && given.length === changed.length : !places.length && given.length === grid.length, NOT_CANONICAL);
+  return { kind: "losses", columns: [["threshold", grid], ["sum of losses", sums]], facts: [["rounded up", String(rounded)]] };
+}

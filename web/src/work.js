@@ -1,0 +1,28 @@
+// Work in parts: a generator yields how much of a step is done, and returns the result.
+
+/** @template T @param {Generator<number, T>} work @returns {T} all of it at once */
+export function finish(work) {
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+  }
+}
+
+const TURN = 30; // milliseconds
+
+/**
+ * A part at a time, so that the page stays alive.
+ * @template T @param {Generator<number, T>} work @param {(share: number) => boolean} seen gets what is done; false to stop
+ * @returns {Promise<T | null>} null if it was stopped
+ */
+export async function inTurns(work, seen) {
+  let start = performance.now();
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+    if (performance.now() - start < TURN) continue;
+    if (!seen(step.value)) return null;
+    await new Promise((resolve) => setTimeout(resolve));
+    start = performance.now();
+  }
+}
