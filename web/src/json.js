@@ -35,10 +35,10 @@ export function readJson(data) {
     at++;
     try {
       const found = JSON.parse(source.slice(from, at));
-      if (/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(found)) throw new InputError("it holds half a character");
+      encodeURIComponent(found); // which half a character cannot be
       return found;
     } catch (error) {
-      throw error instanceof InputError ? error : wrong();
+      throw error instanceof URIError ? new InputError("it holds half a character") : wrong();
     }
   }
 

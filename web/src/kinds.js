@@ -93,12 +93,16 @@ function ranks([points, alpha, data, low, under, gap], n, whole) {
   return { kind: "ranks", columns: [["score", values], ["at most it, at least", lower], ["below it, at most", below]], facts: [["gap", String(gap)]] };
 }
 
-/** @returns {Float64Array} the upper edges of the buckets of a ddsketch */
+/** @type {Float64Array | null} */
+let known = null;
+
+/** @returns {Float64Array} the upper edges of the buckets of a ddsketch, worked out once */
 function edges() {
+  if (known) return known;
   const up = [1], growth = 101 / 99;
   while (up[up.length - 1] * growth < LARGEST) up.push(up[up.length - 1] * growth);
   const down = up.slice(1).map((edge) => 1 / edge).filter((edge) => edge >= 2 ** -1022).reverse(), positive = [...down, ...up, LARGEST];
-  return Float64Array.from([...[...positive].reverse().map((edge) => -edge), -Number.MIN_VALUE, 0, ...positive]);
+  return known = Float64Array.from([...[...positive].reverse().map((edge) => -edge), -Number.MIN_VALUE, 0, ...positive]);
 }
 
 /** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
@@ -107,8 +111,9 @@ function ddsketch([places, held, first, last], n) {
   check(buckets.length === found.length && buckets.length > 0, "the summary's buckets and counts are not equally many");
   check(rising(buckets) && buckets[buckets.length - 1] < table.length, `the summary's buckets are not in strictly ascending order below ${table.length}`);
   addUp(found, n);
-  const [smallest, largest] = extremes(first, last, n), place = (/** @type {number} */ score) => table.findIndex((edge) => edge >= score);
-  check(place(smallest) === buckets[0] && place(largest) === buckets[buckets.length - 1], "the summary's smallest and largest score are not in its first and last bucket");
+  const [smallest, largest] = extremes(first, last, n);
+  const inside = (/** @type {number} */ score, /** @type {number} */ bucket) => score <= table[bucket] && (!bucket || score > table[bucket - 1]);
+  check(inside(smallest, buckets[0]) && inside(largest, buckets[buckets.length - 1]), "the summary's smallest and largest score are not in its first and last bucket");
   return { kind: "ddsketch", columns: [["at most", buckets.map((bucket) => table[bucket])], ["scores", found], ["smallest, largest", [smallest, largest]]], facts: [] };
 }
 

@@ -67,11 +67,11 @@ function columnsGiven() {
 function wantedGiven() {
   const numbers = field("task").value === "numbers", site = typed("site");
   if (site === null) throw new InputError("the site has no name; type the one that the coordinator knows it by");
-  const typedScore = { randomized: ticked("randomized"), seed: field("seed").value, penalty: field("penalty").value, free: field("free").value };
+  const randomized = ticked("randomized"), drawn = { randomized, seed: randomized ? field("seed").value : "0" };
   const name = /** @type {"lac" | "aps" | "raps"} */ (field("score").value);
   return {
     site, kind: /** @type {"ranks" | "exact"} */ (field("kind").value), alpha: field("alpha").value, byClass: !numbers && ticked("by-class"),
-    score: numbers ? scoreOf("residual", {}) : name === "lac" ? scoreOf("lac", {}) : scoreOf(name, name === "aps" ? { randomized: typedScore.randomized, seed: typedScore.seed } : typedScore),
+    score: numbers ? scoreOf("residual", {}) : scoreOf(name, { lac: {}, aps: drawn, raps: { ...drawn, penalty: field("penalty").value, free: field("free").value } }[name]),
     model: typed("model"), calibration: typed("calibration"), expires: typed("expires"), temperature: numbers ? null : typed("temperature"),
   };
 }

@@ -10,6 +10,15 @@ export function finish(work) {
 
 const TURN = 30; // milliseconds
 
+/** Let the browser do what waits; a timer would be slow where the page is in the background. @returns {Promise<unknown>} */
+function pause() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = resolve;
+    port2.postMessage(null);
+  });
+}
+
 /**
  * A part at a time, so that the page stays alive.
  * @template T @param {Generator<number, T>} work @param {(share: number) => boolean} seen gets what is done; false to stop
@@ -22,7 +31,7 @@ export async function inTurns(work, seen) {
     if (step.done) return step.value;
     if (performance.now() - start < TURN) continue;
     if (!seen(step.value)) return null;
-    await new Promise((resolve) => setTimeout(resolve));
+    await pause();
     start = performance.now();
   }
 }
