@@ -37,6 +37,13 @@ Settings = dict[str, Any]
 FASHION: Settings = {"dataset": "fashionmnist", "partition": "classes"}
 CIFAR10: Settings = {"dataset": "cifar10", "partition": "overlap", "model": "lenet"}
 DERMA: Settings = {"dataset": "dermamnist", "model": "lenet"}
+RESNET: Settings = {
+    "dataset": "dermamnist",
+    "partition": "classes",
+    "model": "resnet14",
+    "augment": "flip-crop",
+    "rounds": 13,
+}
 HEART: Settings = {"dataset": "heart_disease", "partition": "column", "column": "hospital"}
 SOURCE: Settings = {"partition": "column", "column": "source"}
 CENTRAL: Settings = {"method": "central"}
@@ -75,13 +82,16 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
     "fashionmnist-fedavg": {**FASHION, **FEDAVG},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **SHORT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000},
+    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 14, "linear_rounds": 40, "coordinates": 20_000},
+    "fashionmnist-tct-authors": {**FASHION, **SHORT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
     "dermamnist-fedprox": {**DERMA, "partition": "classes", **FEDPROX, "rounds": 30},
     "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, **STAGES},
     "dermamnist-tct-uniform": {**DERMA, "partition": "classes", **UNIFORM, **STAGES},
     "dermamnist-tct-authors": {**DERMA, "partition": "classes", **SHORT, **STAGES},
+    "dermamnist-resnet-fedavg": {**RESNET, **FEDAVG},
+    "dermamnist-resnet-tct": {**RESNET, **TCT, "linear_rounds": 40, "coordinates": 20_000},
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
     "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, **STAGES},
