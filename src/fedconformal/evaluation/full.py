@@ -32,6 +32,8 @@ ROUNDING = 2.0**-22
 HALF = 0.5
 """From this share of full sets on there is something to say, even if there is no one reason for all of them."""
 MOST_SITES = 5
+MOST = 10**6
+"""More classes than anybody has."""
 WHOLE_LINE = "every interval is the whole line"
 
 
@@ -94,14 +96,17 @@ def why_full(
     if limit == np.inf:
         start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
         return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
-    if score is not None and classes is not None:
+    # Above the highest score of any number of labels there is no doubt, also if their number is not known.
+    if score is not None and (classes is not None or limit > score.largest(MOST)):
+        known, classes = classes, classes or MOST
         least = _least_full(score, classes)
         if limit >= least - (NEAR if share is not None and share >= HALF else 0.0):
-            most = f"no label can score more than the threshold {limit:.6g} ({score.name}, {classes} labels)"
+            labels = "" if known is None else f", {known} labels"
+            most = f"no label can score more than the threshold {limit:.6g} ({score.name}{labels})"
             every = "every label is in every set"
             held = every if share in (None, 0.0, 1.0) else f"but for rounding {every}"
             return f"{most}, so {held}; {_rounded(certificate) or _score_helps(score, classes)}"
-        if limit >= least - ROUNDING and share != 0.0 and isinstance(score, APS) and not score.randomized:
+        if limit >= least - ROUNDING and known and share != 0.0 and isinstance(score, APS) and not score.randomized:
             return (
                 f"the least likely label of every row scores the threshold {limit:.6g} but for rounding "
                 f"({score.name}, {classes} labels), so rounding decides which sets hold every label"
@@ -155,7 +160,9 @@ def _least_full(score: Score, classes: int) -> float:
 
 
 def _rounded(certificate: Certificate) -> str:
-    """Say so if the threshold is the edge of a cell, and would be lower to the last bit."""
+    """Say so if the threshold is the edge of a cell, or noise moved it up, and it would be lower without."""
+    if (certificate.privacy or {}).get("epsilon") is not None:
+        return "noise moved the threshold above all scores; more rows, or a larger epsilon, give a lower one"
     precision = (certificate.privacy or {}).get("precision")
     if precision is None or precision["exact"]:
         return ""

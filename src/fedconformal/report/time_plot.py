@@ -25,9 +25,9 @@ PLAIN = 4
 class TimePlot(Plot):
     """A plot whose x are days since 1970.
 
-    >>> plot = TimePlot(title="Misses", x=(20742, 20773), y=(0, 1), x_label="", y_label="")
+    >>> plot = TimePlot(title="Misses", x=(20743, 20773), y=(0, 1), x_label="", y_label="")
     >>> [text for _, text in plot._x_ticks()]
-    ['20 Oct', '25 Oct', '30 Oct', '4 Nov', '9 Nov', '14 Nov']
+    ['19 Oct', '24 Oct', '29 Oct', '3 Nov', '8 Nov', '13 Nov']
     """
 
     def band(self, lower: Iterable[Point], upper: Iterable[Point], name: str) -> None:

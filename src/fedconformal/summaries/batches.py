@@ -14,7 +14,7 @@ from typing import Any
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import listed
 from fedconformal.errors import InputError
-from fedconformal.scores import LAC, AnyScore, RegressionScore, Score
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries.predictions import score_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import about_site, score_rows
@@ -56,7 +56,7 @@ def summarize_batches(  # noqa: PLR0913
     """
     if (scores is None) == (labels is None):
         raise InputError("name the column of labels, or a column of scores; one of them")
-    function = LAC() if score is None and scores is None else score
+    function = DEFAULT if score is None and scores is None else score
     columns: dict[str, Any] = {"labels": labels, "classes": classes, "predictions": predictions, "drop": drop}
 
     def read() -> Iterator[Piece]:
