@@ -66,7 +66,10 @@ def note(line: str) -> None:
 
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
-    """Show a bar on stderr while going through the items; it vanishes at the end."""
+    """Show a bar on stderr while going through the items; it vanishes at the end. Only a terminal has one."""
+    if not stderr.is_terminal:
+        yield from items
+        return
     with _bar() as bar:
         yield from bar.track(items, total=total, description=label)
 
