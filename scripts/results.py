@@ -82,7 +82,7 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
     "fashionmnist-fedavg": {**FASHION, **FEDAVG},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 14, "linear_rounds": 40, "coordinates": 20_000},
+    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 14, "linear_rounds": 80, "coordinates": 20_000},
     "fashionmnist-tct-authors": {**FASHION, **SHORT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
