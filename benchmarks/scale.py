@@ -210,7 +210,8 @@ def main() -> None:
                 table(list(promises[0]), [list(promise.values()) for promise in promises])
                 one["promises"] = promises
     total = {shape: sum(one["seconds"] for one in parts.values()) for shape, parts in found.items()}
-    print(f"\nin all {', '.join(f'{shape}: {seconds:.0f} s' for shape, seconds in total.items())}; wanted: 60 s, 2 GB")
+    times = ", ".join(f"{shape}: {seconds:.0f} s" for shape, seconds in total.items())
+    print(f"\nin all {times}; wanted: each way 60 s, 2 GB")
     save("scale", {"cut": options.cut, "parts": found, "seconds": total})
 
 
