@@ -8,6 +8,7 @@ kind adds cases. `outcome` works a case out with this package; the tests compare
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -99,7 +100,7 @@ def counts_of(summary: fc.Summary) -> list[list[Any]]:
     """Return bounds on the number of scores at most q, for some q: from below the smallest to the largest."""
     points = summary.points.tolist()
     some = [points[k * (len(points) - 1) // (PROBES - 1)] for k in range(PROBES)]
-    asked = sorted({-1e9, *some, *((a + b) / 2 for a, b in pairwise(some))})
+    asked = sorted({-1e9, *some, *(a / 2 + b / 2 if math.isinf(a + b) else (a + b) / 2 for a, b in pairwise(some))})
     return [[q, *summary.count_at_most(q)] for q in asked]
 
 
@@ -163,7 +164,7 @@ SOURCES: dict[str, Callable[[], list[Case]]] = {
 def text(name: str) -> str:
     """Return a file: one case a line."""
     made = [{**case, **outcome(case)} for case in SOURCES[name]()]
-    return "[\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in made) + "\n]\n"
+    return "[\n" + ",\n".join(json.dumps(case, ensure_ascii=False, allow_nan=False) for case in made) + "\n]\n"
 
 
 if __name__ == "__main__":

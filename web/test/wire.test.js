@@ -15,7 +15,7 @@ const WRITTEN = ["lac", "aps", "raps", "residual", undefined];
 
 function cases(name) {
   const file = new URL(name, FOLDER);
-  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8").replaceAll("-Infinity", "\"-inf\"")) : [];
+  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : [];
 }
 
 const bytes = (hex) => new Uint8Array(Buffer.from(hex, "hex"));
