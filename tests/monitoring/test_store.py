@@ -253,6 +253,11 @@ def test_purged_rows_stay_waiting(tmp_path: Path) -> None:
         assert watch.record_outcomes(["q"], np.array([2]), START + 10 * DAY)["early"] == 1
         assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (1, 1, 2)
         assert watch.status().counts["purged_waiting"] == 1
+        with pytest.raises(
+            InputError, match="patient-17 was answered before 2026-09-09, and rows from before that day"
+        ):
+            watch.add(answered(["patient-17", "q"], time=START), true(["patient-17"], 2))
+        assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (1, 1, 2)
 
 
 def test_only_the_bits_of_a_set_are_kept_and_only_until_the_outcome(tmp_path: Path) -> None:

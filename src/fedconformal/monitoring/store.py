@@ -29,7 +29,7 @@ from fedconformal.monitoring import reporting, schema
 from fedconformal.monitoring.adding import DAY, THERE, Happening, insert, settle
 from fedconformal.monitoring.changes import LABELLED, Changes
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.period import Period, day_of
 from fedconformal.monitoring.places import ALL_STREAMS, Places
 from fedconformal.monitoring.rows import NO_OUTCOMES, Batch, Kind, Outcomes, Predicted, check_ids, packed
 from fedconformal.monitoring.status import Status, status
@@ -192,6 +192,13 @@ class Watch:
 
     def _check(self, rows: Predicted) -> None:
         check_ids(rows.ids, rows.times, "rows")
+        purged = int(self._meta("purged") or 0)
+        old = np.flatnonzero(rows.times < purged * DAY)
+        if len(old):  # its id may be one that was counted and is forgotten
+            raise InputError(
+                f"rows: {shown(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
+                "day were purged; leave such rows out"
+            )
         given = "sets" if rows.sets is not None else "intervals" if rows.ends is not None else "losses"
         if given != self.settings.kind:
             raise InputError(f"the watch is over {self.settings.kind}, and the rows have {given}")
@@ -294,6 +301,7 @@ class Watch:
             rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
             self._count({"purged": rows, "purged_waiting": waiting})
+            self._note("purged", max(before, int(self._meta("purged") or 0)))
         with schema.saying(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
