@@ -13,6 +13,8 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.period import read_periods
 from tests.cli.command import Command
 
+pytestmark = pytest.mark.long
+
 SHIFT = 4.0
 CLASSES = ["benign", "malignant", "unsure"]
 

@@ -9,6 +9,8 @@ import pytest
 import fedconformal as fc
 from tests.cli.command import Command, site_rows
 
+pytestmark = pytest.mark.long
+
 OLD = [f"site-{k}.fcs" for k in range(3)]
 NEW = [f"new/site-{k}.fcs" for k in range(3)]
 ALARM = ("--why", "alarm at site-1", "--rows", "new")

@@ -17,6 +17,8 @@ from fedconformal.summaries.dialects import DIALECTS
 from tests.cli.command import Command
 from tests.summaries.databases import DuckDB
 
+pytestmark = pytest.mark.long
+
 CLASSES = ("--probability-columns", "benign,malignant", "--label", "truth")
 SCANS = ("--dialect", "duckdb", "--table", "scans.csv", *CLASSES)
 

@@ -15,6 +15,8 @@ from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 from tests.contracts.tools import refusal
 
+pytestmark = pytest.mark.long
+
 pa: Any = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 CLASSES = ["benign", "malignant", "other"]
 ABOUT: dict[str, Any] = {"alpha": 0.1, "site": "clinic-a", "model": "m", "calibration": "x", "expires": "2027-06-30"}

@@ -21,6 +21,8 @@ from fedconformal.summaries.rows import summarize_rows
 from tests.contracts.tools import refusal
 from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql, spark
 
+pytestmark = pytest.mark.long
+
 Case = tuple[Columns, str, bytes]
 """A table, the query, and the bytes of the summary of its rows."""
 
