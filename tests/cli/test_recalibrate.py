@@ -212,3 +212,9 @@ def test_how_many_new_rows_restore_which_promise(calibrated: Path, command: Comm
     ):
         done = command("plan", *options_)
         assert (done.code, words in done.err) == (2, True), done.err
+
+
+def test_the_old_summaries_again_are_not_new_rows(fresh: Path, command: Command) -> None:
+    done = command.ok("recalibrate", "predictor.json", NEW[0], *OLD[1:], "-o", "next.json")
+    assert "the summary of site site-1 calibrated predictor.json too: its rows are not new" in done.err
+    assert "not new" not in command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json").err

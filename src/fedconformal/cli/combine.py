@@ -12,7 +12,7 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.cli.console import print_result, progress, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.sign import one_site, signature_of
+from fedconformal.cli.sign import Trusted, one_site, signature_of
 from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import check_predictor, to_dict
 from fedconformal.monitoring.combine import combine as together
@@ -25,12 +25,7 @@ from fedconformal.report.watch_page import combined_page
 def combine(
     files: Annotated[list[Path], typer.Argument(metavar="PERIODS...", help="What sites sent (.fcw).")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
-    signed: Annotated[
-        Path | None,
-        typer.Option(
-            "--signed", metavar="KEYS", help='The sites\' public keys, {"site": "hex"} (.json); all must sign.'
-        ),
-    ] = None,
+    signed: Trusted = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import naming
-from fedconformal.calibration.chain import SHORT, changes
+from fedconformal._base.names import shown
+from fedconformal.calibration.chain import SHORT, changes, used_again
 from fedconformal.calibration.document import Document, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.calibration.replaced import Rows, replacing
 from fedconformal.cli.calibrate import Asked, guarantee_from, warn_of_full
-from fedconformal.cli.console import print_json
+from fedconformal.cli.console import logger, print_json
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
 from fedconformal.cli.outputs import check_output
@@ -69,6 +70,8 @@ def recalibrate(
     found = successor(old, made.result, replaced, _score(score, given))
     found.save(output)
     close_watches(watches)
+    if again := used_again(found.certificate, old.certificate):
+        logger.warning("the summary of site %s calibrated %s too: its rows are not new", shown(again), predictor)
     warn_of_full(found)
     same = changes(old.certificate, found.certificate)
     if json:

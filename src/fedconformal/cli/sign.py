@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -20,9 +20,11 @@ from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
-from fedconformal.monitoring.period import Period, read_periods
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
+
+if TYPE_CHECKING:
+    from fedconformal.monitoring.period import Period
 
 Trusted = Annotated[
     Path | None,
@@ -72,6 +74,10 @@ def _signing(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | sig
         read_document(data)
         return partial(signatures.seal, data)
     if file.suffix == ".fcw":
+        from fedconformal.monitoring.period import (
+            read_periods,  # which calibrate, with options from here, does not need
+        )
+
         return partial(signatures.sign_periods, one_site(read_periods(data)), data)
     summary = Summary.from_bytes(data)
     if summary.origin.calibration is None:

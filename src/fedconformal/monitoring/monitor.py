@@ -35,7 +35,6 @@ MAGIC = b"FCW1"
 LEAST = 1e-9
 """Limits and false alarms nearer to 0 or 1 are refused: E is shown to be exact up to here."""
 
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 
 

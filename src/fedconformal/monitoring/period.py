@@ -20,6 +20,8 @@ from fedconformal.monitoring.state import MOST_ROWS, opened, sealed
 
 MAGIC = b"FCP1"
 EPOCH = date(1970, 1, 1)
+ALL_SITES = "all sites"
+"""What rows of all sites together are called where a message names a site."""
 MOST_STREAMS = 1000
 """Groups in one message."""
 

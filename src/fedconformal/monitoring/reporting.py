@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.changes import LABELLED, UNLABELLED, Changes
-from fedconformal.monitoring.period import MOST_STREAMS, Period, Stream, Tally, day_of
+from fedconformal.monitoring.period import ALL_SITES, MOST_STREAMS, Period, Stream, Tally, day_of
 from fedconformal.monitoring.streams import CLASS, SITE, WHOLE, State
 
 Tallies = dict[int, Tally]
-
-ALL_SITES = "all sites"
-"""What rows of all sites together are called where a message names a site."""
 
 
 def days(connection: sqlite3.Connection) -> tuple[int, int] | None:

@@ -20,10 +20,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.monitoring.line import Line, Said
+from fedconformal.monitoring.period import ALL_SITES
 from fedconformal.monitoring.sites import log_mean, standing_out
-
-ALL_SITES = "all sites"
-"""What a watch over several sites calls itself, beside messages of each of them: its rows are theirs."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
