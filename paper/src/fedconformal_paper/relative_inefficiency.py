@@ -6,14 +6,12 @@ its FashionMNIST ratios are several times too large, and its DermaMNIST rows are
 
 from __future__ import annotations
 
-from typing import Any
-
 from fedconformal._base.arrays import Floats
 from fedconformal_paper.full_results import NOTES, measure
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.numbers import FULL_RESULTS, METHODS, RELATIVE_INEFFICIENCY
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Table
+from fedconformal_paper.table import Part, Table
 
 LEVELS = (0.9, 0.8)
 SLIP = "Where the first two numbers differ, the paper's ratio does not follow from its own sizes."
@@ -22,30 +20,38 @@ COLUMNS = ("dataset", "method", "level", "paper's\nratio", "of the paper's\nsize
 
 def relative_inefficiency(setup: Setup) -> Table:
     """Divide mean sizes by those of the central model: as printed, from the paper's own sizes, and ours."""
-    rows: list[tuple[Any, ...]] = []
+    parts: list[Part] = []
     for dataset in setup.track(setup.datasets):
         central = setup.logits.read(dataset, "central")
         base = None if central is None else _sizes(setup, central)
         for method in ("fedavg", "fedprox", "tct"):
             answers = setup.logits.read(dataset, method)
             lacking = "central" if central is None else method
-            if central is None or base is None or answers is None:
-                ratios, see = None, setup.logits.command(dataset, lacking).absent
-            else:
-                ratios = _sizes(setup, answers) / base
-                see = " over ".join(dict.fromkeys([answers.differs, central.differs]))
             printed = RELATIVE_INEFFICIENCY.get(dataset, {}).get(method)
-            if printed is None and ratios is None:
+            name = f"{dataset} {METHODS[method]}"
+            if central is None or base is None or answers is None:
+                if printed is not None:
+                    parts.append(Part(name=name, command=str(setup.logits.command(dataset, lacking))))
                 continue
-            for i, level in enumerate(LEVELS):
-                ours = None if ratios is None else round(float(ratios[i]), 2)
-                theirs = (printed[i], _of_sizes(dataset, method, i)) if printed else (None, None)
-                rows.append((dataset, METHODS[method], level, *theirs, ours, see))
+            ratios = _sizes(setup, answers) / base
+            rows = [
+                (
+                    dataset,
+                    METHODS[method],
+                    level,
+                    *((printed[i], _of_sizes(dataset, method, i)) if printed else (None, None)),
+                    round(float(ratios[i]), 2),
+                )
+                for i, level in enumerate(LEVELS)
+            ]
+            parts.append(
+                Part(name=name, rows=rows, see=" over ".join(dict.fromkeys([answers.differs, central.differs])))
+            )
     return Table(
         name="relative-inefficiency",
         title="Size of the sets over that of a central model's",
         columns=COLUMNS,
-        rows=rows,
+        parts=parts,
         notes=[SLIP, "Score LAC.", *NOTES[:3]],
     )
 
