@@ -20,6 +20,7 @@ from fedconformal_paper.table import Table
 IMAGES = "images/results"
 ANSWER, HEART, FIGURES_PAGE = "answer", "heart-disease", "figures"
 MAKE_IT = "make it with: "
+OWN_RUN = "own run"
 WIDTH = 120
 
 PAPER = """[Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for distributed uncertainty
@@ -27,11 +28,11 @@ quantification"](https://arxiv.org/abs/2305.17564), ICML 2023"""
 CAPTION = """Mean number of labels in a set that promises to hold the truth with probability 0.9: smaller is better.
 FedAvg averages the models of clients that have few classes each, TCT adds a second, linear stage, and *central* is
 trained in one place. *Others' logits* are of models that other people trained; our code makes the sets."""
-MEASURED = f"""All sets are LAC's with the top label always in. Own runs calibrate on validation rows of each client and
-test on test rows; others' logits are cut in ten random halves, as in the paper. A round is one epoch here and five in
-the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors' way* of the second stage is
-SCAFFOLD, *ours* is L-BFGS with a ridge, which was chosen with test rows in view and so looks a little better than it
-is. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
+MEASURED = f"""All sets are LAC's with the top label always in. Own runs, one seed each, calibrate on validation rows of
+each client and test on test rows; others' logits are cut in ten random halves, as in the paper. A round is one epoch
+here and five in the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors' way* of the
+second stage is SCAFFOLD, *ours* is L-BFGS with a ridge, which was chosen with test rows in view and so looks a little
+better than it is. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
 KEPT = """Every number is written by `fedconformal paper results`, in this repository `make results`. The logits of own
 runs are not in the repository; what they gave is kept in `{record}`."""
 
@@ -64,8 +65,8 @@ def _verdict(found: Sequence[Claim]) -> str:
         return "There is nothing to judge its claims by: no logits, and no record of earlier ones."
     counts = Counter("no" if one.verdict.startswith(NO) else one.verdict == YES for one in tried)
     said = (
-        f"**Of {len(tried)} comparisons, {counts[True]} come out as in the paper, {counts[False]} in the same order "
-        f"but with larger sets, and {counts['no']} do not**"
+        f"**Of {len(tried)} comparisons, {counts[True]} come out as in the paper, {counts[False]} more do so but "
+        f"with larger sets, and {counts['no']} do not**"
     )
     return f"{said}; what was not tried is in the last lines of the table." if len(tried) < len(found) else f"{said}."
 
@@ -124,8 +125,10 @@ def _contents(folder: str, record: Record) -> str:
 def table_page(entry: Entry[Table], table: Table, home: str) -> str:
     """Write the page of one table."""
     head = f"# {_upper(entry.about)}\n\n{table.title} ({entry.label}); [back to the answer](../{home}).\n"
-    command = f"`fedconformal paper table {entry.name}` prints it again; the last column refers to the notes.\n"
-    return f"{head}\n{command}\n{table.to_markdown()}"
+    command = f"`fedconformal paper table {entry.name}` prints what the logits at hand give."
+    if any(part.see.startswith(OWN_RUN) for part in table.parts):
+        command += " Rows of own runs may be kept from an earlier run: their logits are not in the repository."
+    return f"{head}\n{_filled(command)}\n{table.to_markdown()}"
 
 
 def figures_page(record: Record, home: str) -> str:

@@ -16,11 +16,15 @@ from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal.errors import InputError
 from fedconformal_paper.catalogue import FIGURES, TABLES, Entry
 from fedconformal_paper.logits import ABSENT
+from fedconformal_paper.relative_inefficiency import ratios
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Table
 
 LOGITS, DATA = "LOGITS", "DATA"
 """Stand for the directories of logits and of data, which are others on every machine."""
+
+SIZES, RATIOS = "full-results", "relative-inefficiency"
+"""The second table follows from the first, so that what is kept in one never contradicts the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,7 @@ def measured(before: Record, setup: Setup, images: Path) -> tuple[Record, list[s
     tables, figures, missing = dict(before.tables), dict(before.figures), {}
     kept = []
     work: list[Entry[Table] | Entry[str]] = [*TABLES.values(), *FIGURES.values()]
+    work = [entry for entry in work if entry.name != RATIOS]
     for entry in setup.track(work):
         quiet = replace(setup, track=iter, differences={}, files=set())
         image = images / f"{entry.name}.svg"
@@ -116,6 +121,8 @@ def measured(before: Record, setup: Setup, images: Path) -> tuple[Record, list[s
             continue
         figures[entry.name] = now
         write_bytes(image, made.encode() + b"\n")
+    if SIZES in tables:
+        tables[RATIOS] = ratios(Table.from_record(SIZES, tables[SIZES].to_record()))
     return Record(tables=tables, figures=figures, missing=missing), kept
 
 
