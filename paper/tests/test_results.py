@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_the_pages_are_complete_and_repeatable(setup: Setup, tmp_path: Path) -> 
         assert str(tmp_path) not in text
         assert name.endswith(".svg") or "| - |" not in text
     assert "-o LOGITS/DATASET_METHOD" in found[0]["results/full-results.md"].decode()
+
+
+def test_a_place_that_is_a_dot_changes_no_sentence(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_results(setup, tmp_path / "one" / "results.md")
+    monkeypatch.chdir(setup.logits.directory)
+    here = replace(setup, logits=LogitsFolder(directory=Path()))
+    write_results(here, tmp_path / "two" / "results.md")
+    assert written(tmp_path / "one" / "results.md") == written(tmp_path / "two" / "results.md")
 
 
 def test_what_was_measured_is_kept_when_its_logits_are_gone(setup: Setup, tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ each client and test on test rows; others' logits are cut in ten random halves, 
 here and five in the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors' way* of the
 second stage is SCAFFOLD, *ours* is L-BFGS with a ridge, which was chosen with test rows in view and so looks a little
 better than it is. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
-KEPT = """Every number is written by `fedconformal paper results`, in this repository `make results`. The logits of own
-runs are not in the repository; what they gave is kept in `{record}`."""
+KEPT = """Every number is written by `fedconformal paper results`, in this repository `make results`; it reads others'
+logits from `$FEDCONFORMAL_DATA/logits`. The logits of own runs are not in the repository; what they gave is kept in a
+[record]({record})."""
+TRAINING = "- [What training gives](training-results.md): every own run, with its settings, time and loss\n"
 
 
 def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
@@ -52,7 +54,7 @@ def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
         ]
         parts += ["\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n", _filled(MEASURED)]
     parts += [_filled(KEPT.format(record=f"{folder}/record.json")), *_hospitals(record)]
-    links = "".join(_links(record, folder))
+    links = "".join(_links(record, folder)) + (TRAINING if evidence.runs else "")
     return "\n".join(
         [*parts, "## All tables and figures\n", links, *_absent(record, folder), _contents(folder, record)]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedconformal._base.files import write_bytes
@@ -31,12 +31,19 @@ def record_of(output: Path) -> Path:
 def write_results(setup: Setup, output: Path, *, runs: Path | None = None) -> Outcome:
     """Write the page, all others in the folder of its name, and the figures in images/results beside it."""
     place, images = record_of(output), output.parent / IMAGES
+    setup = _with_whole_paths(setup)
     for folder in (place.parent, images):
         folder.mkdir(parents=True, exist_ok=True)
     record, kept = measured(Record.read(place), setup, images)
     record = record.write(place, {setup.logits.directory: LOGITS, setup.data_directory: DATA})
     write_pages(record, output, runs=runs)
     return Outcome(kept=kept, absent=list(record.missing))
+
+
+def _with_whole_paths(setup: Setup) -> Setup:
+    """Write paths out in full: a record has words for them, and "." is in every sentence."""
+    logits = replace(setup.logits, directory=setup.logits.directory.resolve())
+    return replace(setup, logits=logits, data=setup.data and setup.data.resolve())
 
 
 def write_pages(record: Record, output: Path, *, runs: Path | None = None) -> None:
