@@ -69,6 +69,8 @@ def test_a_larger_network_comes_first_and_is_compared_with_its_own_kind(tmp_path
     (claim,) = judged(tmp_path)[1:]
     assert claim.ours == "1.31 and 3.72"
     assert claim.cut == "ResNet-14, 20 + 0 rounds; FedAvg: 20 rounds"
+    write("resnet-tct", 1.31, method="tct", model="resnet14", epochs=5)
+    assert judged(tmp_path)[1].cut == "ResNet-14, 20 + 0 rounds of 5 epochs; FedAvg: 20 rounds"
     write("resnet-lbfgs", 1.29, method="tct", model="resnet14", solver="lbfgs")
     assert [one.says.rpartition(", ")[2] for one in judged(tmp_path)[1:]] == ["authors' way", "our second stage"]
 

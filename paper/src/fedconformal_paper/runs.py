@@ -112,9 +112,10 @@ class Run:
         rounds = str(self.settings["rounds"])
         if self.way:
             rounds += f" + {self.linear}"
-        return f"{NETWORKS.get(self.model, self.model)}, {rounds} rounds" + (
-            " from others' weights" if self.settings.get("weights") else ""
-        )
+        epochs = int(self.settings.get("epochs", 1))
+        passes = f" of {epochs} epochs" if epochs > 1 else ""
+        start = " from others' weights" if self.settings.get("weights") else ""
+        return f"{NETWORKS.get(self.model, self.model)}, {rounds} rounds{passes}{start}"
 
 
 def read_runs(directory: Path | None) -> list[Run]:
