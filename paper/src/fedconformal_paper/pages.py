@@ -30,9 +30,9 @@ FedAvg averages the models of clients that have few classes each, TCT adds a sec
 trained in one place. *Others' logits* are of models that other people trained; our code makes the sets."""
 MEASURED = f"""All sets are LAC's with the top label always in. Own runs, one seed each, calibrate on validation rows of
 each client and test on test rows; others' logits are cut in ten random halves, as in the paper. A round is one epoch
-here unless said, and five in the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors' way* of the
-second stage is SCAFFOLD, *ours* is L-BFGS with a ridge, which was chosen with test rows in view and so looks a little
-better than it is. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
+here unless said, and five in the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors'
+way* of the second stage is SCAFFOLD, *ours* is L-BFGS with a ridge, which was chosen with test rows in view and so
+looks a little better than it is. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
 KEPT = """Every number is written by `fedconformal paper results`, in this repository `make results`; it reads others'
 logits from `$FEDCONFORMAL_DATA/logits`. The logits of own runs are not in the repository; what they gave is kept in a
 [record]({record})."""
