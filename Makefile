@@ -88,8 +88,8 @@ dist: $(VENV)/.dev ## build what is published, in dist/, and check it (docs/rele
 	$(BIN)/python -m build --no-isolation --outdir dist paper
 	$(BIN)/twine check --strict dist/*
 
-results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md, from the logits at hand
-	$(BIN)/fedconformal paper results -o docs/results.md
+results: $(VENV)/.dev ## redo the paper's tables and figures in docs/results.md and docs/results, from the logits at hand (half a minute)
+	$(BIN)/fedconformal paper results -o docs/results.md --runs results
 
 bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE and TorchCP (about half an hour)
 	$(PEERS)/bin/python benchmarks/imports.py

@@ -2,7 +2,10 @@
 
     python scripts/results.py                     # all that are missing
     python scripts/results.py digits-tct          # these, again
-    python scripts/results.py --table             # only the page
+    python scripts/results.py --table             # only the page, and the links
+
+A run that is finished is linked in the directory of logits, $FEDCONFORMAL_DATA/logits, under the name by which
+`fedconformal paper results` finds it.
 
 Each run leaves results/NAME.json: settings, seed, rounds, wall time, machine, accuracy, and the size and coverage of
 LAC sets at 0.9, 0.8 and 0.7 (calibrated on the validation rows, one summary a client; the top label always in, as in
@@ -21,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from claims import claims
 from fedconformal_paper.numbers import FULL_RESULTS
+from fedconformal_paper.runs import logits_name
 
 import fedconformal as fc
 
@@ -103,6 +106,38 @@ RUNS: dict[str, Settings] = {
     **{f"cifar10-{n}-tct": {**CIFAR10, "classes_per_client": n, **SWEEP} for n in (2, 3, 4, 10)},
 }
 
+MAIN = {
+    *(f"fashionmnist-{method}" for method in ("central", "fedavg", "fedprox", "tct-authors")),
+    *(f"dermamnist-{method}" for method in ("fedavg", "fedprox", "tct-authors")),
+    *(f"dermamnist-source-{method}" for method in ("central", "fedavg", "tct")),
+    *(f"cifar10-{n}-{method}" for n in (2, 3, 4, 10) for method in ("fedavg", "tct")),
+    "cifar10-central",
+    "cifar10-2-fedprox",
+    "cifar100-tct-squared",
+}
+"""The runs that stand for their model in all of the paper's tables and figures; others are further rows of the largest
+table, under their own names. CIFAR-100's TCT and DermaMNIST's central model are there from other people."""
+
+
+def place(name: str) -> str:
+    """Name the logits of a run as `fedconformal paper results` looks for them."""
+    return logits_name(RUNS[name], label="" if name in MAIN else name)
+
+
+def link(name: str, runs: Path, logits: Path) -> None:
+    """Put a finished run where it is found; never in the place of what somebody else put there."""
+    if RUNS[name]["dataset"] not in FULL_RESULTS or not (runs / name / "result.json").exists():
+        return
+    there = logits / place(name)
+    if there.exists() and not there.is_symlink():
+        print(f"{there}: is there and is no link, so {name} is not linked")
+        return
+    try:
+        there.unlink(missing_ok=True)
+        there.symlink_to((runs / name).resolve(), target_is_directory=True)
+    except OSError as error:
+        print(f"{there}: cannot be linked ({error})")
+
 
 def run(name: str, runs: Path) -> None:
     """Train one, or finish it, and write down what came out."""
@@ -177,10 +212,7 @@ def page() -> str:
         "Written by `python scripts/results.py --table` from `results/*.json`; nothing here is typed by hand. Sets are",
         "LAC's with the top label always in, calibrated on the validation rows of each client. The paper trains 200",
         "rounds of five epochs (TCT 100 and 100); the rounds here are stated, so its sizes are for orientation only.",
-        "",
-        "## What the paper says, and what we found",
-        "",
-        *claims({name: json.loads((RESULTS / f"{name}.json").read_text()) for name in RUNS if _there(name)}),
+        "What follows from these runs for the paper's claims is on [Results](results.md).",
         "",
         "## All runs",
         "",
@@ -189,7 +221,6 @@ def page() -> str:
     ]
     for name, settings in RUNS.items():
         if not _there(name):
-            lines.append(f"| {name} | | | | | | | | | not run: `python scripts/results.py {name}` |")
             continue
         found = json.loads((RESULTS / f"{name}.json").read_text())
         sizes = " | ".join(f"{one['size']:.2f} ({one['coverage']:.3f})" for one in found["sets"].values())
@@ -197,6 +228,8 @@ def page() -> str:
             f"| {name} | {found['clients']} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
             f"{found['temperature']:.2f} | {sizes} | {_in_the_paper(settings)} |"
         )
+    if absent := [name for name in RUNS if not _there(name)]:
+        lines += ["", f"Not run yet: {', '.join(absent)}. `python scripts/results.py NAME` trains one."]
     lines += ["", *_losses(), ""]
     machines = sorted({json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")})
     lines.append(f"Machine: {'; '.join(machines)}. Seconds are of the wall clock, on a machine that others used too.")
@@ -208,7 +241,7 @@ def _losses() -> list[str]:
     lines = [
         "## The second stage of TCT: training loss against rounds",
         "",
-        "In the first round theta is zero. A dash: the optimum was reached before. Runs that end in `-uniform` let",
+        "In the first round theta is zero. *Ended*: there were fewer rounds. Runs that end in `-uniform` let",
         "sites count alike, those in `-authors` train as TCT's authors do (SCAFFOLD, no intercept, sites alike), with",
         "100 local steps. L-BFGS's loss is without its ridge, at the point that a round tries, taken or not.",
         "",
@@ -218,7 +251,7 @@ def _losses() -> list[str]:
     for name in RUNS:
         losses = json.loads((RESULTS / f"{name}.json").read_text()).get("linear_losses") if _there(name) else None
         if losses:
-            cells = [f"{losses[number - 1]:.4f}" if number <= len(losses) else "-" for number in SHOWN]
+            cells = [f"{losses[number - 1]:.4f}" if number <= len(losses) else "ended" for number in SHOWN]
             lines.append(f"| {name} | {len(losses)} | {' | '.join(cells)} |")
     return lines
 
@@ -228,11 +261,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="runs to do, again if they are there")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="the directory of the runs")
-    parser.add_argument("--table", action="store_true", help="write the page only")
+    parser.add_argument("--table", action="store_true", help="write the page and the links only")
+    parser.add_argument(
+        "--logits", type=Path, help="where to link finished runs; $FEDCONFORMAL_DATA/logits if not said"
+    )
     options = parser.parse_args()
     if not options.table:
         for name in options.names or [name for name in RUNS if not _there(name)]:
             run(name, options.runs)
+    logits = options.logits or Path(os.environ.get("FEDCONFORMAL_DATA") or "data") / "logits"
+    for name in RUNS if logits.is_dir() else ():
+        link(name, options.runs, logits)
     PAGE.write_text(page())
 
 

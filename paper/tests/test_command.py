@@ -86,8 +86,9 @@ def test_what_is_absent_is_trained_for_real(
     for method in ("fedprox", "central"):
         write_logits(logits, f"tissuemnist_{method}", classes=8)
     arguments = ("paper", "table", "full-results", "--datasets", "tissuemnist", "--logits", logits, "--json")
-    before = command.ok(*arguments).json["rows"]
-    (printed,) = {row["differs"].partition("make it with: ")[2] for row in before if row["method"] == "FedAvg"}
+    absent = {part["name"]: part["command"] for part in command.ok(*arguments).json["absent"]}
+    assert list(absent) == ["tissuemnist FedAvg", "tissuemnist TCT"]
+    printed = absent["tissuemnist FedAvg"]
     command.ok(*shlex.split(printed)[1:])  # as it says
     after = command.ok(*arguments, "--train").json["rows"]
     ours = [row for row in after if row["method"] in {"FedAvg", "TCT"}]
@@ -132,3 +133,16 @@ def test_without_logits_it_says_what_to_do(command: Command, tmp_path: Path, mon
     assert "say --logits DIR" in command("paper", "table", "full-results").err
     assert "is not a directory" in command("paper", "table", "full-results", "--logits", tmp_path / "no").err
     assert "is no table of the paper" in command("paper", "table", "table-9", "--logits", tmp_path).err
+
+
+def test_results_need_logits_or_a_record(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDCONFORMAL_DATA", raising=False)
+    assert "ends in .md" in command("paper", "results", "-o", tmp_path / "page.html").err
+    assert "say --logits DIR" in command("paper", "results", "-o", tmp_path / "page.md").err
+    (tmp_path / "page").mkdir()
+    record = tmp_path / "page" / "record.json"
+    record.write_text('{"tables": {}, "figures": {}}')
+    assert "is not a record of results" in command("paper", "results", "-o", tmp_path / "page.md").err
+    record.write_text('{"tables": {}, "figures": {}, "missing": {}}')
+    assert "never made: " in command.ok("paper", "results", "-o", tmp_path / "page.md").out
+    assert "nothing to judge its claims by" in (tmp_path / "page.md").read_text()

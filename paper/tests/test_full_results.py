@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fedconformal_paper.full_results import full_results, measure
 from fedconformal_paper.logits import LogitsFolder
+from fedconformal_paper.relative_inefficiency import relative_inefficiency
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Measured
 from fedconformal_paper.trials import trials
@@ -24,7 +25,7 @@ def setup(directory: Path, *datasets: str, kind: str = "exact") -> Setup:
 def test_ours_stands_beside_the_papers(logits: Path) -> None:
     table = full_results(setup(logits, "dermamnist"))
     rows = {(row[1], row[2]): row for row in table.rows}
-    assert len(rows) == 4 * 3
+    assert len(rows) == 2 * 3
     central, federated = rows["central", 0.9], rows["FedAvg", 0.9]
     assert (central[3], central[5]) == (0.90, 1.7)
     assert abs(central[4].mean - 0.9) < 0.03
@@ -33,14 +34,28 @@ def test_ours_stands_beside_the_papers(logits: Path) -> None:
     assert central[-1] == "others' logits, 600 rows"
 
 
-def test_an_absent_row_says_the_command(logits: Path) -> None:
+def test_what_is_absent_has_a_command_and_no_row(logits: Path) -> None:
     table = full_results(setup(logits, "dermamnist"))
-    see = {row[-1] for row in table.rows if row[1] == "TCT"}
+    assert {row[1] for row in table.rows} == {"FedAvg", "central"}
+    assert [part.name for part in table.absent] == ["dermamnist FedProx", "dermamnist TCT"]
     out = logits / "dermamnist_tct"
-    assert see == {
-        f"absent; make it with: fedconformal train --preset paper --dataset dermamnist --method tct -o {out}"
-    }
-    assert all(row[4] is None for row in table.rows if row[1] == "TCT")
+    assert table.absent[1].command == (f"fedconformal train --preset paper --dataset dermamnist --method tct -o {out}")
+    said = table.remarks()[-1]
+    assert said.startswith("Not here: dermamnist with FedProx, TCT.")
+    assert said.endswith("--dataset DATASET --method METHOD -o {}`.".format(logits / "DATASET_METHOD"))
+
+
+def test_own_runs_stand_beside_the_logits_of_others(logits: Path) -> None:
+    arrays = dict(np.load(logits / "dermamnist_fedavg.npz"))
+    for name in ("dermamnist_fedavg", "dermamnist_fedavg.resnet", "dermamnist_tct.again"):
+        (logits / name).mkdir()
+        np.savez(logits / name / "logits.npz", **arrays)
+    table = full_results(setup(logits, "dermamnist"))
+    shown = list(dict.fromkeys(row[1] for row in table.rows))
+    assert shown == ["FedAvg", "FedAvg (run of our own)", "FedAvg (run resnet)", "TCT (run again)", "central"]
+    assert [part.name for part in table.absent] == ["dermamnist FedProx"]  # a run with a label fills the place
+    ratios = relative_inefficiency(setup(logits, "dermamnist"))
+    assert {row[1] for row in ratios.rows} == {"FedAvg"}  # all other tables use what has no label
 
 
 def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None:

@@ -19,7 +19,8 @@ from fedconformal.errors import InputError
 from fedconformal_paper.catalogue import FIGURES, TABLES, Entry, find
 from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import METHODS
-from fedconformal_paper.results import write_results
+from fedconformal_paper.record import LOGITS
+from fedconformal_paper.results import record_of, write_results
 from fedconformal_paper.setup import DATASETS, Setup
 
 paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the paper's.", no_args_is_help=True)
@@ -116,10 +117,24 @@ def make_figure(
 def write_page(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.md).")],
     logits: Logits = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Directory with the NAME.json of own runs, to judge claims by them too.")
+    ] = None,
 ) -> None:
-    """Write all tables and figures on one Markdown page, with the figures beside it."""
-    absent = write_results(_setup(logits, None, None, Kind.tdigest, "results"), output)
-    say(f"wrote {output}; absent: {', '.join(absent) or 'nothing'}")
+    """Write all tables and figures as Markdown pages: the answer first, the rest and a record in a folder of its name.
+
+    What was measured before and cannot be measured now is kept from the record.
+    """
+    if output.suffix != ".md":
+        raise InputError(f"{output}: expected a name that ends in .md")
+    if logits is None and "FEDCONFORMAL_DATA" not in os.environ and record_of(output).exists():
+        setup = Setup(logits=LogitsFolder(directory=Path(LOGITS)))  # nothing is there, so all is kept
+    else:
+        setup = _setup(logits, None, None, Kind.tdigest, "results")
+    done = write_results(setup, output, runs=runs)
+    say(f"wrote {output}; never made: {', '.join(done.absent) or 'nothing'}")
+    for one in done.kept:
+        say(f"kept from an earlier run, as its logits are not here: {one}")
 
 
 def _setup(logits: Path | None, partition: Partition | None, datasets: str | None, kind: Kind, name: str) -> Setup:

@@ -15,7 +15,7 @@ from fedconformal.scores import LAC
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.numbers import COVERAGES, FULL_RESULTS, METHODS, Cell
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Measured, Table
+from fedconformal_paper.table import Measured, Part, Table
 from fedconformal_paper.trials import TRIALS, trials
 
 COLUMNS = ("dataset", "method", "level", "paper's\ncoverage", "coverage", "paper's\nsize", "size", "see")
@@ -30,31 +30,32 @@ READ = {"tdigest": "t-digests that are merged, as in the paper", "exact": "all s
 
 
 def full_results(setup: Setup) -> Table:
-    """Repeat the table; rows without logits say the command that would make them."""
-    rows: list[tuple[Any, ...]] = []
+    """Repeat the table; where a model has several runs, all are there."""
+    parts: list[Part] = []
     for dataset, method in setup.track([(dataset, method) for dataset in setup.datasets for method in METHODS]):
         printed = FULL_RESULTS.get(dataset, {}).get(method)
-        answers = setup.logits.read(dataset, method)
-        if answers is not None:
-            rows += _measured(answers, METHODS[method], printed, setup)
-        elif printed is not None:
-            absent = setup.logits.command(dataset, method).absent
-            rows += [
-                (dataset, METHODS[method], level, cell.coverage, None, cell.size, None, absent)
-                for level, cell in zip(COVERAGES, printed, strict=True)
-            ]
+        name = f"{dataset} {METHODS[method]}"
+        labels = setup.logits.labels(dataset, method)
+        if printed and "" not in labels:
+            parts.append(Part(name=name, command=str(setup.logits.command(dataset, method))))
+        for label in labels:
+            answers = setup.logits.read(dataset, method, label=label)
+            if answers is not None:
+                kind = f" (run {label})" if label else ""
+                rows = _measured(answers, f"{METHODS[method]}{kind}", printed, setup)
+                see = answers.differs if printed else f"{answers.differs}; not in the paper"
+                parts.append(Part(name=f"{name}{kind}", rows=rows, see=see))
     return Table(
         name="full-results",
         title="Coverage and size of prediction sets",
         columns=COLUMNS,
-        rows=rows,
+        parts=parts,
         notes=[*NOTES, f"Score LAC. Thresholds at rank ceil((1-alpha)(N+K)), from {READ[setup.kind]}."],
     )
 
 
 def _measured(answers: Answers, method: str, printed: tuple[Cell, ...] | None, setup: Setup) -> list[tuple[Any, ...]]:
     coverage, sizes = measure(answers, COVERAGES, kind=setup.kind, count=setup.count)
-    differs = answers.differs if printed else f"{answers.differs}; not in the paper"
     return [
         (
             answers.dataset,
@@ -64,7 +65,6 @@ def _measured(answers: Answers, method: str, printed: tuple[Cell, ...] | None, s
             Measured.of(coverage[:, i]),
             cell and cell.size,
             Measured.of(sizes[:, i]),
-            differs,
         )
         for i, (level, cell) in enumerate(zip(COVERAGES, printed or (None,) * len(COVERAGES), strict=True))
     ]

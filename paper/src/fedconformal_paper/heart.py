@@ -26,7 +26,7 @@ from fedconformal.guarantees import Guarantee, Mixture, NewClient
 from fedconformal.scores import LAC
 from fedconformal.summaries import Summary, summarize
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Table
+from fedconformal_paper.table import Part, Table
 
 FILE, HOSPITAL, TARGET = "heart_disease.csv", "hospital", "num"
 ALPHA = 0.3
@@ -49,12 +49,12 @@ def heart_disease(setup: Setup) -> Table:
             ("the others", known, mixture, Mixture()),
             ("a newcomer", fit(others), fresh, NewClient()),
         ):
-            rows.append((name, len(labels), promised, *_outcome(predict(features), labels, summaries, guarantee), ""))
+            rows.append((name, len(labels), promised, *_outcome(predict(features), labels, summaries, guarantee)))
     return Table(
         name="heart-disease",
         title=f"Heart disease present or absent, at a hospital that was not there, alpha = {ALPHA:g}",
         columns=COLUMNS,
-        rows=rows,
+        parts=[Part(name="heart_disease", rows=rows)],
         notes=[
             "Logistic regression on the patients of the other three hospitals; score LAC; the top label is always in.",
             "Promised to the others' mixture, which says nothing of a newcomer: half of their patients calibrate.",

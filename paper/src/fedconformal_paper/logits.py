@@ -2,7 +2,9 @@
 
 A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes a
 client, or "source" for sites that a column of the data names. A run of `fedconformal train` is a directory of that name
-there, with logits.npz in it. All held-out rows are pooled: the experiments cut them in two at random, ten times.
+there, with logits.npz in it. One more run of the same is `<dataset>_<method>[_<variant>].<label>`; tab:full-results
+shows every run, all else uses the one without a label. All held-out rows are pooled: the experiments cut them in two at
+random, ten times.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ AUTHORS = {"solver": "scaffold", "intercept": False}
 """TCT's second stage as the authors do it; runs of earlier versions know no other."""
 TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500, **AUTHORS}
 """What a run of our own is compared with: the paper's settings."""
+
+RUN, OWN = "logits.npz", "of our own"
+"""The file of a run, and how a run is called where others' logits have its name."""
 
 COLUMNS = {"fitz17k-disease": "three_groups", "fitz17k-skin": "skin_type"}
 """Data sets whose clients are the values of a column."""
@@ -65,15 +70,24 @@ class LogitsFolder:
     partition: Partition | None = None
     """None for the one that the file's name says."""
 
-    def path(self, dataset: str, method: str, *, variant: str = "") -> Path | None:
+    def path(self, dataset: str, method: str, *, variant: str = "", label: str = "") -> Path | None:
         """Find the file, or a run's; None if there is neither."""
-        name = _name(dataset, method, variant=variant)
-        places = self.directory / f"{name}.npz", self.directory / name / "logits.npz"
-        return next((place for place in places if place.exists()), None)
+        return self._paths(dataset, method, variant).get(label)
 
-    def read(self, dataset: str, method: str, *, variant: str = "") -> Answers | None:
+    def labels(self, dataset: str, method: str, *, variant: str = "") -> list[str]:
+        """Name what there is of a model: "" for the one that all tables use, and the labels of further runs."""
+        return list(self._paths(dataset, method, variant))
+
+    def _paths(self, dataset: str, method: str, variant: str) -> dict[str, Path]:
+        name = _name(dataset, method, variant=variant)
+        first = [self.directory / f"{name}.npz", self.directory / name / RUN]
+        found = dict(zip(("", OWN), (place for place in first if place.exists()), strict=False))
+        more = sorted(self.directory.glob(f"{name}.*/{RUN}"))
+        return found | {place.parent.name.removeprefix(f"{name}."): place for place in more}
+
+    def read(self, dataset: str, method: str, *, variant: str = "", label: str = "") -> Answers | None:
         """Read and pool the rows; None if there are none of this data set and method."""
-        path = self.path(dataset, method, variant=variant)
+        path = self.path(dataset, method, variant=variant, label=label)
         if path is None:
             return None
         arrays = read_npz(path)
@@ -130,6 +144,9 @@ class LogitsFolder:
         return Command(output, [*words, "-o", str(output)])
 
 
+ABSENT = "absent; make it with: "
+
+
 @dataclass(frozen=True)
 class Command:
     """The words of a command that trains a model, and the directory of its run."""
@@ -144,7 +161,7 @@ class Command:
     @property
     def absent(self) -> str:
         """Say that the run is not there, and how to make it."""
-        return f"absent; make it with: {self}"
+        return f"{ABSENT}{self}"
 
 
 def _name(dataset: str, method: str, *, variant: str) -> str:
@@ -162,7 +179,7 @@ def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
 
 def _differs(path: Path, rows: int, accuracy: float) -> str:
     config = path.parent / "config.json"
-    if path.name != "logits.npz" or not config.exists():
+    if path.name != RUN or not config.exists():
         return f"others' logits, {rows} rows"
     try:
         settings = {**AUTHORS, **json.loads(read_bytes(config))["config"]}

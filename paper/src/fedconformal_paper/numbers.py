@@ -10,6 +10,16 @@ from typing import NamedTuple
 
 COVERAGES = (0.9, 0.8, 0.7)
 METHODS = {"fedavg": "FedAvg", "fedprox": "FedProx", "tct": "TCT", "central": "central"}
+TITLES = {
+    "fashionmnist": "FashionMNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "dermamnist": "DermaMNIST",
+    "pathmnist": "PathMNIST",
+    "tissuemnist": "TissueMNIST",
+    "fitz17k-disease": "Fitzpatrick17k by disease",
+    "fitz17k-skin": "Fitzpatrick17k by skin type",
+}
 SCORES = ("lac", "aps", "raps")
 
 

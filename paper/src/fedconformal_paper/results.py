@@ -1,59 +1,60 @@
-"""All tables and figures on one Markdown page, written by the program and never by hand."""
+"""Write the pages of results: measure what can be measured, keep the record, and never type a number by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedconformal._base.files import write_bytes
-from fedconformal.errors import InputError
-from fedconformal_paper.catalogue import FIGURES, TABLES, Entry
+from fedconformal_paper.catalogue import TABLES
+from fedconformal_paper.evidence import Evidence
+from fedconformal_paper.figures.answer import answer, lines
+from fedconformal_paper.pages import ANSWER, FIGURES_PAGE, HEART, IMAGES, figures_page, main_page, table_page
+from fedconformal_paper.record import DATA, LOGITS, Record, measured
+from fedconformal_paper.runs import read_runs
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Table
-
-IMAGES = Path("images") / "results"
-LOGITS, DATA = "LOGITS", "DATA"
-"""Stand for the directories of logits and of data, which are others on every machine."""
-
-HEAD = """# Results
-
-Every table and figure of the paper (Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for
-distributed uncertainty quantification", 2023), made again, with the paper's numbers beside ours. `make results` writes
-this page from the logits that are there. Where logits are absent, the command that makes them is given, with LOGITS for
-the directory of logits. In tables the last column refers to the notes below. In tables and figures, ten random halves
-of the held-out rows calibrate and test. The temperature is fitted on the rows that calibrate, as the paper does.
-"""
 
 
-def write_results(setup: Setup, output: Path) -> list[str]:
-    """Write the page, and the figures in images/results beside it; return the names of what is absent."""
-    absent: list[str] = []
-    images = output.parent / IMAGES
-    images.mkdir(parents=True, exist_ok=True)
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What could not be measured now: kept from the record, or absent."""
 
-    def sections() -> Iterator[str]:
-        work: list[Entry[Table] | Entry[str]] = [*TABLES.values(), *FIGURES.values()]
-        for entry in setup.track(work):
-            yield f"\n## {entry.name}\n\n{entry.about[0].upper()}{entry.about[1:]} ({entry.label}).\n\n"
-            quiet = replace(setup, track=iter, differences={})
-            try:
-                made = entry.make(quiet)
-            except InputError as error:
-                absent.append(entry.name)
-                yield f"{error}\n"
-                continue
-            if isinstance(made, str):
-                write_bytes(images / f"{entry.name}.svg", made.encode() + b"\n")
-                yield f"![{entry.about}]({(IMAGES / entry.name).as_posix()}.svg)\n"
-                yield "".join(f"\n- {remark}" for remark in quiet.remarks()).replace("\n-", "\n\n-", 1)
-                yield "\n" if quiet.differences else ""
-            else:
-                yield made.to_markdown()
+    kept: list[str]
+    absent: list[str]
 
-    page = HEAD + "".join(sections())
-    places = {setup.logits.directory: LOGITS, setup.data_directory: DATA}
-    for place, name in places.items():
-        page = page.replace(str(place), name)
-    write_bytes(output, page.encode())
-    return absent
+
+def record_of(output: Path) -> Path:
+    """Say where the record of a page is: in the folder of the page's name, with the other pages."""
+    return output.parent / output.stem / "record.json"
+
+
+def write_results(setup: Setup, output: Path, *, runs: Path | None = None) -> Outcome:
+    """Write the page, all others in the folder of its name, and the figures in images/results beside it."""
+    place, images = record_of(output), output.parent / IMAGES
+    setup = _with_whole_paths(setup)
+    for folder in (place.parent, images):
+        folder.mkdir(parents=True, exist_ok=True)
+    record, kept = measured(Record.read(place), setup, images)
+    record = record.write(place, {setup.logits.directory: LOGITS, setup.data_directory: DATA})
+    write_pages(record, output, runs=runs)
+    return Outcome(kept=kept, absent=list(record.missing))
+
+
+def _with_whole_paths(setup: Setup) -> Setup:
+    """Write paths out in full: a record has words for them, and "." is in every sentence."""
+    logits = replace(setup.logits, directory=setup.logits.directory.resolve())
+    return replace(setup, logits=logits, data=setup.data and setup.data.resolve())
+
+
+def write_pages(record: Record, output: Path, *, runs: Path | None = None) -> None:
+    """Write all pages from a record and the runs of a directory; nothing is measured."""
+    folder = record_of(output).parent
+    evidence = Evidence(record=record, runs=read_runs(runs))
+    shown = lines(evidence)
+    if shown:
+        write_bytes(output.parent / IMAGES / f"{ANSWER}.svg", answer(shown).encode() + b"\n")
+    write_bytes(output, main_page(evidence, folder.name, drawn=bool(shown)).encode())
+    for name, table in record.tables.items():
+        if name in TABLES and name != HEART:
+            write_bytes(folder / f"{name}.md", table_page(TABLES[name], table, output.name).encode())
+    write_bytes(folder / f"{FIGURES_PAGE}.md", figures_page(record, output.name).encode())

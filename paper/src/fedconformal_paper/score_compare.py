@@ -13,7 +13,7 @@ from fedconformal_paper.logits import Answers
 from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
 from fedconformal_paper.score_functions import PRINTED, RANDOMISED, SCORES, sets_of
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Measured, Table
+from fedconformal_paper.table import Measured, Part, Table
 from fedconformal_paper.trials import trials
 
 DATASET, ALPHA = "cifar100", 0.1
@@ -24,7 +24,7 @@ def score_compare(setup: Setup) -> Table:
     """Measure mean sizes at alpha = 0.1 on the CIFAR-100 rows that FedAvg, FedProx and TCT all classify correctly."""
     models = {method: setup.need(DATASET, method) for method in SCORE_COMPARE}
     right = all_right(list(models.values()))
-    rows: list[tuple[Any, ...]] = []
+    parts: dict[str, list[tuple[Any, ...]]] = {method: [] for method in models}
     for method, name in setup.track([(method, name) for method in models for name in SCORES]):
         sizes, coverage = [], []
         for trial in trials(models[method], count=setup.count):
@@ -33,13 +33,13 @@ def score_compare(setup: Setup) -> Table:
             sizes.append(int(np.count_nonzero(sets[kept])) / max(1, int(np.count_nonzero(kept))))
             coverage.append(float(trial.covered(sets)[kept].mean()))
         printed = SCORE_COMPARE[method][PRINTED.index(name)] if name in PRINTED else None
-        rows.append((METHODS[method], name, printed, Measured.of(sizes), Measured.of(coverage), models[method].differs))
+        parts[method].append((METHODS[method], name, printed, Measured.of(sizes), Measured.of(coverage)))
     share = f"{right.mean():.1%} of the rows are right with all three models; the paper does not say its share."
     return Table(
         name="cifar-efficiency-score-compare",
         title="Sets of the CIFAR-100 rows that all three models get right, at alpha = 0.1",
         columns=COLUMNS,
-        rows=rows,
+        parts=[Part(name=f"{DATASET} {METHODS[m]}", rows=rows, see=models[m].differs) for m, rows in parts.items()],
         notes=[share, RANDOMISED, *NOTES[:2]],
     )
 

@@ -30,6 +30,8 @@ class Setup:
     track: Callable[[Sequence[Any]], Iterable[Any]] = iter
     differences: dict[str, str] = field(default_factory=dict)
     """For each file that was asked for: how it differs from the paper's experiment, or the command that makes it."""
+    files: set[str] = field(default_factory=set)
+    """The files of data sets that were asked for and found."""
 
     def __post_init__(self) -> None:
         """Refuse data sets that are not known."""
@@ -48,6 +50,7 @@ class Setup:
         path = self.data_directory / name
         if not path.exists():
             raise InputError(f"{path}: does not exist; set FEDCONFORMAL_DATA to where {name} is")
+        self.files.add(name)
         return path
 
     def trials(self, answers: Answers) -> Iterator[RandomHalves]:

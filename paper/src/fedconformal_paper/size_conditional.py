@@ -6,7 +6,7 @@ Sets of one size are cut apart at random where a quarter ends between them.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from fedconformal_paper.full_results import NOTES
 from fedconformal_paper.numbers import SIZE_CONDITIONAL
 from fedconformal_paper.score_functions import RANDOMISED, SCORES, scores_for, sets_of
 from fedconformal_paper.setup import Setup
-from fedconformal_paper.table import Measured, Table
+from fedconformal_paper.table import Measured, Part, Table
 from fedconformal_paper.trials import trials
 
 ALPHA = 0.1
@@ -25,29 +25,26 @@ COLUMNS = ("dataset", "score", "quarter", "paper's\ncoverage", "coverage", "pape
 
 def size_conditional(setup: Setup) -> Table:
     """Measure coverage and size in each quarter, with a TCT model at alpha = 0.1."""
-    rows: list[tuple[Any, ...]] = []
+    parts: dict[str, Part] = {}
     for dataset, name in setup.track([(dataset, name) for dataset in SIZE_CONDITIONAL for name in SCORES]):
-        printed = SIZE_CONDITIONAL[dataset].get(name.lower())
         answers = setup.logits.read(dataset, "tct")
         if answers is None:
-            absent = setup.logits.command(dataset, "tct").absent
-            rows += [
-                (dataset, name, quarter, cell.coverage, None, cell.size, None, absent)
-                for quarter, cell in zip(QUARTERS, printed or (), strict=False)
-            ]
+            parts[dataset] = Part(name=f"{dataset} TCT", command=str(setup.logits.command(dataset, "tct")))
             continue
         found = quarters(setup, dataset, name)
+        printed = SIZE_CONDITIONAL[dataset].get(name.lower())
+        part = parts.setdefault(dataset, Part(name=f"{dataset} TCT", see=answers.differs))
+        rows = []
         for i, quarter in enumerate(QUARTERS):
             cell = printed[i] if printed else None
             ours = Measured.of(found[:, i, 0]), Measured.of(found[:, i, 1])
-            rows.append(
-                (dataset, name, quarter, cell and cell.coverage, ours[0], cell and cell.size, ours[1], answers.differs)
-            )
+            rows.append((dataset, name, quarter, cell and cell.coverage, ours[0], cell and cell.size, ours[1]))
+        parts[dataset] = replace(part, rows=[*part.rows, *rows])
     return Table(
         name="size-conditional-coverage",
         title="Coverage by set size, with TCT at alpha = 0.1",
         columns=COLUMNS,
-        rows=rows,
+        parts=list(parts.values()),
         notes=["Quarters of the rows by their set's size, in per cent.", RANDOMISED, *NOTES[:2]],
     )
 

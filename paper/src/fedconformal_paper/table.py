@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from fedconformal_paper.absent import not_here
+
+NOT_GIVEN = "not given"
+"""What stands where the paper has no number."""
 
 
 class Measured(NamedTuple):
@@ -31,24 +36,60 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """Rows that come from the same logits, or the command that makes these logits where they are absent."""
+
+    name: str
+    rows: Sequence[tuple[Any, ...]] = ()
+    """Text, numbers, measurements, or None where the paper gives no number."""
+    see: str = ""
+    """What differs from the paper's experiment."""
+    command: str = ""
+    """Empty unless the part is absent."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        if self.command:
+            return {"name": self.name, "command": self.command}
+        return {"name": self.name, "see": self.see, "rows": [list(map(_plain, row)) for row in self.rows]}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Part:
+        """Read what `to_dict` wrote."""
+        rows = [tuple(map(_value, row)) for row in found.get("rows", ())]
+        return cls(name=found["name"], rows=rows, see=found.get("see", ""), command=found.get("command", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """Columns and rows; a row holds text, numbers, measurements, or None where there is nothing to say.
+    """Columns, and rows in parts; the last column refers to the notes, which say what differs from the paper.
 
-    The last column says what differs from the paper's experiment; as text it is a number that refers to the notes.
-
-    >>> rows = [("a", 1.25, "2 rounds"), ("b", None, "2 rounds"), ("c", Measured(2.0, 0.5), "3 rounds")]
-    >>> table = Table(name="t", title="T", columns=("set", "size", "differs"), rows=rows, notes=["Ten trials."])
+    >>> parts = [Part(name="a", rows=[("a", 1.25), ("b", None)], see="2 rounds"), Part(name="c", command="train c")]
+    >>> table = Table(name="t", title="T", columns=("set", "size", "see"), parts=parts, notes=["Ten trials."])
     >>> table.cells()
-    [('a', '1.25', '1'), ('b', '-', '1'), ('c', '2.000±.500', '2')]
+    [('a', '1.25', '1'), ('b', 'not given', '1')]
     >>> table.remarks()
-    ['Ten trials.', '1: 2 rounds', '2: 3 rounds']
+    ['Ten trials.', '1: 2 rounds', 'Not here: c. Such logits come from `train c`.']
     """
 
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    parts: list[Part]
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows that were measured, each with what differs in the last place."""
+        return [(*row, part.see) for part in self.parts for row in part.rows]
+
+    @property
+    def absent(self) -> list[Part]:
+        """The parts without logits; one more run of the same model, named after it in brackets, fills the place."""
+        there = [part.name for part in self.parts if not part.command]
+        return [
+            part for part in self.parts if part.command and not any(name.startswith(f"{part.name} (") for name in there)
+        ]
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return every row as text."""
@@ -56,34 +97,74 @@ class Table:
         return [(*map(_text, row[:-1]), str(numbers[row[-1]]) if row[-1] else "") for row in self.rows]
 
     def remarks(self) -> list[str]:
-        """Return the notes, and what the numbers in the last column refer to."""
-        return [*self.notes, *(f"{number}: {text}" for text, number in self._numbers().items())]
+        """Return the notes, what the numbers in the last column refer to, and what is absent."""
+        numbered = [f"{number}: {text}" for text, number in self._numbers().items()]
+        return [*self.notes, *numbered, *not_here({part.name: part.command for part in self.absent})]
 
     def _numbers(self) -> dict[str, int]:
         return {text: i + 1 for i, text in enumerate(dict.fromkeys(row[-1] for row in self.rows if row[-1]))}
 
+    def with_kept(self, before: Table) -> tuple[Table, list[str]]:
+        """Fill what is absent from an earlier table; return the names of the parts that were kept too.
+
+        >>> made = Table(name="t", title="T", columns=("n", "see"), parts=[Part(name="a", command="train a")])
+        >>> before = replace(made, parts=[Part(name="a", rows=[(1,)]), Part(name="a (run x)", rows=[(2,)])])
+        >>> table, kept = made.with_kept(before)
+        >>> table.rows, kept
+        ([(1, ''), (2, '')], ['a', 'a (run x)'])
+        """
+        measured = {part.name: part for part in before.parts if not part.command}
+        kept = [part.name for part in self.parts if part.command and part.name in measured]
+        parts = [measured[part.name] if part.name in kept else part for part in self.parts]
+        for name, part in measured.items():
+            if name not in [one.name for one in parts]:
+                same = [i for i, one in enumerate(parts) if name.startswith(one.name.partition(" (")[0] + " (")]
+                parts.insert(same[-1] + 1 if same else len(parts), part)
+                kept.append(name)
+        return replace(self, parts=parts), kept
+
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
+        """Describe for JSON: a name for every number."""
         keys = [*(column.replace("\n", " ") for column in self.columns[:-1]), "differs"]
         rows = [dict(zip(keys, map(_plain, row), strict=True)) for row in self.rows]
-        return {"name": self.name, "title": self.title, "rows": rows, "notes": self.notes}
+        absent = [part.to_dict() for part in self.absent]
+        return {"name": self.name, "title": self.title, "rows": rows, "absent": absent, "notes": self.notes}
+
+    def to_record(self) -> dict[str, Any]:
+        """Describe for JSON: what `from_record` reads."""
+        columns = [column.replace("\n", " ") for column in self.columns]
+        parts = [part.to_dict() for part in self.parts]
+        return {"title": self.title, "columns": columns, "notes": self.notes, "parts": parts}
+
+    @classmethod
+    def from_record(cls, name: str, found: Mapping[str, Any]) -> Table:
+        """Read what `to_record` wrote."""
+        parts = [Part.from_dict(part) for part in found["parts"]]
+        columns = tuple(found["columns"])
+        return cls(name=name, title=found["title"], columns=columns, parts=parts, notes=list(found["notes"]))
 
     def to_markdown(self) -> str:
-        """Write as Markdown, with the remarks below."""
+        """Write as Markdown, with the remarks below; a last column without notes is left out."""
+        width = len(self.columns) if self._numbers() else len(self.columns) - 1
         lines = [
             tuple(column.replace("\n", " ") for column in self.columns),
             tuple("---" for _ in self.columns),
             *self.cells(),
         ]
-        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        return f"{table}\n\n" + "".join(f"- {remark}\n" for remark in self.remarks())
+        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line[:width]) + " |" for line in lines)
+        remarks = "".join(f"- {remark}\n" for remark in self.remarks())
+        return f"{table}\n\n{remarks}" if self.rows else remarks
 
 
 def _plain(value: Any) -> Any:
     return {"mean": round(value.mean, 6), "sd": round(value.sd, 6)} if isinstance(value, Measured) else value
 
 
+def _value(plain: Any) -> Any:
+    return Measured(float(plain["mean"]), float(plain["sd"])) if isinstance(plain, dict) else plain
+
+
 def _text(value: Any) -> str:
     if value is None:
-        return "-"
+        return NOT_GIVEN
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,57 @@
+"""scripts/results.py: its page is what the runs gave, and a finished run is put where the paper's tables look."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
+    spec = importlib.util.spec_from_file_location("training_results", ROOT / "scripts" / "results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_page_is_what_the_runs_gave(script: Any) -> None:
+    advice = "run `python scripts/results.py --table`"
+    assert (ROOT / "docs" / "training-results.md").read_text() == script.page(), advice
+
+
+def test_every_run_has_a_place_of_its_own(script: Any) -> None:
+    assert set(script.RUNS) >= script.MAIN
+    places = {name: script.place(name) for name in script.RUNS}
+    assert len(set(places.values())) == len(places)
+    assert places["cifar10-2-tct"] == "cifar10_tct"
+    assert places["cifar10-3-fedavg"] == "cifar10_fedavg_overlap3"
+    assert places["cifar10-10-tct"] == "cifar10_tct_iid"
+    assert places["dermamnist-source-tct"] == "dermamnist_tct_source"
+    assert places["cifar100-tct-squared"] == "cifar100_tct-squared"
+    assert places["cifar100-tct"] == "cifar100_tct.cifar100-tct"  # others have cifar100_tct
+
+
+def test_a_finished_run_is_linked_and_hides_nothing(script: Any, tmp_path: Path, capsys: Any) -> None:
+    runs, logits = tmp_path / "runs", tmp_path / "logits"
+    logits.mkdir()
+    for name in ("cifar10-2-tct", "cifar10-3-tct", "cifar100-tct", "digits-tct"):
+        (runs / name).mkdir(parents=True)
+        if name != "cifar10-3-tct":  # which is not finished
+            (runs / name / "result.json").write_text("{}")
+    for name in script.RUNS:
+        script.link(name, runs, logits)
+        script.link(name, runs, logits)
+    assert sorted(path.name for path in logits.iterdir()) == ["cifar100_tct.cifar100-tct", "cifar10_tct"]
+    assert (logits / "cifar10_tct").resolve() == runs / "cifar10-2-tct"
+    (logits / "cifar10_tct").unlink()
+    (logits / "cifar10_tct").mkdir()
+    capsys.readouterr()
+    script.link("cifar10-2-tct", runs, logits)
+    assert "is no link" in capsys.readouterr().out
+    assert not (logits / "cifar10_tct").is_symlink()
