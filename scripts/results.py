@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,22 @@ AUTHORS: Settings = {**UNIFORM, "solver": "scaffold", "intercept": False}
 SHORT: Settings = {**AUTHORS, "steps": 100}
 SWEEP: Settings = {**SHORT, "linear_rounds": 20}
 STAGES: Settings = {"rounds": 20, "linear_rounds": 40}
+LONG: Settings = {**TCT, "linear_rounds": 100, "coordinates": 20_000, "ridge": 0.1}
+CIFAR10_RESNET: Settings = {
+    "dataset": "cifar10",
+    "partition": "classes",
+    "model": "resnet14",
+    "augment": "flip-crop",
+    "rounds": 20,
+}
 CIFAR100: Settings = {
     "dataset": "cifar100",
     "partition": "classes",
     "model": "resnet14",
     "weights": "checkpoints/cifar100_fedavg_resnet14_round100.pth",
-    **AUTHORS,
     "rounds": 0,
-    "linear_rounds": 18,
-    "coordinates": 10_000,
-    "steps": 200,
 }
+CIFAR100_SHORT: Settings = {**CIFAR100, **AUTHORS, "linear_rounds": 18, "coordinates": 10_000, "steps": 200}
 
 RUNS: dict[str, Settings] = {
     "digits-central": {"dataset": "digits", **CENTRAL},
@@ -83,9 +89,9 @@ RUNS: dict[str, Settings] = {
     "heart-tct-uniform": {**HEART, **UNIFORM},
     "heart-tct-authors": {**HEART, **SHORT},
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
-    "fashionmnist-fedavg": {**FASHION, **FEDAVG},
+    "fashionmnist-fedavg": {**FASHION, **FEDAVG, "rounds": 100},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **TCT, "rounds": 14, "linear_rounds": 80, "coordinates": 20_000},
+    "fashionmnist-tct": {**FASHION, **LONG, "rounds": 100},
     "fashionmnist-tct-authors": {**FASHION, **SHORT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
@@ -98,17 +104,23 @@ RUNS: dict[str, Settings] = {
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
     "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, **STAGES},
-    "cifar100-tct": CIFAR100,
-    "cifar100-tct-squared": {**CIFAR100, "loss": "squared"},
+    "cifar100-tct": {**CIFAR100, **TCT, "linear_rounds": 60, "coordinates": 40_000, "ridge": 0.1, "memory": 12.0},
+    "cifar100-tct-authors": CIFAR100_SHORT,
+    "cifar100-tct-squared": {**CIFAR100_SHORT, "loss": "squared"},
+    "cifar10-resnet-fedavg": {**CIFAR10_RESNET, **FEDAVG},
+    "cifar10-resnet-tct": {**CIFAR10_RESNET, **LONG},
     "cifar10-central": {**CIFAR10, "classes_per_client": 2, **CENTRAL},
     "cifar10-2-fedprox": {**CIFAR10, "classes_per_client": 2, **FEDPROX},
     **{f"cifar10-{n}-fedavg": {**CIFAR10, "classes_per_client": n, **FEDAVG} for n in (2, 3, 4, 10)},
     **{f"cifar10-{n}-tct": {**CIFAR10, "classes_per_client": n, **SWEEP} for n in (2, 3, 4, 10)},
 }
 
+FIRST_STAGE = {"fashionmnist-tct": "fashionmnist-fedavg", "cifar10-resnet-tct": "cifar10-resnet-fedavg"}
+"""Runs of TCT whose first stage is, bit for bit, a run of FedAvg: they go on from its last checkpoint."""
+
 MAIN = {
-    *(f"fashionmnist-{method}" for method in ("central", "fedavg", "fedprox", "tct-authors")),
-    *(f"dermamnist-{method}" for method in ("fedavg", "fedprox", "tct-authors")),
+    *(f"fashionmnist-{method}" for method in ("central", "fedavg", "fedprox", "tct")),
+    *(f"dermamnist-{method}" for method in ("fedavg", "fedprox", "tct")),
     *(f"dermamnist-source-{method}" for method in ("central", "fedavg", "tct")),
     *(f"cifar10-{n}-{method}" for n in (2, 3, 4, 10) for method in ("fedavg", "tct")),
     "cifar10-central",
@@ -156,6 +168,11 @@ def run(name: str, runs: Path) -> None:
             print(f"{name}: {done}/{total} {text}", flush=True)
 
     done = runs / name / "result.json"
+    first = runs / FIRST_STAGE.get(name, name)
+    if (first / "result.json").exists() and not (runs / name).exists():
+        (runs / name).mkdir()
+        for file in ("checkpoint.npz", "metrics.jsonl"):
+            shutil.copy(first / file, runs / name / file)
     if not done.exists():
         train(config, runs / name, resume=True, progress=progress)
     result = json.loads(done.read_text())
