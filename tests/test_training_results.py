@@ -55,3 +55,22 @@ def test_a_finished_run_is_linked_and_hides_nothing(script: Any, tmp_path: Path,
     script.link("cifar10-2-tct", runs, logits)
     assert "is no link" in capsys.readouterr().out
     assert not (logits / "cifar10_tct").is_symlink()
+
+
+@pytest.mark.engine
+def test_tct_goes_on_from_the_run_that_is_its_first_stage(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="the extra train is not installed")
+    pytest.importorskip("sklearn", reason="the extra demo is not installed")
+    few = {"dataset": "digits", "rounds": 2, "workers": 1}
+    tct = {**few, "method": "tct", "linear_rounds": 3, "coordinates": 50}
+    runs = {"first": {**few, "method": "fedavg"}, "shared": tct, "whole": tct}
+    monkeypatch.setattr(script, "RUNS", runs)
+    monkeypatch.setattr(script, "FIRST_STAGE", {"shared": "first"})
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
+    for name in runs:
+        script.run(name, tmp_path)
+    files = [tmp_path / name / "metrics.jsonl" for name in ("first", "shared")]
+    assert files[1].read_text().startswith(files[0].read_text())
+    assert (tmp_path / "shared" / "logits.npz").read_bytes() == (tmp_path / "whole" / "logits.npz").read_bytes()
