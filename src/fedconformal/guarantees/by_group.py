@@ -122,8 +122,10 @@ def group_limits(
     All rows together come from the promised mixture, which is not that of the shares n_k/N. Those of another group come
     from the sites in proportion to its calibration rows: a certificate does not keep how many each site has.
 
-    >>> both = [round(group_limits(ByGroup(), name, 40, Fraction(1, 5), [20, 10, 10], 0.05)[0].rate, 3)
-    ...         for name in (ALL, "sex=F")]
+    >>> both = [
+    ...     round(group_limits(ByGroup(), name, 40, Fraction(1, 5), [20, 10, 10], 0.05)[0].rate, 3)
+    ...     for name in (ALL, "sex=F")
+    ... ]
     >>> both
     [0.257, 0.245]
     """
