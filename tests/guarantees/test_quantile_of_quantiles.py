@@ -21,6 +21,13 @@ from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
 TENTH = Fraction(1, 10)
 
 
+def test_who_lies_must_not_follow_from_the_scores() -> None:
+    """If the ten sites with the largest names lie low, the threshold is the k-th of thirty names, not of twenty."""
+    level, among = fc.QuantileOfQuantiles(liars=10, least_scores=20).pair(TENTH, [20] * 30) or (0, 0)
+    assert 1 - mean_miss(((level, 20),), among, 20) >= 0.9
+    assert 1 - mean_miss(((level, 20),), among, 30) == pytest.approx(0.8854, abs=5e-5)
+
+
 @pytest.mark.parametrize(
     ("m", "n", "pair", "coverage"), [(5, 10, (10, 3), 0.92563), (10, 10, (10, 5), 0.91949), (10, 20, (19, 5), 0.90791)]
 )

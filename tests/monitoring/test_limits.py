@@ -92,7 +92,7 @@ def test_groups_and_classes_share_the_failure() -> None:
     by_group = summarize_rows(probs, truth, groups={"sex": sex}, **said)
     rule = fc.Predictor.of(fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup()))
     found = limits_of(rule, failure=0.03)
-    assert found.rate == rank_limit(math.ceil(0.9 * 601), 600, 0.01)
+    assert found.rate == pytest.approx(rank_limit(math.ceil(0.9 * 601), 600, 0.01), abs=1e-11)
     assert found.groups == {
         "sex=F": rank_limit(math.ceil(0.9 * 401), 400, 0.01),
         "sex=M": rank_limit(math.ceil(0.9 * 201), 200, 0.01),
@@ -103,6 +103,30 @@ def test_groups_and_classes_share_the_failure() -> None:
     found = limits_of(rule, failure=0.03)
     assert found.classes == {c: rank_limit(math.ceil(0.9 * (n + 1)), n, 0.01) for c, n in enumerate(sizes.tolist())}
     assert found.rate == max(found.classes.values())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_rows_by_group_have_the_limit_of_the_promised_mixture() -> None:
+    """One site of 1,000 easy rows and 20 hard ones of one row: sites weigh n_k + 1, and a rank speaks of n_k only."""
+    rng = np.random.default_rng(0)
+    sent = [
+        summarize_rows(
+            np.stack([1 - scores, scores], axis=1),
+            np.repeat("n", len(scores)),
+            groups={"sex": np.repeat("F", len(scores))},
+            score=fc.LAC(),
+            classes=["n", "y"],
+            site=f"s{k}",
+        )
+        for k, scores in enumerate([np.zeros(1000), *rng.uniform(0.1, 1, (20, 1))])
+    ]
+    rule = fc.Predictor.of(fc.calibrate(sent, alpha=0.0375, guarantee=fc.ByGroup()))
+    # The threshold is the second smallest of 20 hard scores, and 40 of 1,041 test rows come from hard sites.
+    rate = limits_of(rule, failure=0.025).rate
+    unlucky = stats.binom.sf(1, 20, max(0.0, 1 - rate * 1041 / 40))
+    assert unlucky <= 0.025
+    plain = fc.Mixture().miss_limits(Fraction(375, 10_000), [1000, *[1] * 20], 0.025 / 2)[0].rate  # two groups
+    assert rate == plain
 
 
 def losses(rows: int, seed: int = 0) -> Any:

@@ -15,7 +15,7 @@ from fedconformal._base.names import name_key
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.by_group import of_groups
+from fedconformal.guarantees.by_group import group_limits, of_groups
 from fedconformal.guarantees.guarantee import MOST_SCORES
 from fedconformal.guarantees.luck import MissLimit
 
@@ -179,7 +179,7 @@ def _by_group(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
 ) -> Claims:
     """Test every group that has rows; its rows are missed no more often than at its own threshold, the lower one."""
-    records = certificate.groups or []
+    records, (guarantee, _, sizes) = certificate.groups or [], certificate.terms()
     if rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
     if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
@@ -187,7 +187,7 @@ def _by_group(
     each = failure / len(rows.groups)
     claims, infeasible = [], []
     for record in records:
-        limits = bound.miss_limits(alpha, [record.scores, *[0] * (sites - 1)], each)
+        limits = group_limits(guarantee, record.group, record.scores, alpha, sizes, each)
         if not limits:
             return Claims([], why_none=of_groups(bound.why_no_limit))
         if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.threshold == "inf"):

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
+from fedconformal._base.groups import ALL
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.guarantee import Counts, Guarantee
+from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.planning import shortfall
 
@@ -110,6 +112,26 @@ def of_groups(words: str) -> str:
     '18 of each group'
     """
     return words.replace("class", "group")
+
+
+def group_limits(
+    guarantee: Guarantee, group: str, scores: int, alpha: Fraction, sizes: Counts, failure: float
+) -> list[MissLimit]:
+    """Bound how often rows of a group with this many scores are missed in one calibration, where all weigh alike.
+
+    All rows together come from the promised mixture, which is not that of the shares n_k/N. Those of another group come
+    from the sites in proportion to its calibration rows: a certificate does not keep how many each site has.
+
+    >>> both = [
+    ...     round(group_limits(ByGroup(), name, 40, Fraction(1, 5), [20, 10, 10], 0.05)[0].rate, 3)
+    ...     for name in (ALL, "sex=F")
+    ... ]
+    >>> both
+    [0.257, 0.245]
+    """
+    if group == ALL:
+        return guarantee.kept.miss_limits(alpha, sizes, failure)
+    return guarantee.bind((), sizes).miss_limits(alpha, [scores, *[0] * (len(sizes) - 1)], failure)
 
 
 def group_shortfall(bound: Guarantee, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:

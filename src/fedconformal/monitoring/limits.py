@@ -8,7 +8,8 @@ single site in it. What is right, but with probability `failure` over calibratio
 - for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), m of its n scores being at most the threshold, for sure. Massart,
   "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
   one that depends on the scores. m and n are in the site's own summary. Each of K sites gets b/K;
-- for groups and classes that are promised coverage: their own a_b, each with its part of `failure`;
+- for groups and classes that are promised coverage: their own a_b, each with its part of `failure`, for rows that come
+  from the sites in proportion to the calibration rows of the group or class;
 - for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), as a rank says nothing of losses.
 
 Where there is none, that is said, and what would help.
@@ -28,6 +29,7 @@ from fedconformal._base.names import listed, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC
 from fedconformal.guarantees.by_class import class_called
+from fedconformal.guarantees.by_group import group_limits
 from fedconformal.guarantees.luck import MissLimit, rounded_up, shares_limit
 
 if TYPE_CHECKING:
@@ -207,7 +209,7 @@ def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
         raise _none("the certificate does not keep how many calibration rows of each group a site has")
     each, found = failure / len(records), {}
     for record in records:
-        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        limits = group_limits(guarantee, record.group, record.scores, alpha, sizes, each)
         if not limits:
             raise _none(bound.why_no_limit)
         if record.threshold != "inf" and limits[0].rate < 1:
