@@ -61,7 +61,7 @@ def _entry_points() -> Any:
 
 @cache
 def _offered() -> str | None:
-    """Return the lists of entry points that name a group of ours, of all that is installed; None if it cannot be told.
+    """Return the lists of entry points that name a group of ours, of all that is installed; None if that is not sure.
 
     To look for these lists takes 1 ms. To import what reads metadata, and to read all of it, takes 20 ms, a tenth of
     most commands.
