@@ -27,16 +27,19 @@ Seconds = dict[str, list[float]]
 
 
 def interleaved(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, few: dict[str, int] | None = None
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    few: dict[str, int] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Seconds:
     """Time the contenders in turn, round by round (A, B, A, B, ...); `few` limits the rounds of slow ones."""
     taken: Seconds = {name: [] for name in contenders}
     for turn in range(rounds):
         for name, run in contenders.items():
             if turn < (few or {}).get(name, rounds):
-                start = time.perf_counter()
+                start = clock()
                 run()
-                taken[name].append(time.perf_counter() - start)
+                taken[name].append(clock() - start)
     return taken
 
 
@@ -60,10 +63,10 @@ def memory(what: str) -> float:
     return int(status.split(f"{what}:")[1].split()[0]) / 1024
 
 
-def in_a_fresh_process(script: str, *arguments: str) -> Any:
+def in_a_fresh_process(script: str, *arguments: str, **environment: str) -> Any:
     """Run one of these scripts by itself and return the JSON on the last line of its output."""
-    command = [sys.executable, str(HERE / script), *arguments]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    command, env = [sys.executable, str(HERE / script), *arguments], {**os.environ, **environment}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env)  # noqa: S603
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -23,7 +23,7 @@ from flwr.app import Context, RecordDict
 
 from fedconformal._base.files import write_bytes
 from fedconformal.cli.app import run
-from fedconformal.cli.console import stderr
+from fedconformal.cli.console import tell
 from fedconformal.engines.flower.app import make_app
 from fedconformal.engines.flower.certs import make_certs
 from fedconformal.engines.flower.engines import (
@@ -188,12 +188,12 @@ def main() -> int:
     with exit_on_signals(), tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         app = Path(folder) / "app"
         make_app(app)
-        stderr.print(f"starting a SuperLink and {options.sites} SuperNodes ...")
+        tell(f"starting a SuperLink and {options.sites} SuperNodes ...")
         with LocalDeployment(Path(folder), options.sites) as deployment:
             there = ["--engine", "deployment", "--superlink", deployment.address, "--root-certificates", deployment.ca]
 
             def calibrated(name: str, *more: object) -> int:
-                stderr.print(f"{name} ...")
+                tell(f"{name} ...")
                 given = ["flower", "run", app, *there, "-o", options.output / name, *more]
                 return run(list(map(str, given)))
 
@@ -205,7 +205,7 @@ def main() -> int:
                 return 1
             lost = options.sites - 1
             threading.Thread(target=deployment.stop_after_reply, args=(lost, "query.calibrate"), daemon=True).start()
-            stderr.print(f"site-{lost} is killed as soon as it has joined")
+            tell(f"site-{lost} is killed as soon as it has joined")
             return calibrated("noise", *sums, f"min-sites={lost}", "--set", f"epsilon={options.epsilon}")
 
 

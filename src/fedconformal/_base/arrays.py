@@ -18,10 +18,6 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 
 SUM_TOLERANCE = 1e-3
-MOST_BITS: dict[np.dtype[Any], np.unsignedinteger[Any]] = {
-    np.dtype(np.float32): np.float32(1 + SUM_TOLERANCE / 2).view(np.uint32),
-    np.dtype(np.float64): np.float64(1 + SUM_TOLERANCE / 2).view(np.uint64),
-}
 QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
 SHORT_ROW = 48
@@ -72,12 +68,11 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
-    # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit; then the
-    # bits: read as unsigned integers, negative numbers, infinities and NaN are all above those of 1.
+    # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit, and are not
+    # finite if an entry is not; then the bits: read as integers, numbers with a sign are negative.
     with np.errstate(over="ignore", invalid="ignore"):
         off_by = np.abs(row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1)
-    most = MOST_BITS[array.dtype]
-    if off_by.max() <= SUM_TOLERANCE / 2 and array.view(most.dtype).max() <= most:
+    if off_by.max() <= SUM_TOLERANCE / 2 and array.view(f"i{array.itemsize}").min() >= 0:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
@@ -173,8 +168,9 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
         raise InputError(f"{name}: is empty; a site needs at least one calibration row")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
-    finite = np.isfinite(array)
-    if not finite.all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()  # which no score that is not finite leaves finite: one quick pass if all are
+    if not math.isfinite(total) and not (finite := np.isfinite(array)).all():
         raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")
     return array + 0.0  # -0.0 becomes 0.0
 

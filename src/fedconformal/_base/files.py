@@ -19,6 +19,8 @@ from fedconformal.errors import InputError
 
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 READABLE = (".npy", ".npz")
+TEXT = (".csv", ".tsv", ".txt")
+"""How the names of tables of text end."""
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 

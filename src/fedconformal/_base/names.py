@@ -31,6 +31,15 @@ def harmless(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(names: Sequence[str], most: int = 5, parted: str = ", ") -> str:
     """Write names with commas, or parted by something else, the first few of them.
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fedconformal.errors import InputError
@@ -42,15 +47,42 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
 
 def of_others(group: str) -> Any:
     """Return what other packages offer in this group of entry points."""
-    return _entry_points().select(group=group)
+    offered = _offered()
+    return () if offered is not None and f"[{group}]" not in offered else _entry_points().select(group=group)
 
 
 @cache
 def _entry_points() -> Any:
     """Look through the metadata of all that is installed, once."""
-    from importlib.metadata import entry_points  # which takes longer to import than all of ours
+    from importlib.metadata import entry_points
 
     return entry_points()
+
+
+@cache
+def _offered() -> str | None:
+    """Return the lists of entry points that name a group of ours, of all that is installed; None if that is not sure.
+
+    To look for these lists takes 1 ms. To import what reads metadata, and to read all of it, takes 20 ms, a tenth of
+    most commands.
+    """
+    found = []
+    for place in sys.path:
+        try:
+            names = os.listdir(place or ".")  # noqa: PTH208, of hundreds of files few are wanted
+        except NotADirectoryError:  # an archive
+            return None
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith("-info"):
+                with suppress(OSError):
+                    found.append(Path(place, name, "entry_points.txt").read_text("utf-8", "replace"))
+    if any(place.endswith(".egg") for place in sys.path) or any(
+        hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path
+    ):
+        return None
+    return "".join(text for text in found if "[fedconformal." in text)
 
 
 @cache
@@ -80,11 +112,31 @@ def public(name: str, base: Callable[..., T]) -> type[T]:
 
 def find(name: str, base: Callable[..., T]) -> type[T]:
     """Return the subclass of `base` with this name, or say which names there are."""
-    known = members(base)
-    if name not in known:
+    found = known_as(name, base)
+    if found is None:
         noun = getattr(base, "noun", base.__name__.lower())
-        raise InputError(f"no {noun} is called {name!r}; there are {', '.join(sorted(known))}")
-    return known[name]
+        raise InputError(f"no {noun} is called {name!r}; there are {', '.join(sorted(members(base)))}")
+    return found
+
+
+def known_as(name: str, base: Callable[..., T]) -> type[T] | None:
+    """Return the subclass of `base` with this name, if there is one.
+
+    One of ours that is in the file of its name is found without the others, which takes 10 ms less in a new process.
+
+    >>> from fedconformal.scores.score import Score
+    >>> known_as("lac", Score), known_as("residual", Score)
+    (<class 'fedconformal.scores.lac.LAC'>, None)
+    """
+    file = f"{base.__module__.rpartition('.')[0]}.{name}"
+    if name.isidentifier() and not name.startswith("_"):
+        with suppress(ImportError):
+            for cls in vars(importlib.import_module(file)).values():
+                own = isinstance(cls, type) and cls.__module__ == file and vars(cls).get("name") == name
+                if own and issubclass(cls, base):  # type: ignore[arg-type]
+                    found: type[T] = cls
+                    return found
+    return members(base).get(name)
 
 
 def build(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:

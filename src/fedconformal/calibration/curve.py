@@ -211,4 +211,4 @@ def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None 
 
 def in_units(coverage: Fraction) -> int:
     """Round promised coverage down to a whole multiple of 1e-15."""
-    return math.floor(coverage * ALPHA_UNIT)
+    return coverage.numerator * ALPHA_UNIT // coverage.denominator

@@ -13,11 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedconformal._base.names import harmless
 from fedconformal._base.registry import of_others
 from fedconformal._version import __version__
 from fedconformal.cli.advice import advised
-from fedconformal.cli.console import LOGGED, logger, stderr
+from fedconformal.cli.console import LOGGED, logger, tell
 from fedconformal.errors import (
     ClassCountsWarning,
     HeavySiteWarning,
@@ -147,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
             logger.handlers = []
             logger.setLevel(logging.NOTSET)
     if code == INTERRUPTED:  # typer may have seen it first
-        stderr.print("stopped")
+        tell("stopped")
     return code if isinstance(code, int) else 0
 
 
@@ -165,5 +164,5 @@ def _warn_once(message: str, said: set[str]) -> None:
 
 
 def _fail(message: str) -> int:
-    stderr.print(f"error: {harmless(' '.join(message.split()))}")
+    tell(f"error: {' '.join(message.split())}")
     return 2

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.names import as_name
+from fedconformal._base.names import as_name, counted
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.choose import predictor_of
@@ -41,7 +41,6 @@ from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, Quanti
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
 from fedconformal.summaries.summary import Summary
-from fedconformal.tables.table import counted
 
 
 def _show_new_id(wanted: bool) -> None:

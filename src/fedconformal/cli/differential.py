@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from fedconformal import tables
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.privacy.dp import as_epsilon, as_grid, calibrate_privately
-from fedconformal.privacy.ledger import Rows, rows_of, spending
-from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
-from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.summary import Summary
-from fedconformal.tables import read_table
+
+if TYPE_CHECKING:  # what adds noise, and what reads tables, is imported when it is asked for
+    from fedconformal.privacy.ledger import Rows
+    from fedconformal.privacy.local_dp import NoisyHistogram
 
 
 class PrivacyMode(StrEnum):
@@ -65,6 +65,9 @@ def release(
     summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
     """Calibrate with differential privacy; what is spent is entered before anything leaves here."""
+    from fedconformal.privacy.dp import as_epsilon, calibrate_privately
+    from fedconformal.privacy.ledger import rows_of, spending
+
     if epsilon is None:
         raise InputError("--privacy dp needs --epsilon, such as --epsilon 1")
     if isinstance(guarantee, ByClass):
@@ -97,12 +100,16 @@ class LocalNoise:
             return False
         if self.epsilon is None:
             raise InputError("--privacy local needs --epsilon, such as --epsilon 1")
+        from fedconformal.privacy.dp import as_epsilon
+
         as_epsilon(self.epsilon)
         read_grid(self.grid)
         return True
 
     def added_to(self, summary: Summary) -> NoisyHistogram:
         """Turn an exact summary, which stays here, into noisy counts."""
+        from fedconformal.privacy.local_dp import noisy_histogram
+
         if not isinstance(summary, ExactSummary):
             raise InputError(f"{summary.label}: noisy counts need all scores; summarise with --kind exact")
         grid, origin = read_grid(self.grid), summary.origin
@@ -110,17 +117,24 @@ class LocalNoise:
 
     def pay(self, summaries: Sequence[Summary]) -> None:
         """Enter what is spent on the rows of these summaries, before anything leaves here."""
+        from fedconformal.privacy.dp import as_epsilon
+        from fedconformal.privacy.ledger import rows_of
+
         charge(self.ledger, rows_of(summaries), float(as_epsilon(self.epsilon)), "noisy counts")
 
 
 def charge(ledger: Path | None, rows: Sequence[Rows], epsilon: float, purpose: str) -> None:
     """Enter what is spent on these rows in the ledger, if there is one, or refuse."""
+    from fedconformal.privacy.ledger import spending
+
     with spending(ledger, rows, epsilon, purpose):
         pass
 
 
 def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
     """Read what sites wrote with summarize --privacy local."""
+    from fedconformal.privacy.local_dp import NoisyHistogram
+
     found = []
     for path in progress(paths, "reading noisy counts", len(paths)):
         with naming(path):
@@ -132,6 +146,8 @@ def release_locally(
     noisy: Sequence[NoisyHistogram], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Calibration:
     """Calibrate from noisy counts, which the sites have paid for."""
+    from fedconformal.privacy.local_dp import calibrate_locally
+
     if epsilon is not None or ledger is not None:
         raise InputError("--privacy local takes no --epsilon or --ledger here: give them to summarize, at the sites")
     return calibrate_locally(list(noisy), alpha=alpha, guarantee=guarantee)
@@ -146,8 +162,11 @@ def read_grid(path: Path | None) -> Floats | None:
     """Read candidates for noisy counts from a file."""
     if path is None:
         return None
+    from fedconformal.privacy.dp import as_grid
+    from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
+
     with naming(path):
-        table = read_table(path, arrays=("grid",))
+        table = tables.read_table(path, arrays=("grid",))
         if len(table.columns) != 1:
             raise InputError(f"has {len(table.columns)} columns, expected one of thresholds")
         try:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.extras import needing
+from fedconformal._base.names import counted
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
 from fedconformal.cli.differential import describe_privacy
 from fedconformal.cli.inputs import Json
@@ -21,7 +22,6 @@ from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
 from fedconformal.privacy.sums.communication import bound_in_words
-from fedconformal.tables.table import counted
 
 flower = typer.Typer(
     name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_clients, softmax
-from fedconformal._base.files import naming, read_bytes, read_npz
+from fedconformal._base.files import TEXT, naming, read_bytes, read_npz
 from fedconformal._base.npy import MAGIC as NPY
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
@@ -22,7 +22,6 @@ from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
 from fedconformal.summaries.summary import Summary, check_together
 from fedconformal.summaries.wire import MAGIC, NOISY
-from fedconformal.tables.files import TEXT
 
 FILES = 1000
 """Summaries that are read at a time."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedconformal import tables
 from fedconformal._base.files import naming, read_array, read_npz
 from fedconformal.cli.options import Family
 from fedconformal.errors import InputError
 from fedconformal.losses import Loss
-from fedconformal.tables.files import read_table
 
 LOSSES = Family(option="loss", base=Loss)
 ONE = ("scores", "probs", "truth", "labels", "masks")
@@ -28,7 +28,7 @@ def read_rows(path: Path, like: Any = None) -> Any:
             return {name: held[name] for name in names}
     if path.suffix.lower() in (".npy", ".npz"):
         return read_array(path, *ONE)
-    found = read_table(path)
+    found = tables.read_table(path)
     values = found.numbers(found.columns)
     return values[:, 0] if len(found.columns) == 1 else values
 

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.names import counted
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
@@ -33,7 +34,6 @@ from fedconformal.monitoring.rows import NO_OUTCOMES
 from fedconformal.monitoring.status import ALARM, Status
 from fedconformal.monitoring.store import Watch
 from fedconformal.summaries import Summary
-from fedconformal.tables.table import counted
 
 monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
 

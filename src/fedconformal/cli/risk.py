@@ -12,9 +12,10 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal import tables
 from fedconformal._base.arrays import as_clients
-from fedconformal._base.files import naming, read_array, read_bytes, read_npz
-from fedconformal._base.names import shown
+from fedconformal._base.files import TEXT, naming, read_array, read_bytes, read_npz
+from fedconformal._base.names import counted, shown
 from fedconformal.calibration.certificate import threshold_json, threshold_text
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say, table
@@ -24,8 +25,7 @@ from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.guarantees import PAC
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.origin import has_expired
-from fedconformal.tables.files import TEXT, read_table
-from fedconformal.tables.table import Table, counted
+from fedconformal.tables.table import Table
 
 Risk = Annotated[
     str | None, typer.Option("--risk", metavar="LIMIT", help="Of loss curves: how large the expected loss may be.")
@@ -81,7 +81,7 @@ class Losses(NamedTuple):
 
 def read_losses(path: Path, thresholds: str | None, encoding: str | None = None) -> Losses:
     """Read losses and their grid: from --thresholds, or else from the header of a table or beside them in an .npz."""
-    found = read_table(path, encoding=encoding, arrays=ARRAYS).with_header()
+    found = tables.read_table(path, encoding=encoding, arrays=ARRAYS).with_header()
     values = found.numbers(found.columns)
     given = None if thresholds is None else read_grid(thresholds)
     if path.suffix.lower() in (".npy", ".npz"):
@@ -246,7 +246,7 @@ def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
         if array.ndim > 2:
             raise InputError(f"{path}: has shape {array.shape}, so it holds no losses; if these are scores, give TRUTH")
         return array
-    found = read_table(path, arrays=ARRAYS)
+    found = tables.read_table(path, arrays=ARRAYS)
     if len(found.columns) == 1 and rule.about.points > 1:
         return found.numbers(found.columns)[:, 0]
     read = read_losses(path, None)
@@ -258,5 +258,5 @@ def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
 def _column(path: Path) -> ArrayLike:
     if path.suffix.lower() in (".npy", ".npz"):
         return read_array(path, "clients")
-    found = read_table(path)
+    found = tables.read_table(path)
     return np.array(found.texts(found.columns[0]), dtype=np.str_)

@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_clients, softmax
-from fedconformal._base.files import read_array
+from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
@@ -22,7 +22,7 @@ from fedconformal.cli.inputs import Source
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
-from fedconformal.tables.files import ENDINGS, TEXT
+from fedconformal.tables.files import ENDINGS
 
 if TYPE_CHECKING:
     from fedconformal.serving.onnx import OnnxModel

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.names import counted
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.lost import gone
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.tables.table import counted
 
 SHOWS = "to the last bit: who knows a row can often tell from these sums that it is in there"
 RECOMMENDED = "with --epsilon the sum itself is differentially private, which is recommended where rows are many"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedconformal._base.names import counted
 from fedconformal.monitoring.period import LENGTH, MAGIC, day_of, read_periods
 from fedconformal.monitoring.store import Watch
-from fedconformal.tables.table import counted
 
 SQLITE = b"SQLite format 3\0"
 

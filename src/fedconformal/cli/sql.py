@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import write_bytes
-from fedconformal.cli.console import note, print_result, stdout
+from fedconformal.cli.console import note, print_result, write
 from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.cli.rows import split
@@ -85,7 +85,7 @@ def sql(
     elif json:
         print_result(facts, json=True)
     else:
-        stdout.print(text, end="")
+        write(text)
 
 
 def _lac(dialect: Dialect, columns: str | None, label: str, classes: str | None) -> Scored:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import write_bytes
+from fedconformal._base.names import counted
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.losses import LOSSES, evaluated
@@ -21,7 +22,6 @@ from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.losses.loss import GRID, as_grid
 from fedconformal.summaries import summarize_losses as summarize_curves
-from fedconformal.tables.table import counted
 
 
 @taking(LOSSES)

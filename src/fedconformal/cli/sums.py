@@ -11,6 +11,7 @@ import typer
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes, wipe, write_bytes
+from fedconformal._base.names import counted
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result, progress
@@ -56,7 +57,6 @@ from fedconformal.privacy.sums.site import site_from
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, check_state
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.summary import Summary
-from fedconformal.tables.table import counted
 
 STATE = "coordinator.state"
 

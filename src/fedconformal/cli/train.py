@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.extras import needing
+from fedconformal._base.names import counted
 from fedconformal.cli.console import logger, print_json, say, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import Family, taking
 from fedconformal.cli.outputs import check_outputs
 from fedconformal.data.partitions import Partition
 from fedconformal.errors import InputError
-from fedconformal.tables.table import counted
 
 
 class Preset(StrEnum):

@@ -15,8 +15,10 @@ from fedconformal._base.names import listed, shown
 from fedconformal.guarantees.by_class import class_called, to_classes
 from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
-from fedconformal.scores import APS, LAC, AnyScore, Score
+from fedconformal.scores import AnyScore, Score
 from fedconformal.scores.advice import smaller_sets
+from fedconformal.scores.aps import APS
+from fedconformal.scores.lac import LAC
 from fedconformal.summaries.origin import number_of
 
 if TYPE_CHECKING:

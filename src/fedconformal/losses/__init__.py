@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._base import registry
-from fedconformal.losses.false_discovery_rate import FalseDiscoveryRate
-from fedconformal.losses.false_negative_rate import FalseNegativeRate
 from fedconformal.losses.loss import Loss
-from fedconformal.losses.selective_error import SelectiveError
+
+if TYPE_CHECKING:  # imported when they are first used
+    from fedconformal.losses.false_discovery_rate import FalseDiscoveryRate
+    from fedconformal.losses.false_negative_rate import FalseNegativeRate
+    from fedconformal.losses.selective_error import SelectiveError
 
 __all__ = ["FalseDiscoveryRate", "FalseNegativeRate", "Loss", "SelectiveError"]
 

@@ -29,6 +29,12 @@ FEW = 512
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
 
+COARSE = {dtype: GRID / float(np.finfo(dtype).eps) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+"""From here on all numbers of a type are multiples of 2^-40, so nothing is to be rounded; float32: 2^-17.
+
+With 100 classes, half of the time of `on_grid`: a sixth of a score of labels, a twentieth of a set.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class APS(Score):
@@ -77,7 +83,7 @@ class APS(Score):
         ahead = flags.astype(probs.dtype)
         ranks = 1 + row_sums(ahead).astype(np.int64) if self.counts_ranks else np.ones(len(probs), dtype=np.int64)
         ahead *= probs
-        total = row_sums(on_grid(ahead)) + mass
+        total = grid_sums(ahead, own) + mass
         equal = np.equal(probs, own[:, None], out=flags)
         if np.count_nonzero(equal) > len(probs):  # ties go by class index
             before = count_true(equal & (np.arange(probs.shape[1]) < labels[:, None]))
@@ -125,8 +131,8 @@ class TopOfRow:
         self._limit = limit
         self._depth = FIRST_DEPTH
 
-    def __call__(self, probs: Probabilities, sets: Booleans) -> None:
-        """Find the least probability that is in, and compare."""
+    def __call__(self, probs: Probabilities, sets: Booleans) -> Booleans:
+        """Find the least probability that is in, and compare; say which rows have none."""
         classes = probs.shape[1]
         draws = self._score.draws(probs)
         depth = min(self._depth, classes)
@@ -140,15 +146,18 @@ class TopOfRow:
         if np.count_nonzero(sets) > count.sum():  # equal probabilities on both sides of the limit go by class index
             unclear = np.flatnonzero(count_true(sets) > count)
             sets[unclear] = self._score.of_all(probs[unclear]) <= self._limit
+        empty: Booleans = count == 0
+        return empty
 
     def _look(self, probs: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
         """Return how many of the top labels are in, and the least of their probabilities."""
         top = largest(probs, depth)
-        own = on_grid(top.T)  # a line for each rank
+        own = on_grid(top.T, top[:, -1].min())  # a line for each rank
         ranks = np.arange(1, depth + 1)[:, None]
         inside = self._score.combine(running_sums(own), ranks, own, draws) <= self._limit
         count = inside.sum(axis=0, dtype=np.int32).astype(np.int64)  # scores rise, so these are the first ranks
-        least = np.where(count > 0, top[np.arange(len(top)), count - 1], np.inf).astype(probs.dtype)
+        least = top[np.arange(len(top)), count - 1]
+        least[count == 0] = np.inf
         return count, least
 
 
@@ -168,18 +177,30 @@ def running_sums(lines: Floats) -> Floats:
     """Sum up line by line; `cumsum` goes down the columns one by one, which is faster only if they are few."""
     if lines.shape[1] < FEW:
         return lines.cumsum(axis=0)
-    total = lines.copy()
-    for last, line in itertools.pairwise(total):
-        np.add(last, line, out=line)
+    total = np.empty_like(lines)
+    total[0] = lines[0]
+    for (last, into), line in zip(itertools.pairwise(total), lines[1:], strict=True):
+        np.add(last, line, out=into)
     return total
 
 
-def on_grid(probs: Probabilities) -> Floats:
-    """Round probabilities to multiples of 2^-40, half to even."""
+def on_grid(probs: Probabilities, least: float = 0.0) -> Floats:
+    """Round probabilities, of which none is below `least`, to multiples of 2^-40, half to even."""
     rounded: Floats = probs.astype(np.float64, order="C")
-    rounded += SHIFT
-    rounded -= SHIFT
+    if least < COARSE[probs.dtype]:
+        rounded += SHIFT
+        rounded -= SHIFT
     return rounded
+
+
+def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
+    """Sum probabilities on the grid along each row, of which none but zeros is below the row's own `least`."""
+    fine = np.flatnonzero(least < COARSE[probs.dtype])
+    if fine.size > len(probs) // 2:
+        return row_sums(on_grid(probs))
+    sums = row_sums(on_grid(probs, np.inf))
+    sums[fine] = row_sums(on_grid(probs[fine]))
+    return sums
 
 
 def count_true(flags: Booleans) -> Integers:

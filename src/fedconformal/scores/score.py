@@ -32,8 +32,8 @@ MOST_WORDS = 255
 SMALL = 2**10
 """Flags up to this number are looked at one by one as fast as by words."""
 
-Rule = Callable[[Probabilities, Booleans], None]
-"""Writes the sets of a chunk of checked rows into its second argument."""
+Rule = Callable[[Probabilities, Booleans], Booleans | None]
+"""Writes the sets of a chunk of checked rows into its second argument; says which rows have none, where it knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,12 @@ class Score(AnyScore):
 
         def work(rows: slice) -> None:
             chunk, found = checked(matrix, rows), sets[rows]
-            fill(chunk, found)
+            empty = fill(chunk, found)
             if not allow_empty:
-                lacking = np.flatnonzero(~any_true(found)) if sure else np.arange(len(found))
+                if sure:
+                    lacking = np.flatnonzero(~any_true(found) if empty is None else empty)
+                else:
+                    lacking = np.arange(len(found))
                 if lacking.size:
                     found[lacking, chunk[lacking].argmax(axis=1)] = True
 

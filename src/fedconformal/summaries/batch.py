@@ -125,10 +125,11 @@ def _origin(facts: bytes) -> Origin:
 
 @lru_cache(maxsize=64)
 def _kind(letter: str) -> type[Summary]:
-    known: list[type[Summary]] = [*registry.members(Summary).values(), ClassSummary, GroupSummary, LossSummary]
-    for kind in known:
-        if vars(kind).get("letter") == letter:
-            return kind
+    plain: list[type[Summary]] = [RankSummary, ExactSummary, ClassSummary, GroupSummary, LossSummary]
+    for known in (lambda: plain, lambda: registry.members(Summary).values()):  # the others are slow to import
+        for kind in known():
+            if vars(kind).get("letter") == letter:
+                return kind
     raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
 
 

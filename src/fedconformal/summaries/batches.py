@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedconformal import tables
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import listed
 from fedconformal.errors import InputError
@@ -19,7 +20,6 @@ from fedconformal.summaries.predictions import score_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import about_site, score_rows
 from fedconformal.summaries.stream import MEMORY, summarize_stream
-from fedconformal.tables import numbers_of, probabilities_of, table_of
 
 Scored = tuple[Floats, dict[str, Any]]
 """The scores of some rows, and what a summary is to say of them."""
@@ -61,7 +61,7 @@ def summarize_batches(  # noqa: PLR0913
 
     def read() -> Iterator[Piece]:
         for number, batch in enumerate(_batches(source)):
-            table = table_of(batch, name=f"batch {number}")
+            table = tables.table_of(batch, name=f"batch {number}")
             if not table.rows:
                 continue
             with table.in_lines():
@@ -109,11 +109,11 @@ def _scored(
     drop: Sequence[str],
 ) -> Scored:
     if isinstance(score, RegressionScore):
-        found = numbers_of(table, score.columns, columns=predictions, y=labels, drop=drop)
+        found = tables.numbers_of(table, score.columns, columns=predictions, y=labels, drop=drop)
         return score_predictions(found.values, found.truth, score)
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()")
-    found = probabilities_of(table, labels=labels, classes=classes, drop=drop)
+    found = tables.probabilities_of(table, labels=labels, classes=classes, drop=drop)
     return score_rows(found.values, found.truth, score, found.classes)
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base import npy
-from fedconformal._base.files import read_array, reading
+from fedconformal._base.files import TEXT, read_array, reading
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.frames import array_table, table_of
 from fedconformal.tables.table import LONGEST_TEXT, Table, listed
 from fedconformal.tables.text_file import read_text_file
 
-TEXT = (".csv", ".tsv", ".txt")
 ENDINGS = (*TEXT, ".parquet", ".npy", ".npz")
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 PANDAS_INDEX = "__index_level_0__"

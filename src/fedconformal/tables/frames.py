@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import is_missing
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import counted, name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.tables.table import CellError, Table, absent, counted, listed
+from fedconformal.tables.table import CellError, Table, absent, listed
 
 ARROW_NUMBERS = {"double", "float", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))}
 """How Arrow calls its types of numbers."""

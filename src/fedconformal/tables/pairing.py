@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import counted, name_key, shown
 from fedconformal.tables.classes import positions_of
 from fedconformal.tables.predictions import Predictions
-from fedconformal.tables.table import Table, counted, listed
+from fedconformal.tables.table import Table, listed
 
 
 def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import counted, name_key, shown
 from fedconformal.errors import InputError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
@@ -175,15 +175,6 @@ def twice(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-def counted(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    >>> counted(1, "row"), counted(2, "row")
-    ('1 row', '2 rows')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def absent(cell: str) -> str | None:

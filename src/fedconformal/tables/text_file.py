@@ -20,11 +20,11 @@ from typing import TextIO
 import numpy as np
 
 from fedconformal._base.arrays import SUM_TOLERANCE
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import counted, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
-from fedconformal.tables.table import CellError, Table, absent, counted
+from fedconformal.tables.table import CellError, Table, absent
 
 MOST_BYTES = 2**30
 PANDAS_NAMELESS = "Unnamed: 0"
