@@ -16,7 +16,7 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
-from fedconformal.cli.console import logger, print_json, print_result, say, table
+from fedconformal.cli.console import logger, print_json, print_result, progress, say, table, tracking
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
 from fedconformal.cli.options import taking
@@ -136,10 +136,11 @@ def add(
     with Watch.open(watch) as held:
         if outcomes is None and _are_outcomes(held, answered, columns, labels):
             answered, outcomes = None, answered
-        rows = None if answered is None else read_predicted(held, answered, columns, groups)
-        came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
+        with tracking("reading"):
+            rows = None if answered is None else read_predicted(held, answered, columns, groups)
+            came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
         with _naming(rows=answered, outcomes=outcomes):
-            counts = held.add(rows, came)
+            counts = held.add(rows, came, progress=progress)
         found = held.status()
     _remark(counts)
     words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"
