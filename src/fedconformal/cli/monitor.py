@@ -53,9 +53,7 @@ def start(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     site: Site = None,
     summary: Summaries = None,
-    limit: Annotated[
-        float | None, typer.Option(help="How often rows may be missed, where you answer for it yourself.")
-    ] = None,
+    limit: Annotated[float | None, typer.Option(help="A limit of your own: how often rows may be missed.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="The site's calibration rows, to notice changes of scores.")
     ] = None,
@@ -63,7 +61,7 @@ def start(
         Path | None, typer.Option(help="Their labels, if they are in a file of their own.")
     ] = None,
     failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
-    false_alarm: Annotated[float, typer.Option(help="How often an alarm may ever be raised besides.")] = 0.025,
+    false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
     *,
     columns: Columns,
     json: Json = False,

@@ -28,7 +28,7 @@ from fedconformal.tables.files import TEXT, read_table
 from fedconformal.tables.table import Table, counted
 
 Risk = Annotated[
-    str | None, typer.Option("--risk", metavar="LIMIT", help="Of loss curves: how large the expected loss may be.")
+    str | None, typer.Option("--risk", metavar="LIMIT", help="With loss curves: how large the expected loss may be.")
 ]
 Safe = Annotated[
     str | None,
