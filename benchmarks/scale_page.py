@@ -19,7 +19,7 @@ HEAD = """# A million sites
 
 A million phones with five rows each get one threshold in {most:.0f} seconds on this machine, their own work included,
 with at most {peak:.0f} MB of memory in any process. A phone sends {site:.0f} bytes. The coordinator reads {regions}
-messages of together {coordinator:.1f} MB, and its certificate names pools, not phones.
+messages, {coordinator:.1f} MB in all, and its certificate names pools, not phones.
 
 `python benchmarks/scale.py` measures, `python benchmarks/scale_page.py` writes this page from what it found.
 Measured on {date}: {processor}, {cores} cores{cut}.
@@ -32,8 +32,8 @@ ranks, in about 800 bytes. A region puts the messages of 100 pools into one. The
 Where **all rows are independent** this loses nothing but what ranks leave open. `Independent` and `PAC` promise
 coverage to the mixture of the sites in proportion to their rows, and only the number of rows is in their arithmetic. So
 a pool may count as one site. `Mixture` pays for every site and must get each apart (`fc.pool` keeps every size); with
-five rows a site it promises nothing at alpha 0.1. `NewClient` speaks of a phone that nobody has seen, so there
-all phones stand apart, and the coordinator reads a million messages.
+five rows a site it promises nothing at alpha 0.1. `NewClient` is a promise to a phone that nobody has
+seen. It needs every phone by itself, so the coordinator reads a million messages.
 
 A pool sees the scores of its phones. If it must not, let phones add noise (`--privacy local`) or form sums
 ([threat model](threat-model.md)).

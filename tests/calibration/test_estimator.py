@@ -286,6 +286,20 @@ def test_ids_of_sites_are_one_a_row() -> None:
             action(x, y, sites=np.array(["a", None] * 300, dtype=object))
 
 
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_rows_and_labels_are_equally_many(frame: Any) -> None:
+    """Rows beyond the last label were left out silently, and the certificate said nothing of it."""
+    x, y, sites = forest()
+    table = frame(["a", "b"], x)
+    for given in (None, sites[:-1]):
+        with refused("X has 600 rows, and there are 599 labels; give one label for each row"):
+            CONFORMAL(estimator=fitted()).calibrate(table, y[:-1], sites=given)
+    with refused("X has 599 rows, and there are 600 labels"):
+        CONFORMAL(estimator=fitted()).calibrate(x[:-1], y)
+    with refused("groups 'sex' has 2 rows, and there are 600 labels"):
+        CONFORMAL(estimator=fitted(), guarantee=fc.ByGroup()).calibrate(x, y, groups={"sex": ["F", "M"]})
+
+
 # --- names ---
 
 

@@ -137,7 +137,18 @@ def test_a_group_without_a_command(command: Command, group: str) -> None:
         pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
     done = command(group)
     assert done.code == 2
-    assert done.err == "error: Name one of these commands. (fedconformal --help shows what there is)\n"
+    assert done.err == f"error: Name one of these commands. (fedconformal {group} --help shows what there is)\n"
+
+
+def test_a_slip_names_the_help_to_read(command: Command) -> None:
+    assert command("summarise", "x.csv").err == (
+        "error: No such command 'summarise'. Did you mean 'summarize'? (fedconformal --help shows what there is)\n"
+    )
+    assert command("zebra").err == "error: No such command 'zebra'. (fedconformal --help shows what there is)\n"
+    assert command("calibrate", "a.fcs", "--alpa", "0.1").err.endswith(
+        "(fedconformal calibrate --help shows what there is)\n"
+    )
+    assert "Did you mean 'add'?" in command("monitor", "ad").err
 
 
 @pytest.mark.parametrize(

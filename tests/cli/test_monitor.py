@@ -2,6 +2,7 @@
 
 import csv
 import sqlite3
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,18 @@ def test_groups_have_limits_of_their_own(tmp_path: Path, monkeypatch: pytest.Mon
     verdicts = {one["name"]: one["verdict"] for one in found["streams"]}
     assert verdicts["sex=M"] == "alarm"
     assert verdicts["sex=F"] != "alarm"
+
+
+def test_a_bar_shows_how_far_it_is(clinic: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million rows took minutes, and nothing was on the screen meanwhile."""
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    seen: list[tuple[str, int]] = []
+
+    def bar(items: Iterable[Any], label: str, total: int) -> Iterator[Any]:
+        seen.append((label, total))
+        yield from items
+
+    monkeypatch.setattr("fedconformal.cli.monitor.progress", bar)
+    done = command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    assert seen == [("adding rows", 300), ("finding the rows of outcomes", 290), ("adding outcomes", 290)]
+    assert done.out.startswith("added 300 rows and 290 outcomes\n")

@@ -11,6 +11,7 @@ import fedconformal as fc
 from fedconformal.privacy import public_key
 from tests.cli.command import Command
 
+GONE = "cannot be read (No such file or directory); check its name and its folder"
 NAMES = ["clinic a", "klinik-ü", "clinic-c", "clinic-d"]
 
 
@@ -78,9 +79,9 @@ def test_a_key_for_sums(at_work: Command) -> None:
 
 def test_the_file_that_is_wrong_is_named(at_work: Command) -> None:
     first = ("answer", "session/invite.fcm", "--summary", "0.fcs", "--state", "0.st", "-o", "0.fcm")
-    assert fails(at_work, *first, "--key", "no.key") == "no.key: cannot be read (No such file or directory)"
+    assert fails(at_work, *first, "--key", "no.key") == f"no.key: {GONE}"
     assert fails(at_work, *first, "--key", "1.fcs").startswith("1.fcs: a private key has 32 bytes")
-    assert fails(at_work, *first, "--signed", "no.json") == "no.json: cannot be read (No such file or directory)"
+    assert fails(at_work, *first, "--signed", "no.json") == f"no.json: {GONE}"
     assert fails(at_work, *first, "--ledger", "no.json") == (
         "no.json: cannot be read (there is no such file); a new ledger is a file with a budget for epsilon, such as "
         '{"budget": 3}'

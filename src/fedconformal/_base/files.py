@@ -123,7 +123,8 @@ def unreadable(path: Path, error: Exception) -> InputError:
         return error
     reason = error.strerror if isinstance(error, OSError) else None
     reason = reason or " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{path}: cannot be read ({reason})")
+    advice = "; check its name and its folder" if isinstance(error, FileNotFoundError) else ""
+    return InputError(f"{path}: cannot be read ({reason}){advice}")
 
 
 def _pick(there: list[str], names: tuple[str, ...]) -> str:

@@ -100,13 +100,21 @@ def scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, 
 
 
 def sites_at(index: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
-    """Part all rows, labels and groups into those of each site."""
+    """Part all rows, labels and groups into those of each site; they must be equally many, or rows would be lost."""
+    _check_rows(len(np.asarray(y)), X=X, **{f"groups {name!r}": values for name, values in (groups or {}).items()})
     found: dict[str, Site] = {}
     for name, mine in index.items():
         rows, labels = rows_at(X, mine), rows_at(y, mine)
         held = {column: rows_at(values, mine) for column, values in (groups or {}).items()}
         found[name] = (rows, labels) if groups is None else (rows, labels, held)
     return found
+
+
+def _check_rows(labels: int, **tables: Any) -> None:
+    for name, table in tables.items():
+        rows = table.shape[0] if hasattr(table, "shape") else len(np.asarray(table))
+        if rows != labels:
+            raise InputError(f"{name} has {rows} rows, and there are {labels} labels; give one label for each row")
 
 
 def index_of(rows: int, sites: Any) -> dict[str, Integers]:

@@ -1,6 +1,6 @@
 """The library's advice, in the words of the command line.
 
-The library speaks to who calls it from Python. Where its advice names a keyword or a function, the command line names
+The library speaks to a caller from Python. Where its advice names a keyword or a function, the command line names
 the option. This table is the only place that knows both.
 """
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any
@@ -96,6 +98,7 @@ INTERRUPTED = 130
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
+NO_COMMAND = re.compile(r"No such command '(.*)'\.$")
 
 
 def _show_version(wanted: bool) -> None:
@@ -138,8 +141,7 @@ def run(arguments: Sequence[str]) -> int:
         except InputError as error:
             return _fail(advised(str(error)))
         except UsageProblem as error:
-            message = error.format_message() or "Name one of these commands."
-            return _fail(f"{message} (fedconformal --help shows what there is)")
+            return _fail(_used_wrongly(error))
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         finally:  # leave the logger as a program that calls this found it
@@ -155,6 +157,17 @@ def _check_flags(arguments: Sequence[str]) -> None:
     for one, following in pairwise(arguments):
         if one == "--json" and following.lower() in ("true", "false", "1", "0", "yes", "no"):
             raise InputError(f"--json takes no value; leave out {following!r}, or leave out both for text")
+
+
+def _used_wrongly(error: Any) -> str:
+    """Say what is wrong with the words of a command, and which help to read."""
+    where = "fedconformal" if error.ctx is None else error.ctx.command_path
+    message = error.format_message() or "Name one of these commands."
+    typed = NO_COMMAND.match(message)
+    if typed is not None:
+        close = get_close_matches(typed[1], error.ctx.command.list_commands(error.ctx), n=1)
+        message += "".join(f" Did you mean {name!r}?" for name in close)
+    return f"{message} ({where} --help shows what there is)"
 
 
 def _warn_once(message: str, said: set[str]) -> None:

@@ -17,7 +17,7 @@ from fedconformal._base.names import counted
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
-from fedconformal.cli.console import logger, print_json, print_result, say, table
+from fedconformal.cli.console import logger, print_json, print_result, progress, say, table, tracking
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
 from fedconformal.cli.options import taking
@@ -53,9 +53,7 @@ def start(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     site: Site = None,
     summary: Summaries = None,
-    limit: Annotated[
-        float | None, typer.Option(help="How often rows may be missed, where you answer for it yourself.")
-    ] = None,
+    limit: Annotated[float | None, typer.Option(help="A limit of your own: how often rows may be missed.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="The site's calibration rows, to notice changes of scores.")
     ] = None,
@@ -63,7 +61,7 @@ def start(
         Path | None, typer.Option(help="Their labels, if they are in a file of their own.")
     ] = None,
     failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
-    false_alarm: Annotated[float, typer.Option(help="How often an alarm may ever be raised besides.")] = 0.025,
+    false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
     *,
     columns: Columns,
     json: Json = False,
@@ -136,10 +134,11 @@ def add(
     with Watch.open(watch) as held:
         if outcomes is None and _are_outcomes(held, answered, columns, labels):
             answered, outcomes = None, answered
-        rows = None if answered is None else read_predicted(held, answered, columns, groups)
-        came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
+        with tracking("reading"):
+            rows = None if answered is None else read_predicted(held, answered, columns, groups)
+            came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
         with _naming(rows=answered, outcomes=outcomes):
-            counts = held.add(rows, came)
+            counts = held.add(rows, came, progress=progress)
         found = held.status()
     _remark(counts)
     words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"

@@ -122,7 +122,7 @@ class Family(Generic[T]):
             is_flag=flag or None,
             metavar=None if flag else self._metavar(one),
             help=f"{words[:1].upper()}{words[1:]}." if words else "",
-            show_default=not flag and " or ".join(dict.fromkeys(map(str, defaults))),
+            show_default=(not flag and " or ".join(dict.fromkeys(map(str, defaults)))) or False,
             rich_help_panel=f"With --{self.option} {', '.join(owners)}",
         )
         option.name = f"{self.option} {key} {name}"  # by which the command gets its value

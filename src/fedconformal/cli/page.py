@@ -22,7 +22,7 @@ def page(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a page that summarises a table in a browser, without a network and without an installation."""
+    """Write an HTML page that summarises a table in a browser, with nothing to install."""
     check_output(output, ending=".html", force=force)
     digest = write_page(output)
     said = f"wrote {output}: open it in a browser at the site; it sends nothing"

@@ -56,8 +56,8 @@ def plan(
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
     *,
     columns: PilotColumns,
-    score: Annotated[str | None, typer.Option(help="A score, to say which one has smaller sets:")] = None,
-    classes: Annotated[int | None, typer.Option(min=2, help="How many labels there are, for the same.")] = None,
+    score: Annotated[str | None, typer.Option(help="Say whether another score than this has smaller sets:")] = None,
+    classes: Annotated[int | None, typer.Option(min=2, help="With --score: how many classes there are.")] = None,
     renew: Annotated[
         Path | None, typer.Option(metavar="PREDICTOR", help="How many new rows restore the promises of this (.json).")
     ] = None,

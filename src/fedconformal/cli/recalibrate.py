@@ -27,7 +27,7 @@ from fedconformal.scores import AnyScore
 @taking(GUARANTEES, ALL_SCORES)
 def recalibrate(
     predictor: Annotated[Path, typer.Argument(help="The predictor that is replaced (.json); it stays as it is.")],
-    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site, of the rows that calibrate anew.")],
+    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site, of the new calibration rows.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the new predictor (.json).")],
     why: Annotated[
         str | None, typer.Option(help="Why, in your words; recorded.", show_default="a planned renewal")
@@ -52,7 +52,7 @@ def recalibrate(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Calibrate anew, by default with the same promise; the certificate names the predictor that it replaces."""
+    """Calibrate again, by default with the same promise; the certificate names the predictor that it replaces."""
     watches = watch or []
     inputs = (predictor, *summaries, *watches, asked.ledger, asked.signed)
     check_output(output, *inputs, ending=".json", force=asked.force)

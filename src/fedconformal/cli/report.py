@@ -56,8 +56,12 @@ def report(
     summaries: Annotated[
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
     ] = None,
-    alpha: Annotated[str | None, typer.Option(help="A run: how often to miss.", show_default="0.1")] = None,
-    score: Annotated[str | None, typer.Option(help="A run: how rows are scored:", show_default=DEFAULT.name)] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="For a run: how often the truth may be missed.", show_default="0.1")
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help="For a run: how rows are scored:", show_default=DEFAULT.name)
+    ] = None,
     answers: Annotated[
         Path | None, typer.Option(metavar="RULE", help="What limits the errors of answers to easy rows (.json).")
     ] = None,

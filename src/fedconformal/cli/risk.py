@@ -28,7 +28,7 @@ from fedconformal.summaries.origin import has_expired
 from fedconformal.tables.table import Table
 
 Risk = Annotated[
-    str | None, typer.Option("--risk", metavar="LIMIT", help="Of loss curves: how large the expected loss may be.")
+    str | None, typer.Option("--risk", metavar="LIMIT", help="With loss curves: how large the expected loss may be.")
 ]
 Safe = Annotated[
     str | None,

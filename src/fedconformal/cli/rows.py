@@ -60,7 +60,7 @@ class Columns:
     ] = None
     positive: Annotated[
         str | None,
-        typer.Option("--positive", metavar="CLASS", help="The class whose probability is the one column there is."),
+        typer.Option("--positive", metavar="CLASS", help="Of one single column: the class it is about."),
     ] = None
     predictions: Annotated[
         str | None,
@@ -71,7 +71,7 @@ class Columns:
         ),
     ] = None
     encoding: Annotated[
-        str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
+        str | None, typer.Option("--encoding", help="Encoding of a text file, if not UTF-8; Excel may use cp1252.")
     ] = None
     keep: tuple[str, ...] = ()
 

@@ -45,7 +45,7 @@ def sign(
     new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
     json: Json = False,
 ) -> None:
-    """Sign as a site, or a predictor as its coordinator; the signature is written beside, as FILE.sig."""
+    """Sign a site's file, or a predictor as its coordinator; the signature is written to FILE.sig."""
     output = beside(file)
     check_output(output, file, key)
     data = read_bytes(file)

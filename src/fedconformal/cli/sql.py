@@ -64,7 +64,7 @@ def sql(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The .sql file.", show_default="print")] = None,
     json: Json = False,
 ) -> None:
-    """Print one SQL query that makes a summary's ranks where the scores are; summarize --from-ranks finishes."""
+    """Print an SQL query that summarises rows in a database; summarize --from-ranks reads its result."""
     chosen = DIALECTS[dialect.value]
     if score is not ScoredBy.lac and (probability_columns is not None or classes is not None):
         raise InputError(f"--probability-columns and --classes go with --score lac, not with {score.value}")

@@ -65,7 +65,7 @@ def summarize(
     temperature: Annotated[
         float | None,
         typer.Option(
-            help="Divide logits by this; of probabilities, what they were made with; recorded.",
+            help="Divide logits by this; for probabilities, what they were made with. Recorded.",
             show_default="the run's",
         ),
     ] = None,
@@ -166,7 +166,7 @@ def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
     lines = [f"{fact['file']}: {what}, site {fact['site']!r}"]
     if fact["kind"].startswith("ranks") and fact["all_scores"]:
         hide = "; to hide them, use fedconformal sums, or --privacy local --epsilon E" if hidden else ""
-        lines.append(f"a site as small as this shows all its scores to who reads the file{hide}")
+        lines.append(f"a site as small as this shows all its scores to anyone who reads the file{hide}")
     return lines
 
 

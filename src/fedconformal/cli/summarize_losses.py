@@ -57,7 +57,7 @@ def summarize_losses(
         str | None, typer.Option(metavar="DAY", help="The last day to use this summary, such as 2027-06-30.")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option("--encoding", help="Of a text file, if not UTF-8; such as cp1252, from Excel.")
+        str | None, typer.Option("--encoding", help="Encoding of a text file, if not UTF-8; Excel may use cp1252.")
     ] = None,
     policy: PolicyFile = None,
     force: Force = False,

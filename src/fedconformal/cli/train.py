@@ -65,7 +65,7 @@ def train(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Train a model across sites and write what it says of their calibration and test rows."""
+    """Train a model across sites and write its outputs for their calibration and test rows."""
     with needing("train"):
         from fedconformal.federated.config import Config, read_config
         from fedconformal.federated.config import preset as read_preset

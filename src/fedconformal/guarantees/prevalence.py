@@ -44,7 +44,7 @@ class Prevalence(Guarantee):
     Attributes:
         shares: the share of every class, or its bounds (low, high); nothing if any shares are possible.
         failure: how often all bounds on the shares together may fail, if they come from unlabelled rows.
-        estimated: the shares are estimates that nothing bounds the error of; then nothing is certified.
+        estimated: the shares are estimates without a bound on their error; then nothing is certified.
 
     >>> Prevalence({"benign": 0.9, "malignant": 0.1}).shares
     (('benign', 0.9), ('malignant', 0.1))

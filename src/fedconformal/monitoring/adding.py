@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -18,11 +19,25 @@ from fedconformal.monitoring.places import Places
 from fedconformal.monitoring.rows import Kind, Outcomes, Predicted, label_scores, missed, set_sizes
 from fedconformal.monitoring.streams import CLASS, Events, moved, parted
 
+T = TypeVar("T")
+
 DAY = 86_400
 THERE = "SELECT id FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 ROWS = "SELECT id, time, cell, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
 MOVE = "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
+
+
+class Progress(Protocol):
+    """Goes through items and shows how far it is; a million rows take more than a moment."""
+
+    def __call__(self, items: Iterable[T], label: str, total: int) -> Iterable[T]:
+        """Give the items, one after the other."""
+
+
+def unseen(items: Iterable[T], label: str, total: int) -> Iterable[T]:  # noqa: ARG001
+    """Go through items and show nothing."""
+    return items
 
 
 @dataclass
@@ -45,24 +60,32 @@ class Settled:
         self.held.append(held)
 
 
-def insert(connection: sqlite3.Connection, rows: Predicted, cells: Integers, held: Sequence[bytes]) -> None:
+def insert(
+    connection: sqlite3.Connection,
+    rows: Predicted,
+    cells: Integers,
+    held: Sequence[bytes],
+    progress: Progress = unseen,
+) -> None:
     """Keep rows until their outcomes come; an id that is there already is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
         raise InputError(f"rows: the id {shown(there[0])} is there already; add each row once")
     values = zip(rows.ids, rows.times.tolist(), cells.tolist(), held, strict=True)
-    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
+    kept = progress(values, "adding rows", len(cells))
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", kept)
 
 
 def settle(
-    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes
+    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes, progress: Progress = unseen
 ) -> tuple[Settled, dict[str, int]]:
     """Sort out which outcomes count now, and keep those of rows that are yet to come; count the others."""
     counts = dict.fromkeys(("counted", "repeated", "conflicting", "early"), 0)
     found, new = Settled(), () if rows is None else rows.ids
     early = {name: (time, value) for name, time, value in schema.looked_up(connection, EARLY, list(new))}
     asked = [*outcomes.ids, *early]
-    there = {name: row for name, *row in schema.looked_up(connection, ROWS, asked)}
+    found_rows = progress(schema.looked_up(connection, ROWS, asked), "finding the rows of outcomes", len(asked))
+    there = {name: row for name, *row in found_rows}
     lacking = [name for name in outcomes.ids if name not in there]
     known = {name: value for name, _, value in schema.looked_up(connection, EARLY, lacking)}
     for name, (time, value) in early.items():
@@ -83,7 +106,7 @@ def settle(
     counts["counted"] = len(found.ids)
     connection.executemany("INSERT INTO early VALUES (?, ?, ?)", kept)
     connection.executemany("DELETE FROM early WHERE id = ?", [(name,) for name in early])
-    settled = zip(found.values, found.ids, strict=True)
+    settled = progress(zip(found.values, found.ids, strict=True), "adding outcomes", len(found.ids))
     connection.executemany("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled)
     return found, counts
 

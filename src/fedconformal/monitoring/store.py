@@ -26,7 +26,7 @@ from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import class_called
 from fedconformal.monitoring import reporting, schema
-from fedconformal.monitoring.adding import DAY, THERE, Happening, insert, settle
+from fedconformal.monitoring.adding import DAY, THERE, Happening, Progress, insert, settle, unseen
 from fedconformal.monitoring.changes import LABELLED, Changes
 from fedconformal.monitoring.limits import Limits
 from fedconformal.monitoring.period import Period, day_of
@@ -161,7 +161,9 @@ class Watch:
         counts = self.add(None, Outcomes(ids=ids, times=np.full(len(ids), time), values=labels.astype(np.float64)))
         return {what: counts[what] for what in ("counted", "repeated", "conflicting", "early")}
 
-    def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> dict[str, int]:
+    def add(
+        self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES, *, progress: Progress = unseen
+    ) -> dict[str, int]:
         """Add rows and outcomes, in the order of their times; return how many of them were what."""
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
@@ -171,9 +173,10 @@ class Watch:
             if rows is not None:
                 self._check(rows)
                 cells = self._places.cells(rows)
-                insert(self._connection, rows, cells, packed(rows, scored=LABELLED in self.changes.names()))
+                held = packed(rows, scored=LABELLED in self.changes.names())
+                insert(self._connection, rows, cells, held, progress)
             self._check_values(outcomes.values)
-            found, counts = settle(self._connection, rows, outcomes)
+            found, counts = settle(self._connection, rows, outcomes, progress)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
             if len(cells) + len(found.ids):

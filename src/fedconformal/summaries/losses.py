@@ -189,7 +189,7 @@ def summarize_losses(
     and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters; one
     that need not fall counts as `rising`, also where these rows fall.
     `model`, `estimated`, `calibration` and `expires` are as in `summarize`. The summary shows the site's mean loss at
-    every threshold to who reads it; of a site with one row, that is the row's.
+    every threshold to anyone who reads it; of a site with one row, that is the row's.
 
     >>> summarize_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
     Traceback (most recent call last):
