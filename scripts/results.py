@@ -91,7 +91,7 @@ RUNS: dict[str, Settings] = {
     "fashionmnist-central": {**FASHION, **CENTRAL, "rounds": 10},
     "fashionmnist-fedavg": {**FASHION, **FEDAVG, "rounds": 100},
     "fashionmnist-fedprox": {**FASHION, **FEDPROX},
-    "fashionmnist-tct": {**FASHION, **LONG, "rounds": 100},
+    "fashionmnist-tct": {**FASHION, **LONG, "rounds": 100, "coordinates": 40_000, "memory": 12.0},
     "fashionmnist-tct-authors": {**FASHION, **SHORT, "rounds": 50, "linear_rounds": 80, "coordinates": 10_000},
     "dermamnist-central": {**DERMA, "partition": "classes", **CENTRAL, "rounds": 30},
     "dermamnist-fedavg": {**DERMA, "partition": "classes", **FEDAVG, "rounds": 30},
