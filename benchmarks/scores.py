@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from common import best, in_a_fresh_process, interleaved, memory, ratios, save, table
-from contenders import ALPHA, SCORES, Labels, Matrix, available, fedconformal
+from contenders import ALPHA, Labels, Matrix, available, fedconformal
 
 PEERS = ("TorchCP", "MAPIE")
 BARS = {"lac": 2.0, "aps": 0.8, "raps": 0.8}
@@ -110,7 +110,7 @@ def main() -> None:
         print(json.dumps(memory_of(*options.memory_of)))
         return
 
-    found = [compare(name, classes, options) for classes in options.classes for name in SCORES]
+    found = [compare(name, classes, options) for classes in options.classes for name in BARS]
     print("\nSeconds, and their ratios: the fastest of several rounds side by side\n")
     whos = list(found[0]["seconds"])
     head = ["", *whos, "ours/bound", "wanted", *(f"{who}/ours" for who in whos if who in PEERS)]
@@ -138,7 +138,7 @@ def main() -> None:
         print(f"\n{who} could not be run: {why}")
 
     most = max(options.classes)
-    extra = {name: extra_memory(name, most, options) for name in SCORES}
+    extra = {name: extra_memory(name, most, options) for name in BARS}
     print(f"\nMemory above the inputs at J={most}, MB, results included (wanted: under 150)\n")
     table(
         ["", *extra["lac"]],

@@ -72,7 +72,17 @@ def test_a_larger_network_comes_first_and_is_compared_with_its_own_kind(tmp_path
     write("resnet-tct", 1.31, method="tct", model="resnet14", epochs=5)
     assert judged(tmp_path)[1].cut == "ResNet-14, 20 + 0 rounds of 5 epochs; FedAvg: 20 rounds"
     write("resnet-lbfgs", 1.29, method="tct", model="resnet14", solver="lbfgs")
-    assert [one.says.rpartition(", ")[2] for one in judged(tmp_path)[1:]] == ["authors' way", "our second stage"]
+    ours, authors = judged(tmp_path)[1:]
+    assert (ours.says, ours.ours) == ("CIFAR-10: TCT smaller than FedAvg, our second stage", "1.29 and 3.72")
+    assert (authors.says, authors.ours) == ("TCT smaller than FedAvg, authors' way: CIFAR-10", "1.31 and 3.72")
+    assert (authors.paper, authors.verdict) == ("1.3 and 3.8", "yes")
+    write("resnet-tct", 4.0, method="tct", model="resnet14")
+    assert judged(tmp_path)[-1].verdict == "no"
+    for name, size, about in (("scaffold", 1.2, {}), ("lbfgs", 1.1, {"solver": "lbfgs"})):
+        write(f"fashion-{name}", size, method="tct", dataset="fashionmnist", partition="classes", **about)
+    write("fashion-fedavg", 3.0, method="fedavg", dataset="fashionmnist", partition="classes")
+    assert judged(tmp_path)[-1].paper == "1.2 and 3.2; 1.3 and 3.8"
+    assert judged(tmp_path)[-1].verdict == "yes, but not for CIFAR-10"
 
 
 def test_the_sweep_is_judged_as_one(tmp_path: Path, write: Write) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedconformal_paper.evidence import LEVEL, OTHERS, Evidence
+from fedconformal_paper.evidence import LEVEL, OTHERS, Evidence, Found
 from fedconformal_paper.numbers import COMPARE_LOSS, FULL_RESULTS, METHODS, TITLES
 from fedconformal_paper.runs import AUTHORS, OURS, Run
 
@@ -41,6 +41,7 @@ def claims(evidence: Evidence) -> list[Claim]:
         found += _smaller_sets(evidence, dataset)
     return [
         *found,
+        *_authors(evidence),
         *_near_central(evidence),
         *_central(evidence),
         *_sweep(evidence),
@@ -67,7 +68,7 @@ def _coverage(evidence: Evidence) -> list[Claim]:
 
 
 def _smaller_sets(evidence: Evidence, dataset: str) -> list[Claim]:
-    """Compare TCT with FedAvg: others' logits, then our runs in each way of the second stage."""
+    """Compare TCT with FedAvg: others' logits, then our runs, with our second stage if there is one."""
     rows = []
     says = f"{TITLES[dataset]}: TCT smaller than FedAvg"
     paper = FULL_RESULTS[dataset]["tct"][0].size, FULL_RESULTS[dataset]["fedavg"][0].size
@@ -75,17 +76,52 @@ def _smaller_sets(evidence: Evidence, dataset: str) -> list[Claim]:
     if theirs[0] and theirs[1]:
         sizes = theirs[0].size, theirs[1].size
         rows.append(Claim(says, _pair(paper), _pair(sizes), _smaller(sizes, paper), OTHERS))
-    for way in (AUTHORS, OURS):
-        tct = evidence.largest(f"{dataset}_tct", way=way)
-        if tct is None:
-            continue
-        same = evidence.largest(f"{dataset}_fedavg", model=tct.model)
-        fedavg = same or theirs[1]
-        if fedavg is not None:
-            sizes = tct.size, fedavg.size
-            cut = f"{tct.cut}; FedAvg: " + (_rounds(same) if same else OTHERS)
-            rows.append(Claim(f"{says}, {way}", _pair(paper), _pair(sizes), _smaller(sizes, paper), cut))
+    compared = _own(evidence, dataset, OURS) or _own(evidence, dataset, AUTHORS)
+    if compared is not None:
+        sizes = compared.tct.size, compared.fedavg.size
+        cut = f"{compared.tct.cut}; FedAvg: {compared.fedavg_cut}"
+        says = f"{says}, {compared.tct.way}"
+        rows.append(Claim(says, _pair(paper), _pair(sizes), _smaller(sizes, paper), cut))
     return rows
+
+
+class _Compared(NamedTuple):
+    """Our run of TCT, and a model of FedAvg to compare it with."""
+
+    tct: Run
+    fedavg: Run | Found
+    fedavg_cut: str
+
+
+def _own(evidence: Evidence, dataset: str, way: str) -> _Compared | None:
+    """Find our largest run in one way of the second stage, and our FedAvg with the same network, or that of others."""
+    tct = evidence.largest(f"{dataset}_tct", way=way)
+    same = evidence.largest(f"{dataset}_fedavg", model=tct.model) if tct else None
+    fedavg = same or evidence.others(dataset, "fedavg")
+    return _Compared(tct, fedavg, _rounds(same) if same else OTHERS) if tct and fedavg else None
+
+
+def _authors(evidence: Evidence) -> list[Claim]:
+    """Judge the authors' second stage in one line, where the lines before are about ours."""
+    found = {
+        dataset: one
+        for dataset in FULL_RESULTS
+        if _own(evidence, dataset, OURS) and (one := _own(evidence, dataset, AUTHORS))
+    }
+    if not found:
+        return []
+    paper = [[FULL_RESULTS[dataset][method][0].size for method in ("tct", "fedavg")] for dataset in found]
+    failed = [TITLES[dataset] for dataset, one in found.items() if one.tct.size >= one.fedavg.size]
+    verdict = YES if not failed else NO if len(failed) == len(found) else f"{YES}, but not for {_and(failed)}"
+    return [
+        Claim(
+            f"TCT smaller than FedAvg, {AUTHORS}: {', '.join(TITLES[dataset] for dataset in found)}",
+            "; ".join(map(_pair, paper)),
+            "; ".join(_pair((one.tct.size, one.fedavg.size)) for one in found.values()),
+            verdict,
+            "; ".join(one.tct.cut for one in found.values()),
+        )
+    ]
 
 
 def _smaller(sizes: tuple[float, float], paper: tuple[float, float]) -> str:
@@ -190,13 +226,13 @@ def _not_tried(evidence: Evidence) -> list[Claim]:
         for name in FULL_RESULTS
         if name not in absent and not any(evidence.best(name, m) for m in ("fedavg", "tct"))
     ]
-    rows = []
-    for datasets, methods in ((partly, "FedAvg and TCT"), (absent, "all models")):
-        if datasets:
-            says = f"{', '.join(TITLES[one] for one in datasets)}: {methods}"
-            cut = "no images here" if set(datasets) <= NO_IMAGES else "no run"
-            rows.append(Claim(says, "in its tables", "none", NOT_TRIED, cut))
-    return rows
+    parts = [
+        f"{', '.join(TITLES[one] for one in datasets)}: {methods}"
+        for datasets, methods in ((partly, "FedAvg and TCT"), (absent, "all models"))
+        if datasets
+    ]
+    cut = "no images here" if {*partly, *absent} <= NO_IMAGES else "no run"
+    return [Claim("; ".join(parts), "in its tables", "none", NOT_TRIED, cut)] if parts else []
 
 
 def _rounds(run: Run) -> str:
