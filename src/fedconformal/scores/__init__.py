@@ -43,3 +43,6 @@ if not TYPE_CHECKING:  # of which a type checker would conclude that there is ev
 
     def __getattr__(name: str) -> Any:
         return registry.public(name, AnyScore)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
