@@ -90,7 +90,7 @@ def test_the_page_runs(scans: Path, command: Command) -> None:
     page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
     block = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
     assert block
-    first, second, third = block[1].splitlines()
+    first, second, third = block[1].replace("\\\n", " ").splitlines()
     command.ok(*shlex.split(first)[1:])
     assert second == "duckdb -csv < query.sql > result.csv"
     ran(Path("query.sql").read_text())
