@@ -49,3 +49,6 @@ if not TYPE_CHECKING:  # of which a type checker would conclude that there is ev
             "table": ("Table",),
         },
     )
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
