@@ -240,8 +240,8 @@ def test_predictors_keep_what_they_were_made_from(
         summarize_predictions(*site_rows(score, 60 - 10 * k, k), kind, score=score, site=site, alpha=0.2)
         for k, site in enumerate(SITES)
     ]
-    sites = fc.Summary.from_many([site.to_bytes() for site in sites])
-    predictor = fc.IntervalPredictor.of(fc.calibrate(sites, alpha=0.2, guarantee=guarantee))
+    received = fc.Summary.from_many([site.to_bytes() for site in sites])
+    predictor = fc.IntervalPredictor.of(fc.calibrate(received, alpha=0.2, guarantee=guarantee))
     assert predictor.certificate.sentence().startswith("The intervals ")
     assert "label" not in predictor.certificate.conditions + predictor.certificate.caveat
     predictor.save(tmp_path / "p.json")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries import batch as batches
-from fedconformal.summaries import wire
+from fedconformal.summaries import batch, received, wire
 from fedconformal.summaries.ranks import RankMessage, scheduled_ranks
 from tests.contracts.tools import KINDS, probes, refused
 from tests.golden import make
@@ -51,16 +50,16 @@ def check_same(sent: list[bytes]) -> None:
         assert one.to_bytes() == data  # made anew from the parts
 
 
-@pytest.mark.parametrize("batch", [1, 7, 1024])
-def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    monkeypatch.setattr(batches, "BATCH", batch)
+@pytest.mark.parametrize("size", [1, 7, 2048])
+def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(received, "BATCH", size)
     check_same(many())
     check_same(GOLDEN)
     assert fc.Summary.from_many([]) == []
 
 
 def test_long_messages_are_decoded_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH_BYTES", 100)
+    monkeypatch.setattr(received, "BATCH_BYTES", 100)
     check_same(many(20))
 
 
@@ -97,7 +96,7 @@ def test_the_garbage_collector_is_left_as_it_was() -> None:
 
 def test_threads_leave_the_garbage_collector_as_it_was() -> None:
     before = gc.get_threshold()
-    first, second = batches.rare_collection(10), batches.rare_collection(20)
+    first, second = batch.rare_collection(10), batch.rare_collection(20)
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[0] > before[0]
@@ -108,7 +107,7 @@ def test_threads_leave_the_garbage_collector_as_it_was() -> None:
 
 def test_no_ranks_are_worked_out_and_remembered_for_a_short_message() -> None:
     sound = fc.summarize(np.arange(1000.0), site="a").to_bytes()
-    ((message,), _) = wire.unpack(wire.bodies([sound], sound[:5]), RankMessage, sound[3])
+    message, _ = wire.unpack(sound, RankMessage)
     before = scheduled_ranks.cache_info().currsize
     for n in (5000, 5001, 5002):
         sent = wire.pack("R", msgspec.structs.replace(message, sizes=(n,), values=bytes(8)))

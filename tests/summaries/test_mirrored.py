@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.summaries.batch import decoded
 from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
 from fedconformal.summaries.stream import summarize_stream
 from tests.contracts.tools import certified_kinds, checks, probes, refused, true_counts, vectors
@@ -88,7 +87,7 @@ def test_a_site_that_hides_its_smallest_score_is_refused() -> None:
 def test_streams_and_batches_follow_the_same_ranks() -> None:
     rng = np.random.default_rng(3)
     sites = [fc.summarize(rng.normal(size=n), alpha=0.2, score=SIGNED, site=f"s{n}") for n in (700, 701, 50)]
-    together = decoded([site.to_bytes() for site in sites])
+    together = fc.Summary.from_many([site.to_bytes() for site in sites])
     for site, found in zip(sites, together, strict=True):
         assert isinstance(site, RankSummary)
         assert isinstance(found, RankSummary)

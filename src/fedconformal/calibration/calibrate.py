@@ -11,7 +11,7 @@ from typing import Any
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
 from fedconformal.calibration.by_group import by_group
-from fedconformal.calibration.certificate import site_names, warn_of_sites
+from fedconformal.calibration.certificate import warn_of_sites
 from fedconformal.calibration.result import (
     EVERY_LABEL,
     Calibration,
@@ -28,7 +28,8 @@ from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.summary import Summary, check_together
+from fedconformal.summaries.stack import Stack, check_together
+from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
 
@@ -86,51 +87,54 @@ def _calibrated(
     expired: bool = False,
 ) -> Calibration:
     wanted = as_alpha(alpha)
-    summaries = usable(summaries, None if risk is not None else wanted, expired=expired)
+    stack = usable(summaries, None if risk is not None else wanted, expired=expired)
     guarantee = Mixture() if guarantee is None else guarantee
     if not isinstance(guarantee, Guarantee):
         raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
-    score = summaries[0].origin.score
+    score = stack.origins[0].score
     if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
         of = "sets of labels" if guarantee.by_group else "classes"
         raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
     if risk is not None:
-        check_curves(summaries, guarantee)
+        check_curves(stack, guarantee)
     if guarantee.by_class and guarantee.kept is guarantee:
-        return over_classes(summaries, wanted, guarantee)
-    names, sizes = site_names(summaries), [n for summary in summaries for n in summary.sizes]
+        return over_classes(stack, wanted, guarantee)
+    names, sizes = stack.names, [n for some in stack.sizes for n in some]
     bound = guarantee.kept.bind(names, sizes)
-    if bound.sites_apart and len(summaries) != len(sizes):
-        pooled = next(summary for summary in summaries if len(summary.sizes) > 1)
+    if bound.sites_apart and len(stack) != len(sizes):
+        pooled = next(summary for summary in stack if len(summary.sizes) > 1)
         raise InputError(
             f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture proportional, independent, exchangeable, pac), "
             "or send the sites apart"
         )
     if risk is not None:
-        return by_risk(summaries, risk, guarantee, bound, safe)
+        return by_risk(stack, risk, guarantee, bound, safe)
     if isinstance(guarantee, ByGroup):
-        return by_group(summaries, wanted, guarantee, bound.in_class(sizes), names)
+        return by_group(stack, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
-        return by_class(summaries, wanted, guarantee, bound.in_class(sizes), names)
+        return by_class(stack, wanted, guarantee, bound.in_class(sizes), names)
     if score is not None and score.lower_share is not None:
-        return two_ends(summaries, wanted, guarantee, bound, names, score.lower_share)
-    search = Search(summaries, bound, sizes)
+        return two_ends(stack, wanted, guarantee, bound, names, score.lower_share)
+    search = Search(stack, bound, sizes)
     threshold = search.smallest(wanted)
     if threshold == math.inf:
         so = lacks_ends([threshold]) if isinstance(score, RegressionScore) else EVERY_LABEL
         warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
-    band = band_of(bound, wanted, threshold, sizes, [summary.gap for summary in summaries], sure=are_sure(summaries))
-    certificate = certificate_of(summaries, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
+    band = band_of(bound, wanted, threshold, sizes, stack.gaps, sure=are_sure(stack))
+    certificate = certificate_of(stack, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
     return Calibration(certificate, partial(search.curve, wanted))
 
 
-def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> list[Summary]:
+def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> Stack:
     """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
-    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
-    if not summaries:
+    given = [summaries] if isinstance(summaries, Summary) else summaries
+    stack = given if isinstance(given, Stack) else Stack(list(given))
+    if not len(stack):
         raise InputError("there are no summaries to calibrate from")
-    check_together(summaries)
-    for summary in {id(summary.origin): summary for summary in summaries}.values():
-        summary.origin.check_use(alpha, summary.label, expired=expired)
-    return summaries
+    check_together(stack)
+    for origin in stack.origins:
+        if origin.alpha is not None or origin.expires is not None:
+            first = next(summary for summary in stack if summary.origin is origin)
+            origin.check_use(alpha, first.label, expired=expired)
+    return stack

@@ -30,6 +30,7 @@ from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.guarantees.by_class import held_at
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries.stack import names_of
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -315,11 +316,7 @@ def made_certificate(
 
 def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
     """Name every site; those without a name are numbered."""
-    names: list[str] = []
-    for summary in summaries:
-        count = len(summary.sizes)
-        names += summary.sites or [f"#{len(names) + i + 1}" for i in range(count)]
-    return names
+    return names_of([summary.sites for summary in summaries], [summary.sizes for summary in summaries])
 
 
 def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:

@@ -24,6 +24,7 @@ from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurv
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Promise
 from fedconformal.summaries import Summary
+from fedconformal.summaries.stack import Stack
 
 SAMPLE = 1024
 """How many points are looked at to choose where to ask."""
@@ -56,7 +57,7 @@ class Search:
     ) -> None:
         """Take one summary a size; or several, where `strata` says which of the sizes each summary is a part of."""
         # The sizes are not kept: a pooled message may claim a million sites, and there is a search for every group.
-        self._summaries = summaries
+        self._stack = Stack.of(summaries)
         self._group, self._promise = guarantee.grouped(sizes)
         if strata is not None:
             self._group = None if self._group is None else self._group[np.asarray(strata)]
@@ -64,23 +65,18 @@ class Search:
     @cached_property
     def points(self) -> Points:
         """The points of all summaries."""
-        columns = [summary.points for summary in self._summaries]
-        # Many sites share one column of counts.
-        reached = [summary.reached for summary in self._summaries]
-        rises = {key: np.diff(column, prepend=0) for key, column in {id(one): one for one in reached}.items()}
-        rise = np.concatenate([rises[id(column)] for column in reached])
-        values, sizes = np.concatenate(columns), [summary.n for summary in self._summaries]
+        (values, rise), sizes = self._stack.points(), list(map(sum, self._stack.sizes))
         if self._group is None:
             return Points(values, rise, None, np.array([float(sum(sizes))]), self._promise)
-        group = np.repeat(self._group, list(map(len, columns)))
+        group = np.repeat(self._group, self._stack.lengths())
         upto = np.bincount(self._group, sizes).astype(np.float64, copy=False)
         return Points(values, rise, group, upto, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""
         wanted = 1 - alpha
-        if len(self._summaries) == 1:  # in order already
-            points, bounds = self._summaries[0].points, self._summaries[0].bounds
+        if len(self._stack) == 1:  # in order already
+            points, bounds = self._stack[0].points, self._stack[0].bounds
             place = bisect_left(
                 range(len(points)), wanted, key=lambda i: self._promise(bounds(points[i : i + 1])[0][None])[0]
             )

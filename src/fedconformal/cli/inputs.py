@@ -20,7 +20,8 @@ from fedconformal.calibration.document import read_document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
-from fedconformal.summaries.summary import Summary, check_together
+from fedconformal.summaries.stack import check_together
+from fedconformal.summaries.summary import Summary
 from fedconformal.summaries.wire import MAGIC, NOISY
 
 FILES = 1000

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.summaries.summary import Summary, check_together
+from fedconformal.summaries.stack import check_together
+from fedconformal.summaries.summary import Summary
 
 POINTS = 512
 """Distributions are compared at this many scores."""

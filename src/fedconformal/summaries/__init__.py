@@ -5,7 +5,8 @@ from fedconformal.summaries.by_group import GroupSummary
 from fedconformal.summaries.losses import LossSummary, summarize_losses
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.rows import summarize
-from fedconformal.summaries.summary import Summary, pool
+from fedconformal.summaries.stack import pool
+from fedconformal.summaries.summary import Summary
 
 __all__ = [
     "ClassSummary",

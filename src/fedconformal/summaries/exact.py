@@ -69,6 +69,14 @@ class ExactSummary(Summary):
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         return cls(values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"), **about)
 
+    @property
+    def plain(self) -> bool:
+        return len(self.sizes) == 1
+
+    def frame(self, n: int, count: int) -> dict[str, Any] | None:
+        """All scores are sent."""
+        return {"sizes": (n,)} if count == n else None
+
     def to_message(self, header: dict[str, Any]) -> ExactMessage:
         return ExactMessage(**header, values=wire.numbers(self.values, "<f8"))
 

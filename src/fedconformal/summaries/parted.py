@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from fedconformal._base.arrays import Floats
 from fedconformal.errors import InputError
 from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.summary import Summary, pool
+from fedconformal.summaries.stack import pool
+from fedconformal.summaries.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

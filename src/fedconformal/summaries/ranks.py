@@ -88,12 +88,10 @@ class RankSummary(Summary):
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
         """Take the scores at the ranks that follow from the size and this (points, alpha)."""
-        follows = (about["sizes"][0], *schedule, lower_of(about.get("origin")))
-        ranks = scheduled_ranks(*follows)
-        if len(values) != len(ranks):
-            raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
-        gap = widest_step(*follows) - 1
-        return cls(values=values, lower=ranks, below=ranks - 1, stated_gap=gap, schedule=schedule, **about)
+        frame = _frame(about["sizes"][0], *schedule, lower_of(about.get("origin")))
+        if len(values) != len(frame["lower"]):
+            raise InputError(f"the summary holds {len(values)} scores, expected {len(frame['lower'])} ranks")
+        return cls(values=values, **{**about, **frame})
 
     @property
     def points(self) -> Floats:
@@ -209,6 +207,17 @@ class RankSummary(Summary):
             chosen.append(before[chosen[-1]])
         return np.array(chosen[::-1])
 
+    @property
+    def plain(self) -> bool:
+        return self.schedule is not None
+
+    def frame(self, n: int, count: int) -> dict[str, Any] | None:
+        """The ranks follow from the schedule, while there is one."""
+        if self.schedule is None or not plausible(self.schedule[0], n, count):
+            return None
+        frame = _frame(n, *self.schedule, lower_of(self.origin))
+        return frame if len(frame["lower"]) == count else None
+
     def to_message(self, header: dict[str, Any]) -> RankMessage:
         """Send the bounds only if they do not follow from the schedule."""
         values = wire.numbers(self.values, "<f8")
@@ -226,7 +235,7 @@ class RankSummary(Summary):
         if message.points:
             if len(message.sizes) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            if not plausible(message):
+            if not plausible(message.points, message.sizes[0], len(values)):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
             alpha = None if message.alpha is None else read_alpha(message.alpha)
             return cls.scheduled(values, (message.points, alpha), **about)
@@ -249,13 +258,20 @@ class RankSummary(Summary):
             raise InputError("the summary's counts leave a wider gap than it states")
 
 
-def plausible(message: RankMessage) -> bool:
+def plausible(points: int, n: int, count: int) -> bool:
     """Whether there are about as many scores as ranks: before ranks are worked out and remembered for a short message.
 
     Ranks that are spread evenly are all different; the others may fall together with these.
     """
-    points, n = message.points, message.sizes[0]
-    return min(n, points - points // 2) <= len(message.values) // 8 <= min(n, points)
+    return min(n, points - points // 2) <= count <= min(n, points)
+
+
+@lru_cache(maxsize=4096)
+def _frame(n: int, points: int, alpha: Fraction | None, lower: Fraction | None) -> dict[str, Any]:
+    """Return the parts that follow from a schedule, which sites of one size share."""
+    ranks = scheduled_ranks(n, points, alpha, lower)
+    gap = int(np.diff(ranks, prepend=0).max()) - 1
+    return {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
 
 
 def lower_of(origin: Origin | None) -> Fraction | None:
@@ -274,30 +290,24 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction
     >>> scheduled_ranks(1000, 8, Fraction(1, 10), Fraction(1, 2))
     array([   1,   50,  334,  667,  950, 1000])
     """
-    spread = -(-n * levels_of(points, alpha, lower) // LEVEL)
+    spread = np.maximum(-(-n * levels_of(points, alpha, lower) // LEVEL), 1)
     # Not np.unique, which imports numpy.ma: a tenth of the time of a command.
-    ranks = np.array(sorted(set(np.maximum(spread, 1).tolist()))) if n > points else np.arange(1, n + 1)
+    ranks = spread[np.append(True, spread[1:] > spread[:-1])] if n > points else np.arange(1, n + 1)
     ranks.setflags(write=False)
     return ranks
 
 
-@lru_cache(maxsize=4096)
-def widest_step(n: int, points: int, alpha: Fraction | None, lower: Fraction | None = None) -> int:
-    """Return how many ranks are from one that is sent to the next, at most."""
-    return int(np.diff(scheduled_ranks(n, points, alpha, lower), prepend=0).max())
-
-
 @lru_cache(maxsize=256)
 def levels_of(points: int, alpha: Fraction | None, lower: Fraction | None = None) -> Integers:
-    """List the levels of the ranks: shares of all scores, in units of 1 / LEVEL."""
+    """List the levels of the ranks in ascending order: shares of all scores, in units of 1 / LEVEL."""
     crowd = 0 if alpha is None else points // 2
     even = points - crowd if lower is None else max(1, points - crowd - 1)
     levels = [i * LEVEL // even for i in range(1, even + 1)]
     if lower is None:
-        return np.array(levels + _around(1 - (alpha or 0), crowd), dtype=np.int64)
+        return np.array(sorted(levels + _around(1 - (alpha or 0), crowd)), dtype=np.int64)
     missed = (alpha or 0) * lower
     upper = _around(1 - (alpha or 0) + missed, crowd - crowd // 2)
-    return np.array([0, *levels, *upper, *_around(missed, crowd // 2)], dtype=np.int64)  # level 0 becomes rank 1
+    return np.array(sorted([0, *levels, *upper, *_around(missed, crowd // 2)]), dtype=np.int64)  # 0 becomes rank 1
 
 
 def _around(centre: Fraction | int, count: int) -> list[int]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, as_scores
-from fedconformal._base.names import check_name, name_key
+from fedconformal._base.names import check_name
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import wire
@@ -131,21 +131,37 @@ class Summary(ABC):
 
     @cached_property
     def _encoded(self) -> bytes:
-        header = {"sizes": self.sizes, "sites": self.sites, **origin_fields(self.origin)}
-        return wire.pack(self.letter, self.to_message(header), self.origin.about)
+        return wire.pack(self.letter, self.said(), self.origin.about)
+
+    def said(self) -> wire.Header:
+        """Say it in the terms of the wire format, header included."""
+        return self.to_message({"sizes": self.sizes, "sites": self.sites, **origin_fields(self.origin)})
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is of one site, and all but `values`, the scores that it sends, follows from their number."""
+        return False
+
+    def frame(self, n: int, count: int) -> dict[str, Any] | None:
+        """Return what another plain site says that has n scores and sends `count`: the parts of a summary but `values`.
+
+        None if such a site sends another number of scores.
+        """
+        return None
 
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
         """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
         from fedconformal.summaries.batch import decoded  # which knows the kinds
 
-        return decoded([bytes(data)])[0]
+        return decoded(bytes(data))
 
     @staticmethod
-    def from_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> list[Summary]:
-        """Decode the bytes of many sites, several times faster than one by one.
+    def from_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequence[Summary]:
+        """Decode the bytes of many sites, many times faster than one by one.
 
-        If one is refused, the error calls it by its name, such as that of its file, or else by its number.
+        Those that say the same of their scores are kept in columns, and a summary is made when it is asked for. If one
+        is refused, the error calls it by its name, such as that of its file, or else by its number.
 
         >>> from fedconformal import summarize
         >>> sent = [summarize([0.1, 0.2], site=site).to_bytes() for site in ("a", "b")]
@@ -168,28 +184,6 @@ class Summary(ABC):
         return f"<{self.name} summary of {self.n} scores from {who}>"
 
 
-def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
-    """Refuse summaries that do not go together, naming both (by these names, such as file names, if given)."""
-    for kind in set(map(type, summaries)):
-        if not issubclass(kind, Summary):
-            raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
-    if len({bool(summary.sites) for summary in summaries}) > 1:
-        raise InputError("some summaries have site names and some have none; name all of them or none")
-    sites = [name_key(site) for summary in summaries for site in summary.sites]
-    if len({id(summary.origin) for summary in summaries}) <= 1 and len(set(sites)) == len(sites):
-        return
-    names = names or [summary.label for summary in summaries]
-    check_origins([summary.origin for summary in summaries], names)
-    seen: dict[str, str] = {}
-    for summary, name in zip(summaries, names, strict=True):
-        for site in map(name_key, summary.sites):
-            if site in seen:
-                raise InputError(
-                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, by its own name"
-                )
-            seen[site] = name
-
-
 def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
     """Put together what all of these say; refuse those that do not go together, naming two."""
     first = {id(origin): i for i, origin in reversed(list(enumerate(origins)))}
@@ -205,31 +199,6 @@ def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
             )
         together = together.joined(found)
     return together
-
-
-def pool(summaries: Sequence[Summary]) -> Summary:
-    """Put several sites into one message; it keeps every n_k and counts as that many sites.
-
-    >>> import fedconformal as fc
-    >>> both = fc.pool([fc.summarize([0.1, 0.3], site="a"), fc.summarize([0.2], site="b")])
-    >>> both.sizes, both.count_at_most(0.2)
-    ((2, 1), (2, 2))
-    """
-    summaries = list(summaries)
-    if not summaries:
-        raise InputError("there is nothing to pool")
-    check_together(summaries)
-    kind = type(summaries[0])
-    if any(type(summary) is not kind for summary in summaries):
-        raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
-    if any(summary.origin != summaries[0].origin for summary in summaries):
-        raise InputError("only summaries that say the same of their scores pool; summarise all sites with one release")
-    return kind.merge(
-        summaries,
-        sizes=tuple(size for summary in summaries for size in summary.sizes),
-        sites=tuple(site for summary in summaries for site in summary.sites),
-        origin=summaries[0].origin,
-    )
 
 
 def extended(summary: Summary, more: Floats) -> dict[str, Any]:

@@ -7,7 +7,6 @@ bounded by what is really there, every value is checked, and only the one canoni
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -80,31 +79,12 @@ def pack(letter: str, message: Header, about: About = NOTHING) -> bytes:
     start = MAGIC + (b"1" if plain else b"2") + letter.encode()
     data = bytearray(start.ljust(PREFIX))
     ENCODER.encode_into(message if plain else (about, message), data, PREFIX)  # in place, as it may be long
-    data[len(start) : PREFIX] = zlib.crc32(memoryview(data)[PREFIX:], zlib.crc32(start)).to_bytes(4, "little")
+    data[len(start) : PREFIX] = checksum_of(data).to_bytes(4, "little")
     return bytes(data)
 
 
-def bodies(envelopes: Sequence[bytes], start: bytes) -> list[bytes]:
-    """Check envelopes that all begin with `start`, down to the letter of the kind, and return what is in them."""
-    found = [data[PREFIX:] for data in envelopes]
-    checksum = zlib.crc32(start)
-    right = [zlib.crc32(body, checksum) for body in found]
-    stated = b"".join([data[LETTER + 1 : PREFIX] for data in envelopes])
-    small = len(max(found, key=len)) + PREFIX <= MAX_BYTES
-    if (
-        not small
-        or not all(found)
-        or stated != np.array(right, dtype="<u4").tobytes()
-        or start[: len(MAGIC)] != MAGIC
-        or start[len(MAGIC)] not in VERSIONS
-    ):
-        for data in envelopes:
-            _refuse(data)
-    return found
-
-
-def _refuse(data: bytes) -> None:
-    """Say what is wrong with an envelope, if anything is."""
+def letter_of(data: bytes) -> str:
+    """Check an envelope, and return the letter of the kind."""
     if len(data) > MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
@@ -114,37 +94,31 @@ def _refuse(data: bytes) -> None:
         raise InputError("the summary is truncated; ask the site to send it again")
     if data[3] not in VERSIONS:
         raise InputError(f"the summary has format version {data[3:4]!r}, not 1 or 2; update fedconformal")
-    if zlib.crc32(data[:5] + data[PREFIX:]) != int.from_bytes(data[5:PREFIX], "little"):
+    if checksum_of(data) != int.from_bytes(data[LETTER + 1 : PREFIX], "little"):
         raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
+    return chr(data[LETTER])
 
 
-def unpack(bodies: Sequence[bytes], message: type[H], version: int) -> tuple[list[H], list[About]]:
-    """Decode messages of one kind, each in the one canonical form of MessagePack, and what is said about them."""
-    found: list[Any]
+def checksum_of(data: bytes | bytearray) -> int:
+    """Return the CRC-32 of an envelope, all but the four bytes that state it."""
+    return zlib.crc32(memoryview(data)[PREFIX:], zlib.crc32(data[: LETTER + 1]))
+
+
+def unpack(data: bytes, message: type[H]) -> tuple[H, About]:
+    """Decode a message of this kind, in the one canonical form of MessagePack, and what is said about it."""
+    body, plain = memoryview(data)[PREFIX:], data[len(MAGIC)] == VERSIONS[0]
     try:
-        found = list(map(_decoder(message, version).decode, bodies))
+        found = _decoder(message, plain=plain).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InputError(f"the summary cannot be decoded: {shown(str(error), 200)}") from None  # it may name a key
-    # Every message shows where it ends, so all are compared at once.
-    if entries(found) != b"".join(bodies):
+    if ENCODER.encode(found) != body or (not plain and found[0] == NOTHING):
         raise InputError(NOT_CANONICAL)
-    if version == VERSIONS[0]:
-        return found, [NOTHING] * len(found)
-    abouts = [about for about, _ in found]
-    if NOTHING in abouts:
-        raise InputError(NOT_CANONICAL)
-    return [inner for _, inner in found], abouts
-
-
-def entries(values: Sequence[Any]) -> bytes:
-    """Encode values one after the other: a list without its length."""
-    length = len(ENCODER.encode([None] * len(values))) - len(values)
-    return ENCODER.encode(values)[length:]
+    return (found, NOTHING) if plain else (found[1], found[0])
 
 
 @cache
-def _decoder(message: type[Header], version: int) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(message if version == VERSIONS[0] else tuple[About, message])  # type: ignore[valid-type]
+def _decoder(message: type[Header], *, plain: bool) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(message if plain else tuple[About, message])  # type: ignore[valid-type]
 
 
 def numbers(array: Floats | Integers, dtype: str) -> Any:

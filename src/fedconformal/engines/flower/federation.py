@@ -22,13 +22,16 @@ from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer
-from fedconformal.summaries.batch import BATCH, rare_collection
+from fedconformal.summaries.batch import rare_collection
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 POLL_SECONDS = 0.5
+
+PULLED = 1024
+"""Replies that are asked for, and read, together."""
 
 
 class Federation:
@@ -103,8 +106,8 @@ class Federation:
         end = time.monotonic() + self.timeout
         while numbers:
             missing: list[str] = []
-            for start in range(0, len(numbers), BATCH):
-                asked = numbers[start : start + BATCH]
+            for start in range(0, len(numbers), PULLED):
+                asked = numbers[start : start + PULLED]
                 replies = list(self.grid.pull_messages(asked))
                 if len(replies) < len(asked):
                     there = {reply.metadata.reply_to_message_id for reply in replies}
