@@ -29,6 +29,8 @@ import numpy as np
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal.summaries.losses import UNIT, LossSummary
+from fedconformal.summaries.received import received
+from fedconformal.summaries.stack import Stack
 from fedconformal.summaries.summary import Summary
 from fedconformal.summaries.wire import PREFIX
 
@@ -147,10 +149,15 @@ def altered_words(packed: bytes, rng: random.Random) -> bytes:
     return b"".join(words)
 
 
-def case(number: int, seed: int, starts: list[bytes]) -> bytes:
-    """Make the hostile bytes of one case."""
+def case(number: int, seed: int, starts: list[bytes]) -> tuple[bytes, bytes]:
+    """Make the hostile bytes of one case; return what they were before, too."""
     rng = random.Random(f"{seed} {number}")  # noqa: S311
     data = rng.choice(starts)
+    return data, hostile(data, rng, starts)
+
+
+def hostile(data: bytes, rng: random.Random, starts: list[bytes]) -> bytes:
+    """Alter a summary."""
     if rng.random() < 0.1:  # the envelope too, with the checksum as it falls
         return altered_bytes(data, rng, starts)
     if rng.random() < 0.5:
@@ -186,6 +193,20 @@ def check(data: bytes) -> str:
     demand(bool(lower[0] == 0 and lower[-1] == upper[-1] == summary.n), "not bracketed by 0 and n")
     demand(not summary.certified or bool((upper - lower <= summary.gap).all()), "wider than the stated gap")
     return summary.name
+
+
+def check_beside(before: bytes, data: bytes, outcome: str) -> bool:
+    """Read it in columns, beside what it was before: if it fits there, it is taken by itself, and says the same."""
+    columns, (fits,) = received(fc.Summary.from_bytes(before), [data])
+    if fits:
+        demand(outcome != "refused", "taken in columns, and refused by itself")
+        (summary,), alone = columns, fc.Summary.from_bytes(data)
+        same = [(one.sizes, one.sites, one.origin, one.gap, one.to_bytes()) for one in (summary, alone)]
+        demand(same[0] == same[1], "says something else in columns")
+        values, rise = Stack.of(columns).points()
+        demand(values.tobytes() == alone.points.tobytes(), "other points in columns")
+        demand(rise.cumsum().tolist() == alone.reached.tolist(), "other counts in columns")
+    return fits
 
 
 def check_together(batch: list[bytes], outcomes: list[str]) -> None:
@@ -240,11 +261,12 @@ def fuzz(count: int, seed: int, first: int = 0, *, progress: bool = False) -> Co
     found: list[str] = []
     with time_limit():
         for number in range(first, first + count):
-            data = case(number, seed, starts)
+            before, data = case(number, seed, starts)
             signal.alarm(SECONDS)
             try:
                 batch, found = [*batch, data], [*found, check(data)]
                 outcomes[found[-1]] += 1
+                outcomes["in columns"] += check_beside(before, data, found[-1])
                 if len(batch) == BATCH or number + 1 == first + count:
                     check_together(batch, found)
                     batch, found = [], []

@@ -6,7 +6,6 @@ import math
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -329,7 +328,10 @@ def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]
     if guarantee.sites_apart or len(sizes) < 2:
         return []
     total = sum(sizes)
-    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * median(sizes))  # one of two has half or more
+    # Of two sites one always has half or more.
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
+    if max(sizes) <= most:
+        return []
     return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
 
 

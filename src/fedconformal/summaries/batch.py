@@ -39,7 +39,7 @@ LAYOUTS = 8
 
 def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequence[Summary]:
     """Decode messages; if one is refused, the error calls it by its name, or else by its number."""
-    sent = list(map(bytes, messages))
+    sent = [data if type(data) is bytes else bytes(data) for data in messages]
     found: dict[int, Summary] = {}
     left = list(range(len(sent)))
 
@@ -50,7 +50,7 @@ def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequenc
     with rare_collection(len(sent)):
         for _ in range(min(LAYOUTS, len(sent) - 1)):
             template = found[left[0]] = alone(left[0])
-            columns, fits = received(template, [sent[i] for i in left])
+            columns, fits = received(template, sent if len(left) == len(sent) else [sent[i] for i in left])
             if len(columns) == len(sent):
                 return columns
             found.update(zip((i for i, one in zip(left, fits, strict=True) if one), columns, strict=True))

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.arrays import Booleans, Floats, Integers
 from fedconformal._base.names import MAX_NAME
 from fedconformal.summaries import wire
 from fedconformal.summaries.stack import Stack
@@ -125,29 +125,30 @@ def received(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary
     none: tuple[Sequence[Summary], list[bool]] = ((), [False] * len(sent))
     if not template.plain:
         return none
-    layout = Layout.of(template)
-    step = max(1, min(BATCH, BATCH_BYTES // (max(map(len, sent)) + 1)))
-    values, used = np.empty(sum(map(len, sent)) // 8), 0  # memory that is not written to is not taken
+    layout, lengths = Layout.of(template), np.fromiter(map(len, sent), np.int64, len(sent))
+    step = max(1, min(BATCH, BATCH_BYTES // (int(lengths.max()) + 1)))
+    values, used = np.empty(int(lengths.sum()) // 8), 0  # memory that is not written to is not taken
     batches: list[Batch] = []
     for start in range(0, len(sent), step):
-        batch = layout.read(sent[start : start + step])
+        batch = layout.read(sent[start : start + step], lengths[start : start + step])
         batches.append(batch)
         found = values[used : used + int(batch.counts.sum())]
         found[:] = np.frombuffer(b"".join(batch.scores()), dtype="<f8")
         if not _sound(found, batch.counts):
             return none
         used += len(found)
-    sizes, counts = (np.concatenate(parts) for parts in zip(*((one.sizes, one.counts) for one in batches), strict=True))
+    fits, sizes, counts = (
+        np.concatenate(parts) for parts in zip(*((one.fits, one.sizes, one.counts) for one in batches), strict=True)
+    )
     keys, frame = _distinct(sizes << 32 | counts)
     frames = [template.frame(key >> 32, key & 0xFFFF_FFFF) for key in keys.tolist()]
     known = [one | {"origin": template.origin} for one in frames if one is not None]
     if len(known) < len(frames):
         return none
-    names = [name for batch in batches for name in batch.names]
+    names = list(chain.from_iterable(batch.names for batch in batches))
     rows = Rows(sizes, names, counts, values[:used], known, frame)
-    return Received(template, [data for batch in batches for data in batch.sent], rows), [
-        one for batch in batches for one in batch.fits
-    ]
+    fitting = list(chain.from_iterable(batch.sent for batch in batches))
+    return Received(template, fitting, rows), fits.tolist()
 
 
 def _sound(values: Floats, counts: Integers) -> bool:
@@ -159,7 +160,7 @@ def _sound(values: Floats, counts: Integers) -> bool:
     ordered = values[1:] >= values[:-1]  # False beside a NaN
     ordered[lasts[:-1]] = True
     finite = np.isfinite(values[starts]).all() and np.isfinite(values[lasts]).all()
-    return bool(ordered.all() and finite and not (values.view(np.int64) == np.iinfo(np.int64).min).any())
+    return bool(ordered.all() and finite and values.view(np.int64).min() > np.iinfo(np.int64).min)  # which is -0.0
 
 
 def _distinct(keys: Integers) -> tuple[Integers, Integers]:
@@ -179,8 +180,8 @@ def _built(cls: type[Summary], parts: dict[str, Any]) -> Summary:
 class Batch(NamedTuple):
     """Which messages fit, and of these the sizes, names, if there are any, and scores: from where to where."""
 
-    fits: list[bool]
-    sent: list[bytes]
+    fits: Booleans
+    sent: Sequence[bytes]
     sizes: Integers
     names: list[str]
     starts: Integers
@@ -221,43 +222,32 @@ class Layout:
             tail=b"".join(fields[place + 1 :]),
         )
 
-    def read(self, batch: Sequence[bytes]) -> Batch:
+    def read(self, sent: Sequence[bytes], lengths: Integers) -> Batch:
         """Read all messages of a batch from left to right, side by side.
 
         One that is shorter than it says is read on into the next, or into the room after the last; then it does not
         end where it says.
         """
-        lengths = np.fromiter(map(len, batch), np.int64, len(batch))
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
         room = wire.PREFIX + len(self.before) + len(self.middle) + 2 * LONGEST
-        page = Page(np.frombuffer(b"".join([*batch, bytes(room)]), dtype=np.uint8), np.cumsum(lengths) - lengths)
-        starts, ends = page.at, page.at + lengths
-
-        page.expect(self.start)
-        stated = page.take(wire.PREFIX - len(self.start)).view("<u4")[:, 0]
+        page = Page(np.frombuffer(b"".join([*sent, bytes(room)]), dtype=np.uint8), starts)
+        envelope = page.take(wire.PREFIX)
+        page.expect(self.start, envelope)
         checksum = zlib.crc32(self.start)
-        page.fits &= stated == np.array([zlib.crc32(data[wire.PREFIX :], checksum) for data in batch], dtype=np.uint32)
-        page.expect(self.before)
-        sizes = page.number(UINT)
-        names: list[str] = []
-        if self.named:
-            page.expect(ONE)
-            names = page.text(page.number(STR))
-        page.expect(self.middle)
-        held = page.number(BIN)
-        page.fits &= (held > 0) & (held % 8 == 0) & (page.at + held + len(self.tail) == ends) & (sizes > 0)
+        right = np.array([zlib.crc32(data[wire.PREFIX :], checksum) for data in sent], dtype=np.uint32)
+        page.fits &= np.ascontiguousarray(envelope[:, len(self.start) :]).view("<u4")[:, 0] == right
+        sizes = page.number(UINT, after=self.before)
+        names = page.text(page.number(STR, after=ONE)) if self.named else []
+        held = page.number(BIN, after=self.middle)
+        page.fits &= (sizes > 0) & (held > 0) & (held % 8 == 0) & (page.at + held + len(self.tail) == ends)
         first = page.at - starts
         page.at = ends - len(self.tail)
-        page.expect(self.tail)
-
-        fits = page.fits.tolist()
-        return Batch(
-            fits,
-            list(compress(batch, fits)),
-            sizes[page.fits],
-            list(compress(names, fits)),
-            first[page.fits],
-            held[page.fits] // 8,
-        )
+        page.expect(self.tail, page.take(len(self.tail)))
+        fits = page.fits
+        if not fits.all():
+            sent, names = list(compress(sent, fits)), list(compress(names, fits))
+        return Batch(fits, sent, sizes[fits], names, first[fits], held[fits] // 8)
 
 
 LONGEST = 256
@@ -302,19 +292,20 @@ class Page:
         self.at = self.at + width
         return found
 
-    def expect(self, known: bytes) -> None:
-        """Read what is the same in all."""
-        if known:
-            self.fits &= (self.take(len(known)) == np.frombuffer(known, dtype=np.uint8)).all(axis=1)
+    def expect(self, known: bytes, found: Bytes) -> None:
+        """Compare the first bytes of what was read with what is the same in all."""
+        self.fits &= (found[:, : len(known)] == np.frombuffer(known, dtype=np.uint8)).all(axis=1)
 
-    def number(self, form: Form) -> Integers:
-        """Read a number that is written in the shortest way; zero where there is none."""
-        first = self.take(1)[:, 0]
+    def number(self, form: Form, *, after: bytes) -> Integers:
+        """Read what is the same in all, and then a number that is written in the shortest way; zero where it is not."""
+        found = self.take(len(after) + 5)
+        self.expect(after, found)
+        first = found[:, -5]
         width = form.width[first]
         self.fits &= width >= 0
         width[~self.fits] = 0
-        at, following = self.at, self.take(4).view(">u4")[:, 0].astype(np.int64)
-        self.at = at + width
+        self.at = self.at - 4 + width
+        following = np.ascontiguousarray(found[:, -4:]).view(">u4")[:, 0].astype(np.int64)
         value = np.where(width, following >> 8 * (4 - width), first.astype(np.int64) - form.low)
         self.fits &= value >= form.least[width]
         return np.where(self.fits, value, 0)
@@ -333,6 +324,6 @@ class Page:
         if len(names) != len(lengths) or lines != "\n".join(names).encode():
             self.fits[:] = False
             return [""] * len(lengths)
-        if not "".join(names).isprintable() or max(map(len, names)) > MAX_NAME:
+        if widest > MAX_NAME or not "".join(names).isprintable():
             self.fits &= [name.isprintable() and len(name) <= MAX_NAME for name in names]
         return names
