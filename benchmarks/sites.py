@@ -5,10 +5,9 @@
 Every K runs in processes of its own: one that times both ways in turn (the fastest round counts), and one for
 each way alone, for its memory and for the time of a first run, where the system still has to find the memory.
 
-Seconds are of one processor: neither way has threads. The process that times both ways in turn keeps its memory. By
-itself, glibc gives every array above 32 MB back to the system, and then nine tenths of the time of np.partition are
-the system's, which clears the pages anew: how long that takes depends on what else the machine does, and ratios went
-from 0.5x to 5x from run to run.
+Seconds are of one processor: neither way has threads. The process that times both ways in turn keeps its memory: by
+itself, glibc gives every array above 32 MB back to the system, which has to find and clear the pages anew, and ratios
+went from 0.5x to 5x from run to run. That the one is the cause of the other was not measured by itself.
 """
 
 # ruff: noqa: T201
