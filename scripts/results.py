@@ -107,6 +107,7 @@ RUNS: dict[str, Settings] = {
     "cifar100-tct": {**CIFAR100, **TCT, "linear_rounds": 60, "coordinates": 40_000, "ridge": 0.1, "memory": 12.0},
     "cifar100-tct-authors": CIFAR100_SHORT,
     "cifar100-tct-squared": {**CIFAR100_SHORT, "loss": "squared"},
+    "cifar10-resnet-central": {**CIFAR10_RESNET, **CENTRAL},
     "cifar10-resnet-fedavg": {**CIFAR10_RESNET, **FEDAVG},
     "cifar10-resnet-tct": {**CIFAR10_RESNET, **LONG},
     "cifar10-central": {**CIFAR10, "classes_per_client": 2, **CENTRAL},

@@ -85,6 +85,23 @@ def test_a_larger_network_comes_first_and_is_compared_with_its_own_kind(tmp_path
     assert judged(tmp_path)[-1].verdict == "yes, but not for CIFAR-10"
 
 
+def test_tct_is_compared_with_a_central_model_of_its_own_network(tmp_path: Path, write: Write) -> None:
+    write("tct", 1.5, method="tct", model="resnet14", solver="lbfgs")
+    write("lenet", 1.4, method="central")
+    assert not [claim for claim in judged(tmp_path) if "central" in claim.says]
+    write("central", 1.2, method="central", model="resnet14", rounds=30)
+    (claim,) = [claim for claim in judged(tmp_path) if "central" in claim.says]
+    assert claim.says == "TCT almost as small as central: CIFAR-10"
+    assert claim[1:] == ("1.3 and 1.1", "1.5 and 1.2", "yes", "ResNet-14, 20 + 0 rounds, central 30 rounds")
+    write("central", 1.0, method="central", model="resnet14", rounds=30)
+    assert judged(tmp_path)[-1].verdict == "no: CIFAR-10 1.5 times as large"
+    write("fashion", 1.2, method="tct", dataset="fashionmnist", partition="classes", solver="lbfgs")
+    write("fashion-central", 1.1, method="central", dataset="fashionmnist", partition="classes")
+    claim = judged(tmp_path)[-1]
+    assert (claim.paper, claim.ours) == ("1.2 and 1.1; 1.3 and 1.1", "1.2 and 1.1; 1.5 and 1")
+    assert claim.verdict == "yes, but CIFAR-10 1.5 times as large"
+
+
 def test_the_sweep_is_judged_as_one(tmp_path: Path, write: Write) -> None:
     for n, fedavg, tct in ((2, 5.5, 3.4), (3, 4.3, 3.1), (4, 3.3, 2.9), (10, 2.7, 2.7)):
         write(f"{n}-fedavg", fedavg, method="fedavg", classes_per_client=n)

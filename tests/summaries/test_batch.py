@@ -58,9 +58,10 @@ def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, size: i
     assert fc.Summary.from_many([]) == []
 
 
-def test_long_messages_are_decoded_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(received, "BATCH_BYTES", 100)
-    check_same(many(20))
+@pytest.mark.parametrize("size", [10, 100, 500])
+def test_long_messages_are_decoded_by_themselves(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(received, "LONG", size)
+    check_same(many(30))
 
 
 @pytest.mark.parametrize("what", list(HOSTILE))

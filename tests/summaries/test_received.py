@@ -46,7 +46,10 @@ def sent(kind: str, **about: Any) -> list[fc.Summary]:
 
 @pytest.mark.parametrize("kind", ["ranks", "exact"])
 @pytest.mark.parametrize("about", [{}, {"score": SCORE, "model": "m", "temperature": 1.5}, {"classes": ["no", "yes"]}])
-def test_sizes_and_names_of_all_lengths_are_read(kind: str, about: dict[str, Any]) -> None:
+def test_sizes_and_names_of_all_lengths_are_read(
+    monkeypatch: pytest.MonkeyPatch, kind: str, about: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(received, "LONG", 2**20)
     sites = sent(kind, **about)
     together = fc.Summary.from_many([site.to_bytes() for site in sites])
     assert isinstance(together, Received)

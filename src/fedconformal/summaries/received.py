@@ -29,8 +29,10 @@ from fedconformal.summaries.stack import Stack
 from fedconformal.summaries.summary import Summary
 
 BATCH = 2048
-BATCH_BYTES = 2**24
-"""How many messages, and how much, are looked at together."""
+"""How many messages are looked at together."""
+
+LONG = 2**16
+"""Longer messages, in bytes, are decoded by themselves: there the scores take the time, and one would slow down all."""
 
 ONE = b"\x91"
 """How a MessagePack array of one begins: of the size of one site, and of its name."""
@@ -126,15 +128,21 @@ def received(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary
 
     None of them if one that is written so is not sound: decoded by itself, it is refused with a reason.
     """
+    short = [len(data) <= LONG for data in sent]
+    if not template.plain or not any(short):
+        return (), [False] * len(sent)
+    columns, fits = _columns(template, sent if all(short) else list(compress(sent, short)))
+    following = iter(fits)
+    return columns, [one and next(following) for one in short]
+
+
+def _columns(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary], list[bool]]:
     none: tuple[Sequence[Summary], list[bool]] = ((), [False] * len(sent))
-    if not template.plain:
-        return none
     layout, lengths = Layout.of(template), np.fromiter(map(len, sent), np.int64, len(sent))
-    step = max(1, min(BATCH, BATCH_BYTES // (int(lengths.max()) + 1)))
     values, used = np.empty(int(lengths.sum()) // 8), 0  # memory that is not written to is not taken
     batches: list[Batch] = []
-    for start in range(0, len(sent), step):
-        batch = layout.read(sent[start : start + step], lengths[start : start + step])
+    for start in range(0, len(sent), BATCH):
+        batch = layout.read(sent[start : start + BATCH], lengths[start : start + BATCH])
         batches.append(batch)
         found = values[used : used + int(batch.counts.sum())]
         found[:] = np.frombuffer(b"".join(batch.scores()), dtype="<f8")
