@@ -99,6 +99,7 @@ RUNS: dict[str, Settings] = {
     "dermamnist-tct": {**DERMA, "partition": "classes", **TCT, **STAGES},
     "dermamnist-tct-uniform": {**DERMA, "partition": "classes", **UNIFORM, **STAGES},
     "dermamnist-tct-authors": {**DERMA, "partition": "classes", **SHORT, **STAGES},
+    "dermamnist-resnet-central": {**RESNET, **CENTRAL},
     "dermamnist-resnet-fedavg": {**RESNET, **FEDAVG},
     "dermamnist-resnet-tct": {**RESNET, **TCT, "linear_rounds": 40, "coordinates": 20_000},
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
