@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import re
@@ -116,6 +117,9 @@ def options(
     ] = False,
 ) -> None:
     """Set how much is said."""
+    if not gc.isenabled():  # `main` has put it off until the command is imported
+        gc.freeze()
+        gc.enable()
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
 
 
