@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from fedconformal._base.lazy import imported_late
 from fedconformal._version import __version__
 
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ _WHERE = {
     "summaries.batches": ("summarize_batches",),
     "verification": ("verify",),
 }
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
-
 __all__ = [
     "APS",
     "CQR",
@@ -174,21 +173,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that importing the package stays cheap.
-
-    A class that is in no table is a score, a guarantee or a loss: a new one is public as soon as its file is there.
-    """
-    modules = (
-        [_MODULE_OF[name]] if name in _MODULE_OF else ["scores", "guarantees", "losses"] if name[:1].isupper() else []
-    )
-    for module in modules:
-        found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
+def _member(name: str) -> Any:
+    """Find a score, a guarantee or a loss: a new one is public as soon as its file is there."""
+    for package in ("scores", "guarantees", "losses") if name[:1].isupper() else ():
+        found = getattr(importlib.import_module(f"{__name__}.{package}"), name, None)
         if found is not None:
-            globals()[name] = found
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
+    __getattr__, __dir__ = imported_late(__name__, _WHERE, _member)

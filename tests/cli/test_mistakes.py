@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -312,3 +313,31 @@ def test_a_class_may_be_called_like_a_number(tables: Path, command: Command) -> 
     write("v.csv", ["v1.0", "v2.0", "truth"], [["0.5", "0.5", "v2.0"]] * 3)
     command.ok("summarize", "v.csv", "--labels", "truth", "-o", "v.fcs")
     assert Summary.from_bytes(Path("v.fcs").read_bytes()).origin.classes == ("v1.0", "v2.0")
+
+
+SWAPPED = {
+    "tables": ["summarize", "labels-0.csv", "./probs-0.csv", "--id", "patient", "-o", "x.fcs"],
+    "test rows": ["evaluate", "predictor.json", "truth.csv", "plain.csv", "--id", "patient"],
+    "arrays": ["summarize", "labels.npy", "probs.npy", "-o", "a b.fcs"],
+    "logits": ["summarize", "labels.npy", "logits.npy", "--from", "logits", "-o", "x.fcs"],
+}
+
+
+@pytest.mark.parametrize("arguments", SWAPPED.values(), ids=SWAPPED)
+def test_labels_before_probabilities(tables: Path, command: Command, arguments: list[str]) -> None:
+    probs = np.array([[float(cell) for cell in row[2:4]] for row in rows(7)])
+    np.save("probs.npy", probs)
+    np.save("logits.npy", np.log(probs + 1e-9))
+    done = command(*arguments)
+    assert done.code == 2
+    says, right = done.err.strip().split("; say fedconformal ")
+    assert says.endswith(" look swapped: probabilities come first, then labels")
+    assert command(*shlex.split(right)).code == 0
+    assert sorted(shlex.split(right)) == sorted(arguments)
+
+
+def test_two_files_of_labels_are_not_called_swapped(tables: Path, command: Command) -> None:
+    for files in (["truth.csv", "truth.csv"], ["truth.csv", "labels-0.csv"], ["plain.csv", "probs-0.csv"]):
+        done = command("summarize", *files, "--id", "patient", "-o", "x.fcs")
+        assert done.code == 2
+        assert "swapped" not in done.err

@@ -57,7 +57,10 @@ def test_sites_that_are_too_small_are_said(sites: list[str], command: Command) -
 def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
     """One file that claims a million zeros no longer makes the threshold zero."""
     Path("loud.fcs").write_bytes(fc.summarize(np.zeros(10**6), site="loud", score=fc.LAC()).to_bytes())
-    assert command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json").json["certificate"]["threshold"] == 0
+    done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json")
+    assert done.json["certificate"]["threshold"] == 0
+    assert "site 'loud' has 100% of all scores" in done.err
+    assert done.err.endswith("bound what a site may claim with --most-scores, or give --weights of your own\n")
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--most-scores", "100")
     assert "in proportion to n_k + 1 (n_k counted up to 100)" in done.out
     predictor = fc.load("p.json")

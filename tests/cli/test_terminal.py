@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,3 +102,35 @@ def test_warnings_and_bars(calibrated: Path, command: Command, monkeypatch: pyte
     with console.tracking("getting ready") as told:
         told(1, 2, "at [/red]\x1b[31m")
     assert seen == ["at [/red]\\x1b[31m"]
+
+
+@pytest.mark.parametrize("forced", [None, "1"])
+def test_a_bar_is_for_a_terminal_only(forced: str | None, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+        if forced is not None:
+            monkeypatch.setenv(name, forced)
+    assert list(console.progress([1, 2], "counting", 2)) == [1, 2]
+    with console.tracking("counting") as told:
+        told(1, 2, "counting")
+    assert command("--version").err == ""  # nor is anything left from before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan", "--sizes", "200,50,20"], ["plan", "--sizes", "200,50,20", "--json"], ["--help"]]
+)
+def test_output_that_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+    """As before `| head -1`: no traceback, and not the exit code of "no"."""
+    program = "import sys; from fedconformal.cli import main; sys.stdin.read(); main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        process.stdout.close()  # before anything is written
+        assert process.communicate("")[1] == ""
+    assert process.returncode == 141

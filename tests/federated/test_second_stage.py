@@ -8,10 +8,10 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from fedconformal.engines.local.threads import one_thread  # noqa: E402
 from fedconformal.federated.linear_stage import LocalDescent  # noqa: E402
 from fedconformal.federated.matrices import Matrix  # noqa: E402
 from fedconformal.federated.tct import TCT, LinearisedModel  # noqa: E402
+from fedconformal.federated.threads import one_thread  # noqa: E402
 from fedconformal.federated.trainer import RoundState  # noqa: E402
 from tests.federated.test_tct import QUICK, THEIRS, clients, network  # noqa: E402
 

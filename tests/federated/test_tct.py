@@ -48,6 +48,19 @@ def accuracy(model: nn.Module) -> float:
     return float((model(x).argmax(dim=1) == y).float().mean())
 
 
+def test_it_predicts_with_one_thread_and_gives_the_others_back() -> None:
+    """With more, threads wait for each other at every small step, and for whatever else runs."""
+    model, seen, before = LinearisedModel.of(network(), classes=3, coordinates=20, seed=0), [], torch.get_num_threads()
+    model.features.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        model(torch.zeros(3, 6))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
 def test_it_learns_from_one_class_a_client() -> None:
     model = network()
     before = weights_of(model)

@@ -13,9 +13,9 @@ from torch.nn import functional  # noqa: E402
 
 from fedconformal import models  # noqa: E402
 from fedconformal.engines.local import pool  # noqa: E402
-from fedconformal.engines.local.threads import one_thread  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.local import batches, client_seed, weights_of, with_weights  # noqa: E402
+from fedconformal.federated.threads import one_thread  # noqa: E402
 from fedconformal.training import Central, ClientData, FedAvg, FedProx, Preprocess, RoundState, Trainer  # noqa: E402
 from tests.federated.tasks import SmallNet, images  # noqa: E402
 

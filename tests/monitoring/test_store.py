@@ -204,6 +204,26 @@ def test_periods_fit_together(tmp_path: Path) -> None:
         watch.periods()
 
 
+def test_the_history_is_worked_out_anew_only_after_something_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, plain = [], Watch.periods
+
+    def noted(watch: Watch, *span: int) -> Any:
+        asked.append(span)
+        return plain(watch, *span)
+
+    monkeypatch.setattr(Watch, "periods", noted)
+    with started(tmp_path / "w.db") as watch, Watch.open(tmp_path / "w.db") as other:
+        assert watch.history() == []
+        for day, writer in enumerate((watch, other)):  # as another process writes too
+            writer.add(answered([f"{day}-a"], time=START + day * DAY))
+            asked.clear()
+            found = watch.history()
+            assert watch.history() == found == [one for span in asked for one in plain(watch, *span)]
+            assert asked == [(20_700 + k, 20_700 + k) for k in range(day + 1)]
+
+
 def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
     rng, rows = np.random.default_rng(0), 400
     rule = predictor(fc.EveryClient())

@@ -7,25 +7,36 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+Where = Mapping[str, Sequence[str]]
+"""The names that a package passes on, by the module that has them."""
 
-def imported_late(package: str, where: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, from its modules and the names that it passes on from each.
 
-    >>> find = imported_late("fedconformal._base", {"arrays": ["softmax"]})
-    >>> find("softmax").__module__
-    'fedconformal._base.arrays'
-    >>> find("softmin")
+def imported_late(
+    package: str, where: Where, otherwise: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package; `otherwise` finds, or refuses, a name that is in no module here.
+
+    >>> find, names = imported_late("fedconformal.tables", {"pairing": ["beside", "pair"]})
+    >>> find("pair").__module__, names()[:3]
+    ('fedconformal.tables.pairing', ['Predictions', 'Table', 'beside'])
+    >>> find("impair")
     Traceback (most recent call last):
     ...
-    AttributeError: module 'fedconformal._base' has no attribute 'softmin'
+    AttributeError: module 'fedconformal.tables' has no attribute 'impair'
     """
     module_of = {name: module for module, names in where.items() for name in names}
 
     def find(name: str) -> Any:
-        if name not in module_of:
+        if name in module_of:
+            found = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        elif otherwise is not None and not name.startswith("_"):
+            found = otherwise(name)
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 
-    return find
+    def names() -> list[str]:
+        return sorted(sys.modules[package].__all__)
+
+    return find, names

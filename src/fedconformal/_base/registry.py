@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import cache
 from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import Any, TypeVar
 
 from fedconformal.errors import InputError
@@ -63,8 +62,7 @@ def _entry_points() -> Any:
 def _offered() -> str | None:
     """Return the lists of entry points that name a group of ours, of all that is installed; None if that is not sure.
 
-    To look for these lists takes 1 ms. To import what reads metadata, and to read all of it, takes 20 ms, a tenth of
-    most commands.
+    To look for these lists takes a tenth of the time that it takes to import what reads metadata, and to read it all.
     """
     found = []
     for place in sys.path:
@@ -76,8 +74,8 @@ def _offered() -> str | None:
             continue
         for name in names:
             if name.endswith("-info"):
-                with suppress(OSError):
-                    found.append(Path(place, name, "entry_points.txt").read_text("utf-8", "replace"))
+                with suppress(OSError), open(f"{place or '.'}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                    found.append(file.read().decode("utf-8", "replace"))
     if any(place.endswith(".egg") for place in sys.path) or any(
         hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path
     ):
@@ -122,7 +120,7 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
 def known_as(name: str, base: Callable[..., T]) -> type[T] | None:
     """Return the subclass of `base` with this name, if there is one.
 
-    One of ours that is in the file of its name is found without the others, which takes 10 ms less in a new process.
+    One of ours that is in the file of its name is found without importing the others.
 
     >>> from fedconformal.scores.score import Score
     >>> known_as("lac", Score), known_as("residual", Score)
@@ -133,8 +131,8 @@ def known_as(name: str, base: Callable[..., T]) -> type[T] | None:
         with suppress(ImportError):
             for cls in vars(importlib.import_module(file)).values():
                 own = isinstance(cls, type) and cls.__module__ == file and vars(cls).get("name") == name
-                if own and issubclass(cls, base):  # type: ignore[arg-type]
-                    found: type[T] = cls
+                if own:
+                    found: type[T] | None = cls if issubclass(cls, base) else None  # type: ignore[arg-type]
                     return found
     return members(base).get(name)
 

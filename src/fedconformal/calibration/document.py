@@ -46,7 +46,7 @@ class Document(ABC):
         """Write as JSON, with a SHA-256 of the content that shows any change."""
         content = {"kind": self.kind, **self.content()}
         content["sha256"] = _digest(content)
-        # Python indents by itself, slowly: 4 ms of a command's 250.
+        # json indents in Python code, which takes twice as long.
         plain = json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
         return msgspec.json.format(plain, indent=1) + b"\n"
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
 from fedconformal._base.names import shown
@@ -22,7 +23,6 @@ from fedconformal.calibration.curve import USUAL_ALPHAS, CurveFields, EndCurves,
 from fedconformal.calibration.document import Document
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
-from fedconformal.evaluation.regression import IntervalEvaluation, evaluate_intervals
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
@@ -215,12 +215,12 @@ class IntervalPredictor(Document):
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
         alpha: Any = None,
-    ) -> IntervalEvaluation:
+    ) -> evaluation.IntervalEvaluation:
         """Compare the intervals with known numbers: coverage, width and Winkler score, by client and group, a verdict.
 
         `clients`, `clusters` and `groups` are as in `Predictor.evaluate`.
         """
-        return evaluate_intervals(
+        return evaluation.evaluate_intervals(
             self.predict_interval(predictions, alpha=alpha),
             y,
             clients=clients,

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_alpha
 from fedconformal._base.classes import in_order
@@ -24,7 +25,6 @@ from fedconformal.calibration.curve import CurveFields, EndCurves, GroupCurves, 
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.membership import members_for, needed_of
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
 
@@ -200,7 +200,7 @@ class Predictor(Document):
         groups: Groups | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
-    ) -> Evaluation:
+    ) -> evaluation.Evaluation:
         """Compare the sets with known labels: coverage and size, by client, class and set size, and a verdict.
 
         With clients it also gives the coverage of the certified mixture, and tests the promise on that. `groups` are
@@ -210,7 +210,7 @@ class Predictor(Document):
         """
         own = needed_of(self.certificate, groups)
         sets = self.predict_set(probs, groups=own, alpha=alpha, allow_empty=allow_empty)
-        return evaluate_sets(
+        return evaluation.evaluate_sets(
             sets,
             labels,
             clients=clients,

@@ -7,6 +7,10 @@ the option. This table is the only place that knows both.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedconformal.errors import InputError
 
 ADVICE = {
     r"if these are logits, take their softmax": r"if these are logits, say --from logits",
@@ -72,6 +76,9 @@ ADVICE = {
     r"not a limit on losses; leave out risk": r"not a limit on losses; leave out --risk and --safe",
     r"give risk, not alpha": r"say --risk instead of --alpha",
     r"give the predictor that it replaces": r"give it with --chain",
+    r"bound what a site may claim \(most_scores\), or use weights of your own": (
+        r"bound what a site may claim with --most-scores, or give --weights of your own"
+    ),
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }
 """The last words of a message of the library, and those of the command line; the first that fits counts."""
@@ -90,3 +97,24 @@ def advised(message: str) -> str:
         if count:
             return found
     return message
+
+
+class SwappedError(InputError):
+    """Two files are given in the wrong order."""
+
+    def __init__(self, first: Path, second: Path) -> None:
+        super().__init__(f"{first} and {second} look swapped: probabilities come first, then labels")
+        self.files = (first, second)
+
+    def right(self, arguments: Sequence[str]) -> str:
+        """Return the command with both files in the right order.
+
+        >>> SwappedError(Path("y.npy"), Path("p.npy")).right(["summarize", "y.npy", "./p.npy", "-o", "a.fcs"])
+        'fedconformal summarize ./p.npy y.npy -o a.fcs'
+        """
+        from shlex import join
+
+        words, paths = list(arguments), list(map(Path, arguments))
+        first, second = map(paths.index, self.files)
+        words[first], words[second] = words[second], words[first]
+        return join(["fedconformal", *words])

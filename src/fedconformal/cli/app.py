@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import re
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 
 from fedconformal._base.registry import of_others
 from fedconformal._version import __version__
-from fedconformal.cli.advice import advised
+from fedconformal.cli.advice import SwappedError, advised
 from fedconformal.cli.console import LOGGED, logger, tell
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -95,6 +96,8 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 """How shells number a command that Ctrl-C has ended."""
+NOT_READ = 141
+"""The same for one whose output nobody reads any more, such as before `| head -1`."""
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
@@ -116,6 +119,9 @@ def options(
     ] = False,
 ) -> None:
     """Set how much is said."""
+    if not gc.isenabled():  # `main` has put it off until the command is imported
+        gc.freeze()
+        gc.enable()
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
 
 
@@ -138,12 +144,18 @@ def run(arguments: Sequence[str]) -> int:
         try:
             _check_flags(arguments)
             code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
+        except SwappedError as error:
+            return _fail(f"{error}; say {error.right(arguments)}")
         except InputError as error:
             return _fail(advised(str(error)))
         except UsageProblem as error:
             return _fail(_used_wrongly(error))
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
+        except SystemExit as end:
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            code = NOT_READ  # typer says 1, which is "no" here
         finally:  # leave the logger as a program that calls this found it
             logger.handlers = []
             logger.setLevel(logging.NOTSET)
@@ -173,7 +185,7 @@ def _used_wrongly(error: Any) -> str:
 def _warn_once(message: str, said: set[str]) -> None:
     if message not in said:
         said.add(message)
-        logger.warning("%s", message)
+        logger.warning("%s", advised(message))
 
 
 def _fail(message: str) -> int:

@@ -31,8 +31,9 @@ from fedconformal.monitoring.changes import calibration_scores
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.period import EPOCH, day_of, write_periods
 from fedconformal.monitoring.rows import NO_OUTCOMES
-from fedconformal.monitoring.status import ALARM, Status
+from fedconformal.monitoring.status import Status
 from fedconformal.monitoring.store import Watch
+from fedconformal.monitoring.verdict import ALARM
 from fedconformal.summaries import Summary
 
 monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)

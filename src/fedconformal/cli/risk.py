@@ -25,7 +25,6 @@ from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.guarantees import PAC
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.origin import has_expired
-from fedconformal.tables.table import Table
 
 Risk = Annotated[
     str | None, typer.Option("--risk", metavar="LIMIT", help="With loss curves: how large the expected loss may be.")
@@ -66,7 +65,7 @@ class Losses(NamedTuple):
 
     values: NDArray[Any]
     grid: ArrayLike
-    table: Table
+    table: tables.Table
     first: int = 0
 
     @contextmanager

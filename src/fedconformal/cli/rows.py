@@ -11,11 +11,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_clients, softmax
+from fedconformal._base.arrays import as_clients, as_probabilities, softmax
 from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.advice import SwappedError
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
 from fedconformal.cli.inputs import Source
@@ -106,8 +107,33 @@ class Columns:
     ) -> Predictions:
         """Read rows, in the order of the classes `wanted`, and labels; say once what was recognised.
 
-        Labels are in a column, or in a file of their own.
+        Labels are in a column, or in a file of their own. If the two files can be read in the other order only, say so.
         """
+        about: dict[str, Any] = {"wanted": wanted, "temperature": temperature}
+        try:
+            return self._read(path, labels, **about, again=again)
+        except InputError:
+            if labels is not None and labels != path and self._reads(labels, path, **about):
+                raise SwappedError(path, labels) from None
+            raise
+
+    def _reads(self, path: Path, labels: Path, **about: Any) -> bool:
+        """Whether these files are probabilities and their labels."""
+        try:
+            as_probabilities(self._read(path, labels, **about, again=True).values)
+        except InputError:
+            return False
+        return self.content is not Source.features  # whose rows may be anything
+
+    def _read(
+        self,
+        path: Path,
+        labels: Path | None,
+        *,
+        wanted: int | Sequence[str] | None,
+        temperature: float | None,
+        again: bool,
+    ) -> Predictions:
         if self.predictions is not None:
             raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:

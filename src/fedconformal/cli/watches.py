@@ -48,8 +48,8 @@ def check_new(watch: Path | None, found: Predictions) -> None:
 
 def check_watches(watches: Sequence[Path], digest: str, rows: Rows | None) -> None:
     """Refuse watches of another predictor; after an alarm, who calibrates anew must say from which rows."""
-    from fedconformal.monitoring.status import ALARM
     from fedconformal.monitoring.store import Watch
+    from fedconformal.monitoring.verdict import ALARM
 
     for path in watches:
         with Watch.open(path) as held:

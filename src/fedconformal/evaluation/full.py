@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal import scores
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shares_of
 from fedconformal._base.names import listed, shown
 from fedconformal.guarantees.by_class import class_called, to_classes
 from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
-from fedconformal.scores import AnyScore, Score
-from fedconformal.scores.advice import smaller_sets
-from fedconformal.scores.aps import APS
-from fedconformal.scores.lac import LAC
+from fedconformal.scores import LAC, AnyScore, Score
 from fedconformal.summaries.origin import number_of
 
 if TYPE_CHECKING:
@@ -108,7 +106,8 @@ def why_full(
             every = "every label is in every set"
             held = every if share in (None, 0.0, 1.0) else f"but for rounding {every}"
             return f"{most}, so {held}; {_rounded(certificate) or _score_helps(score, classes)}"
-        if limit >= least - ROUNDING and known and share != 0.0 and isinstance(score, APS) and not score.randomized:
+        near = limit >= least - ROUNDING and known and share != 0.0
+        if near and isinstance(score, scores.APS) and not score.randomized:
             return (
                 f"the least likely label of every row scores the threshold {limit:.6g} but for rounding "
                 f"({score.name}, {classes} labels), so rounding decides which sets hold every label"
@@ -187,6 +186,8 @@ def _score_helps(score: Score, classes: int) -> str:
 
 
 def _advice(score: Score | None, classes: int | None) -> str:
+    from fedconformal.scores.advice import smaller_sets  # which knows more scores than a calibration needs
+
     advice = "" if score is None else smaller_sets(score, classes)
     return f"; {advice}" if advice else ""
 

@@ -27,6 +27,7 @@ from fedconformal.federated.linear_stage import CONSTANT, CURVATURE, Loss, Momen
 from fedconformal.federated.local import weights_of, with_weights
 from fedconformal.federated.mean import WeightedMean
 from fedconformal.federated.scaffold import Scaffold, stable_step
+from fedconformal.federated.threads import one_thread
 from fedconformal.federated.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
@@ -71,9 +72,10 @@ class LinearisedModel(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of inputs into logits, some rows at a time."""
+        """Turn a batch of inputs into logits, some rows at a time, with one thread: each step is too small for more."""
         slopes, constant = self.theta[:, : self.features.count], self.theta[:, self.features.count :]
-        parts = [self.features(rows).sub_(self.mean).mul_(self.scale) @ slopes.T for rows in x.split(ROWS)]
+        with one_thread():
+            parts = [self.features(rows).sub_(self.mean).mul_(self.scale) @ slopes.T for rows in x.split(ROWS)]
         return torch.cat(parts) + CONSTANT * constant.sum(dim=1)
 
 

@@ -1,8 +1,10 @@
 """What is promised, and to whom. Every guarantee in a file here is found by its name."""
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fedconformal._base import registry
+from fedconformal._base.lazy import imported_late
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.by_group import ByGroup
 from fedconformal.guarantees.every_client import EveryClient
@@ -38,6 +40,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
-
-    def __getattr__(name: str) -> Any:
-        return registry.public(name, Guarantee)
+    __getattr__, __dir__ = imported_late(__name__, {}, partial(registry.public, base=Guarantee))

@@ -1,8 +1,10 @@
 """How bad an answer is, as a number from 0 to 1. Every loss in a file here is found by its name."""
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fedconformal._base import registry
+from fedconformal._base.lazy import imported_late
 from fedconformal.losses.loss import Loss
 
 if TYPE_CHECKING:  # imported when they are first used
@@ -13,9 +15,4 @@ if TYPE_CHECKING:  # imported when they are first used
 __all__ = ["FalseDiscoveryRate", "FalseNegativeRate", "Loss", "SelectiveError"]
 
 if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
-
-    def __getattr__(name: str) -> Any:
-        return registry.public(name, Loss)
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __getattr__, __dir__ = imported_late(__name__, {}, partial(registry.public, base=Loss))

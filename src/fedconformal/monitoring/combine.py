@@ -16,6 +16,7 @@ from fedconformal.monitoring.line import Line, lines_of_sites
 from fedconformal.monitoring.period import Period, day_of
 from fedconformal.monitoring.sites import standing_out
 from fedconformal.monitoring.together import Together
+from fedconformal.monitoring.verdict import ALARM
 
 
 class Gap(NamedTuple):
@@ -63,7 +64,7 @@ class Combined:
     def state(self) -> str:
         """One of alarm, in doubt, holds, too early."""
         if self.alarm:
-            return "alarm"
+            return ALARM
         return "in doubt" if self.all_rows.doubtful else self.all_rows.pooled.state
 
     @property

@@ -22,6 +22,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.monitoring.beta import log_e, rates
 from fedconformal.monitoring.period import Period, Stream, Tally, day_of
+from fedconformal.monitoring.verdict import verdict_of
 
 ROUNDING = 1e-9
 """Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
@@ -93,10 +94,9 @@ class Line:
 
     @cached_property
     def state(self) -> str:
-        """Whether the limit holds here, by this line alone: the whole interval is on the right side."""
-        if self.alarm is not None:
-            return "alarm"
-        return "holds" if self.known[-1] and self.interval[0] > 1 - self.limit else "too early"
+        """Whether the limit holds here, by this line alone."""
+        alarm, known = self.alarm is not None, float(self.known[-1])
+        return verdict_of(self.limit, alarm=alarm, known=known, most=lambda: 1 - self.interval[0])
 
     @property
     def needed(self) -> int | None:

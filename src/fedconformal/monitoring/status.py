@@ -1,11 +1,4 @@
-"""What a watch says now: the promise holds, it is too early to tell, or an alarm; of all rows, and by site and group.
-
-- *alarm*: the evidence was once enough, 1 / false_alarm. It stays, whatever comes later.
-- *holds*: the interval of the miss rate, which is right at all times at once, ends below the limit. Rows that wait
-  count as missed for that end.
-- *too early*: neither.
-- *no limit*: rows are counted, and nothing is claimed, as no limit is known that would be right here.
-"""
+"""What a watch says now, of all rows and by site and group: a verdict in words, and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -18,8 +11,7 @@ from typing import Any
 from fedconformal.monitoring.changes import Changes
 from fedconformal.monitoring.period import LAST_DAY, day_of
 from fedconformal.monitoring.streams import WHOLE, State
-
-ALARM, HOLDS, EARLY, NO_LIMIT = "alarm", "holds", "too early", "no limit"
+from fedconformal.monitoring.verdict import ALARM, HOLDS, verdict_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +34,9 @@ class StreamStatus:
     @cached_property
     def verdict(self) -> str:
         """Judge the stream."""
-        if self.state.limit is None:
-            return NO_LIMIT
-        if self.state.alarm_at is not None:
-            return ALARM
-        return HOLDS if self.state.known and self.interval[1] < self.state.limit else EARLY
+        one = self.state
+        alarm = one.alarm_at is not None
+        return verdict_of(one.limit, alarm=alarm, known=one.known, most=lambda: self.interval[1])
 
     @property
     def log_e_value(self) -> float | None:

@@ -81,6 +81,7 @@ class Watch:
             raise InputError(f"{path}: is damaged: {shown(str(error))}") from None
         self.changes = Changes(connection, self.settings.false_alarm)
         self._places = Places(connection, self.settings.site, self.settings.false_alarm)
+        self._history: tuple[tuple[int, int], list[Period]] | None = None
         labels = self.predictor.certificate.labels
         self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
         """How many classes there are; 0 if that is not known yet, or if there are none."""
@@ -274,13 +275,19 @@ class Watch:
             )
 
     def history(self) -> list[Period]:
-        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
-        there = self.days()
-        if there is None:
-            return []
-        first, last = there
-        step = -(-(last + 1 - first) // MOST_SPANS)
-        return [one for day in range(first, last + 1, step) for one in self.periods(day, min(last, day + step - 1))]
+        """Return the messages of all days so far, of several days each if there are many; none if nothing was added.
+
+        They are worked out anew only if something was written since, here or by another process.
+        """
+        with schema.saying(self.path):
+            (others,) = self._connection.execute("PRAGMA data_version").fetchone()
+        written = (others, self._connection.total_changes)
+        if self._history is None or self._history[0] != written:
+            first, last = self.days() or (0, -1)
+            step = -(-(last + 1 - first) // MOST_SPANS) or 1
+            spans = [(day, min(last, day + step - 1)) for day in range(first, last + 1, step)]
+            self._history = written, [one for span in spans for one in self.periods(*span)]
+        return list(self._history[1])
 
     def check_for(self, digest: str) -> None:
         """Refuse another predictor than the one that is watched, and a watch that takes no more."""

@@ -10,6 +10,7 @@ from fedconformal.monitoring.combine import Combined
 from fedconformal.monitoring.line import Line
 from fedconformal.monitoring.period import day_of
 from fedconformal.monitoring.together import Together
+from fedconformal.monitoring.verdict import EARLY, HOLDS
 
 MUCH = 0.5
 """Rows that wait are spoken of from this share on."""
@@ -25,7 +26,7 @@ def sentence(found: Combined) -> str:
         doubtful = found.all_rows.doubtful
         names = listed([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
         return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
-    if found.state == "holds":
+    if found.state == HOLDS:
         most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
         return f"holds: {most} ({count(known, 'outcome')} at {sites})"
     if not known:
@@ -79,9 +80,9 @@ def _about_evidence(found: Combined) -> Iterator[str]:
     for line in changed[:3]:
         _, since = line.said.changed or line.said.unlabelled_changed or (0, 0)
         yield f"Ask {line.site} what changed: by its own word its scores differ since {date(since)}."
-    if found.state == "too early":
+    if found.state == EARLY:
         yield from _too_early(together.pooled)
-    if found.state == "holds":
+    if found.state == HOLDS:
         yield "Use the sets. Combine again when the next messages come."
 
 

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_late(
+    __getattr__, __dir__ = imported_late(
         __name__,
         {
             "dp": ("calibrate_privately",),

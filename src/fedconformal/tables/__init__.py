@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
-    __getattr__ = imported_late(
+    __getattr__, __dir__ = imported_late(
         __name__,
         {
             "classes": ("match_columns",),
@@ -49,6 +49,3 @@ if not TYPE_CHECKING:  # of which a type checker would conclude that there is ev
             "table": ("Table",),
         },
     )
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)

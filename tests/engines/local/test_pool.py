@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from fedconformal.engines.local import pool as module  # noqa: E402
 from fedconformal.engines.local.pool import WorkerPool  # noqa: E402
 from fedconformal.engines.local.process import SiteError, Task  # noqa: E402
-from fedconformal.engines.local.threads import one_thread  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.ask import Step  # noqa: E402
+from fedconformal.federated.threads import one_thread  # noqa: E402
 from fedconformal.training import ClientData, FedAvg  # noqa: E402
 from tests.federated.tasks import Dies, Doubles, FailsAt, TakesMemory  # noqa: E402
 

@@ -31,7 +31,6 @@ from fedconformal.engines.flower.records import (
     site_of,
 )
 from fedconformal.engines.flower.watching import watch_reply
-from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Step, Update
 from fedconformal.federated.clients import ClientData, PackedClients, as_clients
@@ -39,6 +38,7 @@ from fedconformal.federated.fedprox import FedProx
 from fedconformal.federated.linear_site import linear_task
 from fedconformal.federated.local import LocalTraining, weights_of, with_weights
 from fedconformal.federated.tct import TCT, LinearisedModel
+from fedconformal.federated.threads import one_thread
 from fedconformal.models import Regressor
 
 CPU = torch.device("cpu")

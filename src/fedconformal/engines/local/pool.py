@@ -26,9 +26,9 @@ from fedconformal.engines.local.process import (
     with_results,
     write,
 )
-from fedconformal.engines.local.threads import one_thread
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Step, Update
+from fedconformal.federated.threads import one_thread
 
 SLOT_BYTES = 2**28
 """Results of all sites are in memory at once up to this size; beyond it, a few for each worker."""

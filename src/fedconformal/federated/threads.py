@@ -1,6 +1,7 @@
 """One torch thread: a process that trains beside others computes with one, as threads that wait go on spinning.
 
-Two threads on one small model are slower than one thread on each of two models.
+Two threads on one small model are slower than one thread on each of two models; where another program has one of the
+cores, they are several times as slow as one thread.
 """
 
 from __future__ import annotations
