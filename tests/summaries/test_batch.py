@@ -55,7 +55,7 @@ def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, size: i
     monkeypatch.setattr(received, "BATCH", size)
     check_same(many())
     check_same(GOLDEN)
-    assert fc.Summary.from_many([]) == []
+    assert len(fc.Summary.from_many([])) == 0
 
 
 @pytest.mark.parametrize("size", [10, 100, 500])

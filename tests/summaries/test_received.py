@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+import tracemalloc
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.summaries import received
+from fedconformal.summaries import batch, received
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
 from fedconformal.summaries.received import Received
 from fedconformal.summaries.stack import Stack
 from fedconformal.summaries.wire import PREFIX
@@ -99,7 +104,7 @@ def test_two_ways_to_write_are_two_stacks() -> None:
     other = fc.summarize([0.5], kind="exact", site="b")
     sites = [PLAIN, other, replace(PLAIN, sites=("c",)), replace(other, sites=("d",)), fc.pool([PLAIN, PLAIN_B])]
     found = fc.Summary.from_many([site.to_bytes() for site in sites])
-    assert isinstance(found, list)
+    assert not isinstance(found, Received)
     assert [site.to_bytes() for site in found] == [site.to_bytes() for site in sites]
 
 
@@ -187,6 +192,13 @@ def test_what_says_something_else_does_not_fit(what: str) -> None:
     assert [site.to_bytes() for site in found] == [site.to_bytes() for site in mixed]
 
 
+def test_what_says_something_else_of_the_same_length_does_not_fit() -> None:
+    here, there = (fc.summarize([0.5], classes=classes, site="a") for classes in (["no", "yes"], ["on", "yes"]))
+    assert len(here.to_bytes()) == len(there.to_bytes())
+    assert taken(here, here.to_bytes())
+    assert not taken(here, there.to_bytes())
+
+
 def test_a_message_that_reads_on_into_the_next_does_not_fit() -> None:
     """Its last bytes are cut off, and are those with which the next one begins: it only fits if its end is ignored."""
     whole = EXACT.to_bytes()
@@ -211,6 +223,62 @@ def test_any_scores_come_out_as_by_themselves(scores: list[list[float]], all_of_
     for one, site in zip(together, sites, strict=True):
         assert (one.points.tobytes(), one.reached.tolist()) == (site.points.tobytes(), site.reached.tolist())
         assert one.count_at_most(0.5) == site.count_at_most(0.5)
+
+
+def test_a_class_of_another_package_decodes_its_own_messages() -> None:
+    @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+    class Clipped(ExactSummary):
+        """All scores, none above one."""
+
+    sent = Clipped(values=np.array([0.5]), sizes=(1,), sites=("a",))
+    assert sent.plain
+    assert received.received(sent, [sent.to_bytes()])[1] == [False]
+
+
+def test_many_names_of_classes_take_no_memory_for_each_message() -> None:
+    """They are in front of the number of scores, in every message of version 2."""
+    classes = tuple(f"class {i:06d} {'x' * 40}" for i in range(20_000))
+    template = fc.summarize([0.5], kind="exact", classes=classes, site="a")
+    sent = [ONE_SCORE.to_bytes()] * 2000
+    tracemalloc.start()
+    try:
+        assert not any(received.received(template, sent)[1])
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("n", [2**31 - 1, 2**31, 2**32 - 1])
+def test_the_largest_sizes_are_read(n: int) -> None:
+    schedule = (100, Fraction(1, 10))
+    ranks = scheduled_ranks(n, *schedule)
+    values = np.arange(len(ranks)) / 128
+    sites = [RankSummary.scheduled(values, schedule, sizes=(n,), sites=(site,)) for site in "ab"]
+    together = fc.Summary.from_many([site.to_bytes() for site in sites])
+    assert isinstance(together, Received)
+    assert together.points()[1].astype(np.int64).cumsum()[: len(ranks)].tolist() == ranks.tolist()
+
+
+def test_one_that_is_not_sound_does_not_keep_others_out() -> None:
+    sent = [HOSTILE["minus zero"], EXACT.to_bytes(), HOSTILE["NaN"], HOSTILE["more scores than are sent"]]
+    columns, fits = received.received(EXACT, [*sent, EXACT.to_bytes(), HOSTILE["falling scores"]])
+    assert fits == [False, True, False, False, True, False]
+    assert [one.to_bytes() for one in columns] == [EXACT.to_bytes()] * 2
+
+
+def test_odd_ones_in_front_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [fc.summarize([0.5], site=f"o{i}", expires=f"2099-01-{i + 10}") for i in range(9)]
+    alike = [replace(PLAIN, sites=(f"s{i}",)) for i in range(40)]
+    monkeypatch.setattr(batch, "decoded", counting := Mock(side_effect=batch.decoded))
+    fc.Summary.from_many([site.to_bytes() for site in (*odd, *alike)])
+    assert counting.call_count <= len(odd) + 1
+
+
+def test_no_summary_is_made_to_calibrate() -> None:
+    sites = [fc.summarize(np.arange(50) / 50, site=f"s{i}", calibration="c", expires="2099-01-01") for i in range(3)]
+    together = fc.Summary.from_many([site.to_bytes() for site in sites])
+    fc.calibrate(together)
+    assert "summaries" not in vars(together)
 
 
 def test_scores_of_a_message_are_not_written_to_by_another() -> None:

@@ -28,6 +28,7 @@ from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
 from fedconformal.guarantees.planning import shortfall
 from fedconformal.scores import RegressionScore
+from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.stack import Stack, check_together
 from fedconformal.summaries.summary import Summary
 
@@ -134,7 +135,9 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
         raise InputError("there are no summaries to calibrate from")
     check_together(stack)
     for origin in stack.origins:
-        if origin.alpha is not None or origin.expires is not None:
-            first = next(summary for summary in stack if summary.origin is origin)
-            origin.check_use(alpha, first.label, expired=expired)
+        origin.check_use(alpha, partial(_label_of, origin, stack), expired=expired)
     return stack
+
+
+def _label_of(origin: Origin, stack: Stack) -> str:
+    return next(summary for summary in stack if summary.origin is origin).label

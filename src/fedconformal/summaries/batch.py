@@ -25,6 +25,7 @@ from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.received import received
+from fedconformal.summaries.stack import Stack
 from fedconformal.summaries.summary import Summary, origin_fields, score_from
 
 OBJECTS = 50
@@ -34,31 +35,32 @@ REMEMBERED = 4096
 """Up to this many bytes, what many sites say of their scores is read once."""
 
 LAYOUTS = 8
-"""So many different ways to say the same of all scores are read in columns; the others one by one."""
+"""Messages that say so many different things of their scores are read in columns; the others one by one."""
 
 
-def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequence[Summary]:
+def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Stack:
     """Decode messages; if one is refused, the error calls it by its name, or else by its number."""
     sent = [data if type(data) is bytes else bytes(data) for data in messages]
     found: dict[int, Summary] = {}
     left = list(range(len(sent)))
-
-    def alone(i: int) -> Summary:
-        with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
-            return decoded(sent[i])
-
     with rare_collection(len(sent)):
         for _ in range(min(LAYOUTS, len(sent) - 1)):
-            template = found[left[0]] = alone(left[0])
+            middle = left[len(left) // 2]  # so that a few odd ones in front do not use up the rounds
+            try:
+                template = found[middle] = decoded(sent[middle])
+            except InputError:  # there may be one before it
+                break
             columns, fits = received(template, sent if len(left) == len(sent) else [sent[i] for i in left])
-            if len(columns) == len(sent):
+            if isinstance(columns, Stack) and len(columns) == len(sent):
                 return columns
             found.update(zip((i for i, one in zip(left, fits, strict=True) if one), columns, strict=True))
             left = [i for i in left if i not in found]
             if len(left) < 2:
                 break
-        found.update((i, alone(i)) for i in left)
-    return [found[i] for i in range(len(sent))]
+        for i in left:
+            with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
+                found[i] = decoded(sent[i])
+    return Stack([found[i] for i in range(len(sent))])
 
 
 def decoded(data: bytes) -> Summary:

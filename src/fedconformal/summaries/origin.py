@@ -8,7 +8,7 @@ an id of the calibration that only some give is accepted beside version 1 alone,
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -120,15 +120,18 @@ class Origin:
             expires=days[0] if days else None,
         )
 
-    def check_use(self, alpha: Fraction | None, label: str, *, expired: bool = False) -> None:
-        """Refuse scores that are for another alpha, or that may not be used any more unless `expired` is allowed."""
+    def check_use(self, alpha: Fraction | None, label: Callable[[], str], *, expired: bool = False) -> None:
+        """Refuse scores that are for another alpha, or that may not be used any more unless `expired` is allowed.
+
+        Of very many, `label` is asked for only if these are refused.
+        """
         if self.alpha is not None and alpha is not None and as_alpha(self.alpha) != alpha:
             raise InputError(
-                f"{label} was summarised for a calibration at alpha {self.alpha}, not at {float(alpha):g}; "
+                f"{label()} was summarised for a calibration at alpha {self.alpha}, not at {float(alpha):g}; "
                 "calibrate at that alpha, or ask the sites anew"
             )
         if not expired and has_expired(self.expires):
-            raise InputError(f"the summary of {label} expired on {self.expires}; ask the site for a new one")
+            raise InputError(f"the summary of {label()} expired on {self.expires}; ask the site for a new one")
 
     @property
     def about(self) -> About:

@@ -270,8 +270,10 @@ def plausible(points: int, n: int, count: int) -> bool:
 def _frame(n: int, points: int, alpha: Fraction | None, lower: Fraction | None) -> dict[str, Any]:
     """Return the parts that follow from a schedule, which sites of one size share."""
     ranks = scheduled_ranks(n, points, alpha, lower)
+    below = ranks - 1
+    below.setflags(write=False)
     gap = int(np.diff(ranks, prepend=0).max()) - 1
-    return {"sizes": (n,), "lower": ranks, "below": ranks - 1, "stated_gap": gap, "schedule": (points, alpha)}
+    return {"sizes": (n,), "lower": ranks, "below": below, "stated_gap": gap, "schedule": (points, alpha)}
 
 
 def lower_of(origin: Origin | None) -> Fraction | None:

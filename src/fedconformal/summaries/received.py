@@ -31,8 +31,11 @@ from fedconformal.summaries.summary import Summary
 BATCH = 2048
 """How many messages are looked at together."""
 
-LONG = 2**16
-"""Longer messages, in bytes, are decoded by themselves: there the scores take the time, and one would slow down all."""
+LONG = 2**14
+"""Longer messages, in bytes, are decoded by themselves: the scores take the time there, and a batch too much memory."""
+
+MINUS_ZERO = np.iinfo(np.int64).min
+"""The bits of -0.0: of all whole numbers the least."""
 
 ONE = b"\x91"
 """How a MessagePack array of one begins: of the size of one site, and of its name."""
@@ -124,12 +127,12 @@ class Rows(NamedTuple):
 
 
 def received(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary], list[bool]]:
-    """Decode the messages that are written as that of the template, and say which are.
+    """Decode the sound messages that are written as that of the template, and say which are.
 
-    None of them if one that is written so is not sound: decoded by itself, it is refused with a reason.
+    Not those of a class that may check or add something of its own: only a class that says what a frame is has one.
     """
     short = [len(data) <= LONG for data in sent]
-    if not template.plain or not any(short):
+    if not template.plain or "frame" not in vars(type(template)) or not any(short):
         return (), [False] * len(sent)
     columns, fits = _columns(template, sent if all(short) else list(compress(sent, short)))
     following = iter(fits)
@@ -137,45 +140,51 @@ def received(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary
 
 
 def _columns(template: Summary, sent: Sequence[bytes]) -> tuple[Sequence[Summary], list[bool]]:
-    none: tuple[Sequence[Summary], list[bool]] = ((), [False] * len(sent))
     layout, lengths = Layout.of(template), np.fromiter(map(len, sent), np.int64, len(sent))
     values, used = np.empty(int(lengths.sum()) // 8), 0  # memory that is not written to is not taken
     batches: list[Batch] = []
+    sound: list[Booleans] = []
     for start in range(0, len(sent), BATCH):
         batch = layout.read(sent[start : start + BATCH], lengths[start : start + BATCH])
-        batches.append(batch)
         found = values[used : used + int(batch.counts.sum())]
         found[:] = np.frombuffer(b"".join(batch.scores()), dtype="<f8")
-        if not _sound(found, batch.counts):
-            return none
+        sound.append(_sound(found, batch.counts))
+        batches.append(batch)
         used += len(found)
     fits, sizes, counts = (
         np.concatenate(parts) for parts in zip(*((one.fits, one.sizes, one.counts) for one in batches), strict=True)
     )
-    keys, frame = _distinct(sizes << 32 | counts)
+    keys, frame = _distinct(sizes.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64))
     frames = [template.frame(key >> 32, key & 0xFFFF_FFFF) for key in keys.tolist()]
     known = [one | {"origin": template.origin} for one in frames if one is not None]
-    if len(known) < len(frames):
-        return none
+    if len(known) < len(frames) or not all(some.all() for some in sound):
+        fits[fits] = np.concatenate(sound) & np.array([one is not None for one in frames])[frame]
+        rest = list(compress(sent, fits))
+        return (_columns(template, rest)[0] if rest else ()), fits.tolist()
     names = list(chain.from_iterable(batch.names for batch in batches))
     rows = Rows(sizes, names, counts, values[:used], known, frame)
     fitting = list(chain.from_iterable(batch.sent for batch in batches))
     return Received(template, fitting, rows), fits.tolist()
 
 
-def _sound(values: Floats, counts: Integers) -> bool:
-    """Whether the scores of each message are finite, ascending and without -0.0."""
+def _sound(values: Floats, counts: Integers) -> Booleans:
+    """Say of which messages the scores are finite, ascending and without -0.0."""
     if not len(counts):
-        return True
+        return np.ones(0, dtype=np.bool_)
     ends = np.cumsum(counts)
     starts, lasts = ends - counts, ends - 1
     ordered = values[1:] >= values[:-1]  # False beside a NaN
     ordered[lasts[:-1]] = True
-    finite = np.isfinite(values[starts]).all() and np.isfinite(values[lasts]).all()
-    return bool(ordered.all() and finite and values.view(np.int64).min() > np.iinfo(np.int64).min)  # which is -0.0
+    finite: Booleans = np.isfinite(values[starts]) & np.isfinite(values[lasts])
+    bits = values.view(np.int64)
+    if ordered.all() and bits.min() > MINUS_ZERO:
+        return finite
+    right = np.append(ordered, True) & (bits > MINUS_ZERO)
+    finite &= np.logical_and.reduceat(right, starts)
+    return finite
 
 
-def _distinct(keys: Integers) -> tuple[Integers, Integers]:
+def _distinct(keys: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.unsignedinteger], Integers]:
     """Return every key once, in order, and the place of each; as np.unique does, which imports numpy.ma."""
     ordered = np.sort(keys)
     once = ordered[np.append(True, ordered[1:] > ordered[:-1])[: len(ordered)]]
@@ -221,9 +230,10 @@ class Layout:
     def of(cls, template: Summary) -> Layout:
         """Take it from one summary."""
         message, about = template.said(), template.origin.about
-        fields = [wire.ENCODER.encode(getattr(message, name)) for name in message.__struct_fields__]
         place = message.__struct_fields__.index("values")
-        head = wire.ENCODER.encode([None] * len(fields))[: -len(fields)]
+        names = message.__struct_fields__[:place] + message.__struct_fields__[place + 1 :]
+        fields = [wire.ENCODER.encode(getattr(message, name)) for name in names]
+        head = wire.ENCODER.encode([None, *names])[:1]  # of fewer than 16 fields
         prefix = b"" if about == wire.NOTHING else wire.ENCODER.encode((about, None))[:-1]
         named = bool(template.sites)
         return cls(
@@ -231,7 +241,7 @@ class Layout:
             before=prefix + head + ONE,
             named=named,
             middle=(b"" if named else NONE) + b"".join(fields[2:place]),
-            tail=b"".join(fields[place + 1 :]),
+            tail=b"".join(fields[place:]),
         )
 
     def read(self, sent: Sequence[bytes], lengths: Integers) -> Batch:
@@ -242,14 +252,17 @@ class Layout:
         """
         ends = np.cumsum(lengths)
         starts = ends - lengths
-        room = wire.PREFIX + len(self.before) + len(self.middle) + 2 * LONGEST
+        room = wire.PREFIX + len(self.middle) + 2 * LONGEST
         page = Page(np.frombuffer(b"".join([*sent, bytes(room)]), dtype=np.uint8), starts)
         envelope = page.take(wire.PREFIX)
         page.expect(self.start, envelope)
         checksum = zlib.crc32(self.start)
         right = np.array([zlib.crc32(data[wire.PREFIX :], checksum) for data in sent], dtype=np.uint32)
         page.fits &= np.ascontiguousarray(envelope[:, len(self.start) :]).view("<u4")[:, 0] == right
-        sizes = page.number(UINT, after=self.before)
+        # It names the classes, so it may be long: each message is compared with it by itself.
+        page.fits &= np.array([data.startswith(self.before, wire.PREFIX) for data in sent], dtype=np.bool_)
+        page.at = page.at + len(self.before)
+        sizes = page.number(UINT, after=b"")
         names = page.text(page.number(STR, after=ONE)) if self.named else []
         held = page.number(BIN, after=self.middle)
         page.fits &= (sizes > 0) & (held > 0) & (held % 8 == 0) & (page.at + held + len(self.tail) == ends)

@@ -160,8 +160,8 @@ class Summary(ABC):
     def from_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequence[Summary]:
         """Decode the bytes of many sites, many times faster than one by one.
 
-        Those that say the same of their scores are kept in columns, and a summary is made when it is asked for. If one
-        is refused, the error calls it by its name, such as that of its file, or else by its number.
+        Where all say the same of their scores they are kept in columns, and a summary is made when it is asked for.
+        If one is refused, the error calls it by its name, such as that of its file, or else by its number.
 
         >>> from fedconformal import summarize
         >>> sent = [summarize([0.1, 0.2], site=site).to_bytes() for site in ("a", "b")]

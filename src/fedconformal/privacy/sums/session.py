@@ -205,7 +205,7 @@ def joined_origin(found: Join) -> Origin:
 
 def check_scores(origin: Origin, invite: Invite, label: str) -> None:
     """Refuse scores that are for another alpha or day, of another kind, or with two ends."""
-    origin.check_use(alpha_of(invite) if invite.losses is None else None, label)
+    origin.check_use(alpha_of(invite) if invite.losses is None else None, lambda: label)
     check_terms(origin, invite.losses, label)
     check_one_end(origin.score, label)
 
