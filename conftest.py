@@ -1,4 +1,4 @@
-"""What every test run shares: which modules are optional, and how many examples Hypothesis tries.
+"""What every test run shares: which modules are optional, how many threads and how many examples of Hypothesis.
 
 What needs a package that is not installed is skipped with the reason, doctests and tests alike. So every file can be
 collected, and every test run, in an environment that has the core only.
@@ -7,6 +7,7 @@ collected, and every test run, in an environment that has the core only.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -41,6 +42,10 @@ OPTIONAL = {
     "uvicorn",
 }
 """What the extras and the paper install. Any other package that is missing is an error."""
+
+# There is a test process for every core. More threads in each wait for one another: that doubles the processor time of
+# what multiplies matrices. numpy and torch read this when they are imported, here and in what tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("full", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=10)  # `checks` in tests/contracts/tools.py looks at it

@@ -88,9 +88,23 @@ def read(data: bytes) -> list[Floats]:
     return [np.array(site) for site in sites if site]
 
 
-@given(st.binary(min_size=SCORE, max_size=24 * SCORE), st.integers(1, 30), st.integers(0, 255))
-@checks(10_000)
+any_scores = given(st.binary(min_size=SCORE, max_size=24 * SCORE), st.integers(1, 30), st.integers(0, 255))
+
+
+@any_scores
+@checks(2_000)
 def test_sums_find_the_exact_score(data: bytes, target: int, weights: int) -> None:
+    check_exact(data, target, weights)
+
+
+@pytest.mark.slow
+@any_scores
+@checks(20_000)
+def test_sums_find_the_exact_score_among_many(data: bytes, target: int, weights: int) -> None:
+    check_exact(data, target, weights)
+
+
+def check_exact(data: bytes, target: int, weights: int) -> None:
     scores = read(data)
     used = tuple(weights >> 2 * k & 3 for k in range(len(scores)))
     most = sum(w * len(s) for w, s in zip(used, scores, strict=True))

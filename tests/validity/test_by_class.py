@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,11 +73,17 @@ def summarised(rows: Sequence[tuple[Floats, Any]], kind: str = "exact") -> list[
     return [fc.summarize(scores, kind, labels=labels, by_class=True) for scores, labels in rows]
 
 
-def thresholds(guarantee: fc.Guarantee, draws: Sequence[Any], alpha: float = ALPHA, kind: str = "exact") -> Floats:
+@cache
+def sent(kind: str) -> list[list[fc.Summary]]:
+    """Draw from `SITES` and summarise, once for all guarantees."""
+    return [summarised(rows, kind) for rows in drawn(SITES, seed=5)]
+
+
+def thresholds(guarantee: fc.Guarantee, draws: Sequence[Sequence[fc.Summary]]) -> Floats:
     """Calibrate on each draw; (repetitions, classes), +inf for a class that nobody happens to hold."""
     found = np.full((len(draws), CLASSES), np.inf)
-    for i, rows in enumerate(draws):
-        limits = fc.calibrate(summarised(rows, kind), alpha=alpha, guarantee=fc.ByClass(guarantee)).threshold
+    for i, summaries in enumerate(draws):
+        limits = fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByClass(guarantee)).threshold
         assert isinstance(limits, np.ndarray)
         found[i, : len(limits)] = limits
     return found
@@ -91,7 +98,7 @@ def covered(sites: Sequence[Site], weights: Floats, q: Floats, label: int) -> Fl
 
 def check_kept(guarantee: fc.Guarantee, mixtures: Sequence[Floats], kind: str = "exact") -> None:
     """Compare the coverage of every class under every mixture with 1 - alpha."""
-    q = thresholds(guarantee, drawn(SITES, seed=5), kind=kind)
+    q = thresholds(guarantee, sent(kind))
     for weights in mixtures:
         for label in range(CLASSES):
             if any(w * site.shares[label] for w, site in zip(weights, SITES, strict=True)):
@@ -205,7 +212,7 @@ def test_a_class_that_nobody_holds_is_in_every_set() -> None:
 
 def test_alike_sites_are_covered_exactly() -> None:
     alike = [Site(size, (0.7, 0.2, 0.1), (stats.norm(), stats.t(2), HARD)) for size in (40, 25, 5)]
-    q = thresholds(fc.Exchangeable(), drawn(alike, seed=8))
+    q = thresholds(fc.Exchangeable(), list(map(summarised, drawn(alike, seed=8))))
     for label in range(CLASSES):
         average, tolerance = mean(covered(alike, np.full(3, 1 / 3), q, label))
         assert average >= 1 - ALPHA - tolerance
@@ -219,7 +226,7 @@ def test_a_fresh_site_is_covered_in_every_class() -> None:
     )
     rng = np.random.default_rng(9)
     draws = [[kinds[k].draw(rng) for k in rng.integers(0, 3, size=30)] for _ in range(200)]
-    q = thresholds(fc.NewClient(), draws)
+    q = thresholds(fc.NewClient(), list(map(summarised, draws)))
     for label in range(2):
         average, tolerance = mean(covered(kinds, np.full(3, 1 / 3), q, label))
         assert average >= 1 - ALPHA - tolerance
@@ -229,7 +236,7 @@ def test_a_fresh_site_is_covered_in_every_class() -> None:
 def test_pac_fails_no_more_often_than_stated_in_any_class() -> None:
     failure = 0.1
     draws = drawn(SITES, seed=10, repetitions=250)
-    q = thresholds(fc.PAC(failure=failure), draws)
+    q = thresholds(fc.PAC(failure=failure), list(map(summarised, draws)))
     for label in range(CLASSES):
         failed = []
         for rows, limits in zip(draws, q, strict=True):

@@ -6,6 +6,7 @@ Expected coverage is integrated, not simulated, so a shortfall of a tenth of a r
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ PATTERNS: dict[str, tuple[Site, ...]] = {
 }
 
 
+@cache
 def mean_coverage(sites: tuple[Site, ...], rank: int) -> float:
     """Return the expected coverage of the mixture in proportion to n_k at the rank-th smallest score."""
     shares = np.array(sizes(sites)) / sum(sizes(sites))

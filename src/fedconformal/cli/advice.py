@@ -106,15 +106,19 @@ class SwappedError(InputError):
         super().__init__(f"{first} and {second} look swapped: probabilities come first, then labels")
         self.files = (first, second)
 
-    def right(self, arguments: Sequence[str]) -> str:
-        """Return the command with both files in the right order.
+    def advice(self, arguments: Sequence[str]) -> str:
+        """Say what to do: the command with both files in the right order, if both are words of it.
 
-        >>> SwappedError(Path("y.npy"), Path("p.npy")).right(["summarize", "y.npy", "./p.npy", "-o", "a.fcs"])
-        'fedconformal summarize ./p.npy y.npy -o a.fcs'
+        >>> SwappedError(Path("y.npy"), Path("p.npy")).advice(["summarize", "y.npy", "./p.npy", "-o", "a.fcs"])
+        'say fedconformal summarize ./p.npy y.npy -o a.fcs'
+        >>> SwappedError(Path("y.npy"), Path("p.npy")).advice(["report", "p.json", "--probs=y.npy", "p.npy"])
+        'change their order'
         """
         from shlex import join
 
         words, paths = list(arguments), list(map(Path, arguments))
+        if not set(self.files) <= set(paths):
+            return "change their order"
         first, second = map(paths.index, self.files)
         words[first], words[second] = words[second], words[first]
-        return join(["fedconformal", *words])
+        return f"say {join(['fedconformal', *words])}"

@@ -145,7 +145,7 @@ def run(arguments: Sequence[str]) -> int:
             _check_flags(arguments)
             code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except SwappedError as error:
-            return _fail(f"{error}; say {error.right(arguments)}")
+            return _fail(f"{error}; {error.advice(arguments)}")
         except InputError as error:
             return _fail(advised(str(error)))
         except UsageProblem as error:
