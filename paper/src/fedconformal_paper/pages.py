@@ -69,7 +69,7 @@ def _verdict(found: Sequence[Claim]) -> str:
     counts = Counter("no" if one.verdict.startswith(NO) else one.verdict == YES for one in tried)
     said = (
         f"**Of {len(tried)} comparisons, {counts[True]} come out as in the paper, {counts[False]} in part, and "
-        f"{counts['no'] or 'none'} not at all**; the table says where"
+        f"{counts['no'] or 'none'} {'fail' if counts['no'] > 1 else 'fails'}**; the table says where"
     )
     return f"{said}. What was not tried is in its last line." if len(tried) < len(found) else f"{said}."
 
