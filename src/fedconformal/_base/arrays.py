@@ -71,8 +71,9 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit, and are not
     # finite if an entry is not; then the bits: read as integers, numbers with a sign are negative.
     with np.errstate(over="ignore", invalid="ignore"):
-        off_by = np.abs(row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1)
-    if off_by.max() <= SUM_TOLERANCE / 2 and array.view(f"i{array.itemsize}").min() >= 0:
+        sums = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
+        right = sums.max() <= 1 + SUM_TOLERANCE / 2 and sums.min() >= 1 - SUM_TOLERANCE / 2
+    if right and array.view(f"i{array.itemsize}").min() >= 0:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
@@ -95,10 +96,11 @@ def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
     Rows that are not short are not summed by BLAS: its threads spin for a while after each call, and slow down those
     that share the work.
     """
+    dtype = dtype or matrix.dtype
     if matrix.shape[1] < SHORT_ROW:
         with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
-            return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
-    sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype or matrix.dtype)
+            return matrix.astype(dtype, copy=False) @ np.ones(matrix.shape[1], dtype=dtype)
+    sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype)
     return sums
 
 
