@@ -13,12 +13,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 CHUNK = 2**19
-"""Entries worked on at a time: a second pass over as many finds most of them in the cache of a core.
-
-With half as many, to begin a chunk costs more than the cache saves, unless the work makes matrices of its own."""
+"""Entries worked on at a time. Half as many stay in the cache of a core, but then threads wait for each other, as only
+one at a time runs Python: on two cores APS takes a third longer, and LAC longer than on one."""
 
 QUICK = 2**20
-"""Entries of work that has nothing to read twice."""
+"""The same for work that passes over them a few times only, where to begin a chunk costs more than the cache saves."""
 
 SHARE = 2
 """How many chunks are work enough for a thread."""
@@ -35,7 +34,7 @@ def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
         yield slice(start, min(start + step, len(array)))
 
 
-def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = CHUNK) -> None:
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = QUICK) -> None:
     """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
     if array.size <= size:  # one piece: nothing to share out
         if len(array):

@@ -47,8 +47,8 @@ class Score(AnyScore):
     top_first: ClassVar[bool] = False
     """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
-    chunk: ClassVar[int] = CHUNK // 2
-    """How many probabilities to work on at a time: most scores make a matrix of the same size, which has to fit too."""
+    chunk: ClassVar[int] = CHUNK
+    """How many probabilities to work on at a time."""
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
