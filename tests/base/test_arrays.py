@@ -13,7 +13,16 @@ import pytest
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal._base.arrays import as_alpha, as_clients, as_labels, as_probabilities, as_scores, as_temperature
+from fedconformal._base.arrays import (
+    BLOCK,
+    as_alpha,
+    as_clients,
+    as_labels,
+    as_probabilities,
+    as_scores,
+    as_temperature,
+    row_sums,
+)
 from fedconformal._base.names import as_name
 from tests.contracts.tools import FakeTensor, refused
 
@@ -31,6 +40,28 @@ def three_rows(third: list[float]) -> list[list[float]]:
 
 
 # --- probabilities ---
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("classes", [1, 9, 100, 511, 512])
+def test_sums_of_rows_of_any_number_are_right(classes: int, order: Any) -> None:
+    step = BLOCK // classes
+    rng = np.random.default_rng(classes)
+    for rows in (0, 1, step, step + 1, 2 * step, 3 * step - 1):
+        whole = rng.integers(0, 1000, (rows, classes)).astype(np.float32, order=order)  # sums are exact in any order
+        for dtype in (None, np.float64):
+            found = row_sums(whole, dtype)
+            assert found.dtype == (dtype or np.float32)
+            assert np.array_equal(found, whole.sum(axis=1, dtype=np.float64))
+
+
+@pytest.mark.parametrize("rows", [900, 901, 2000])
+def test_the_first_and_the_last_row_of_a_block_are_checked(rows: int) -> None:
+    for bad in {0, 899, 900, rows - 1} & set(range(rows)):
+        probs = np.full((rows, BLOCK // 900), 0.1, dtype=np.float32)
+        probs[bad, 0] = 0.2
+        with refused(f"row {bad} sums to 1.1"):
+            as_probabilities(probs)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,21 @@ def test_small_float32_numbers_are_rounded_like_their_float64_copies(classes: in
             assert np.array_equal(score.predict_set(probs, q, allow_empty=True), everything <= q)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_zero_with_a_sign_is_a_zero(dtype: Any) -> None:
+    plain = np.array([[0.0, 0.5, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]] * 60, dtype=dtype)
+    signed = plain.copy()
+    signed[:, 2] = -0.0
+    signed[60:, 0] = -0.0
+    for score in (fc.LAC(), fc.APS(), fc.RAPS(penalty=0.25), fc.RAPS(randomized=True), fc.Margin(), fc.TopK()):
+        everything = score.evaluate_all(plain)
+        assert np.array_equal(score.evaluate_all(signed), everything)
+        for label in range(5):
+            assert np.array_equal(score.evaluate(signed, [label] * 120), everything[:, label])
+        for q in np.unique(everything):
+            assert np.array_equal(score.predict_set(signed, q, allow_empty=True), everything <= q)
+
+
 def mix(state: int) -> int:
     """SplitMix64's finaliser in plain Python."""
     state = (state + 0x9E3779B97F4A7C15) % 2**64

@@ -20,8 +20,10 @@ from fedconformal.errors import InputError
 SUM_TOLERANCE = 1e-3
 QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
-SHORT_ROW = 48
-"""Rows of fewer classes are summed faster by BLAS."""
+SHORT_ROW = 512
+"""Rows of fewer classes are summed by BLAS; of longer ones a chunk has too few for numpy to let other threads run."""
+BLOCK = 9000
+"""OpenBLAS shares out a product of a matrix of 9,216 entries and a vector between its threads, one below it not."""
 ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
 
@@ -71,8 +73,9 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit, and are not
     # finite if an entry is not; then the bits: read as integers, numbers with a sign are negative.
     with np.errstate(over="ignore", invalid="ignore"):
-        off_by = np.abs(row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64) - 1)
-    if off_by.max() <= SUM_TOLERANCE / 2 and array.view(f"i{array.itemsize}").min() >= 0:
+        sums = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
+        right = sums.max() <= 1 + SUM_TOLERANCE / 2 and sums.min() >= 1 - SUM_TOLERANCE / 2
+    if right and array.view(f"i{array.itemsize}").min() >= 0:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
@@ -90,15 +93,23 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
 
 
 def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
-    """Sum along each row, in any order, a few times faster than `sum`.
+    """Sum along each row, in any order, a few times faster than `sum`; by BLAS twice as fast as by `einsum`.
 
-    Rows that are not short are not summed by BLAS: its threads spin for a while after each call, and slow down those
-    that share the work.
+    In blocks that BLAS does alone: its threads would spin for a while after each call, and slow down those that share
+    the work.
     """
-    if matrix.shape[1] < SHORT_ROW:
-        with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
-            return matrix @ np.ones(matrix.shape[1], dtype=matrix.dtype)
-    sums: NDArray[Any] = np.einsum("ij->i", matrix, dtype=dtype or matrix.dtype)
+    rows, classes = matrix.shape
+    dtype = dtype or matrix.dtype
+    if classes >= SHORT_ROW:
+        return np.asarray(np.einsum("ij->i", matrix, dtype=dtype))
+    ones = np.ones(classes, dtype=dtype)
+    with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
+        step = BLOCK // classes
+        if rows <= step:
+            return matrix @ ones
+        sums, rest = np.empty(rows, dtype=dtype), rows - rows % step
+        np.matmul(matrix[:rest].reshape(-1, step, classes), ones, out=sums[:rest].reshape(-1, step))
+        np.matmul(matrix[rest:], ones, out=sums[rest:])
     return sums
 
 

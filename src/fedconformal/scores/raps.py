@@ -47,7 +47,9 @@ class RAPS(APS):
         if not 0 <= self.free_ranks < 2**31:
             raise InputError(f"free_ranks is {self.free_ranks}, expected a number from 0 to 2^31 - 1")
 
-    def combine(self, total: Floats, ranks: NDArray[np.signedinteger], own: Floats, draws: Floats) -> Floats:
+    def combine(self, total: Floats, ranks: NDArray[np.signedinteger], taken: Floats | None) -> Floats:
         """Add the penalty of the rank."""
         beyond: Floats = np.maximum(ranks - self.free_ranks, 0).astype(np.float64)
-        return super().combine(total, ranks, own, draws) + beyond * self.penalty
+        score = super().combine(total, ranks, taken)
+        score += beyond * self.penalty
+        return score
