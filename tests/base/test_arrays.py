@@ -436,3 +436,16 @@ def test_mixed_summaries_are_refused(case: str) -> None:
 def test_other_bad_calls(action: Callable[[], object], fragments: list[str]) -> None:
     with refused(*fragments):
         action()
+
+
+@pytest.mark.parametrize("bad", [0, 7, 2**20 // 8, 2 * 2**20 // 8 + 5])
+def test_rows_that_are_judged_in_the_end_are_refused_as_rows_that_are_checked_at_once(bad: int) -> None:
+    """LAC scores all chunks and then judges them; APS judges each before it is scored."""
+    probs = np.full((3 * 2**20 // 8, 8), 0.125, dtype=np.float32)
+    for entry, what in ((0.5, "sums to 1.375, not 1"), (-1.0, "negative entry -1"), (np.nan, "not finite")):
+        probs[bad, 3] = entry
+        for score in (fc.LAC(), fc.APS()):
+            with refused(f"row {bad}", what):
+                score.evaluate(probs, np.zeros(len(probs), dtype=np.int64))
+            with refused(f"row {bad}", what):
+                score.predict_set(probs, 0.9)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.scores.score import any_true
+from fedconformal.scores.score import none_true
 from tests.contracts.tools import checks, refused, rows_of_probabilities
 
 Probs = NDArray[np.floating[Any]]
@@ -231,4 +231,6 @@ def test_one_label_is_enough_wherever_it_stands(classes: int) -> None:
     many = np.zeros((2, classes), dtype=np.bool_)
     many[0, 7 : 8 * 256 : 8] = True
     flags = np.concatenate([one, many])
-    assert np.array_equal(any_true(flags), flags.any(axis=1))
+    none = np.ones(len(flags), dtype=np.bool_)
+    none_true(flags, out=none)
+    assert np.array_equal(none, ~flags.any(axis=1))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.chunks import for_each_chunk
+from fedconformal._base.chunks import CHUNK, chunks, for_each_chunk
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 
@@ -64,19 +64,75 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
     fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, take their softmax
     """
     array = as_matrix(values, name)
-    for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
+    check = RowCheck(array, name, late=True)
+
+    def work(rows: slice) -> None:
+        check.look(rows)
+
+    for_each_chunk(array, work)
+    check.judge()
     return array
+
+
+class RowCheck:
+    """Checks that the rows of a matrix are distributions, a chunk at a time, while it is in the cache.
+
+    `late`: all chunks are judged together in the end, for work that unchecked rows do no harm. The fewer and the longer
+    the calls are, the less threads wait for each other.
+    """
+
+    def __init__(self, matrix: Probabilities, name: str, *, late: bool) -> None:
+        self._matrix = matrix
+        self._name = name
+        self._late = late
+        self._sums = np.empty(len(matrix) if late else 0, dtype=_precision(matrix))
+        self._signs: list[bool] = []
+
+    def look(self, rows: slice) -> Probabilities:
+        """Look at a chunk, and return it."""
+        chunk = self._matrix[rows]
+        if self._late:
+            with np.errstate(over="ignore", invalid="ignore"):
+                row_sums(chunk, out=self._sums[rows])
+            self._signs.append(_has_signs(chunk))
+        else:
+            check_distributions(chunk, self._name, rows.start)
+        return chunk
+
+    def judge(self) -> None:
+        """Refuse the first row that is no distribution, of those that were only looked at."""
+        if any(self._signs) or not _near_one(self._sums):
+            for rows in chunks(self._matrix, CHUNK):
+                refuse_others(self._matrix[rows], self._name, rows.start)
 
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
     """Refuse rows that are no distributions; `start` is the number of the first one."""
-    # Quick sums in the array's own precision, which tell for sure if they are far enough from the limit, and are not
-    # finite if an entry is not; then the bits: read as integers, numbers with a sign are negative.
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = row_sums(array, array.dtype if array.shape[1] < QUICK_CLASSES else np.float64)
-        right = sums.max() <= 1 + SUM_TOLERANCE / 2 and sums.min() >= 1 - SUM_TOLERANCE / 2
-    if right and array.view(f"i{array.itemsize}").min() >= 0:
-        return
+        sums = row_sums(array, _precision(array))
+    if not _near_one(sums) or _has_signs(array):
+        refuse_others(array, name, start)
+
+
+def _precision(array: Probabilities) -> Any:
+    """Choose the precision of quick sums, which tell for sure if they are far enough from the limit.
+
+    They are not finite if an entry is not.
+    """
+    return array.dtype if array.shape[1] < QUICK_CLASSES else np.float64
+
+
+def _near_one(sums: NDArray[Any]) -> bool:
+    return not len(sums) or bool(sums.max() <= 1 + SUM_TOLERANCE / 2 and sums.min() >= 1 - SUM_TOLERANCE / 2)
+
+
+def _has_signs(array: Probabilities) -> bool:
+    """Whether an entry has a sign, be it of -0.0: read as integers, such numbers are negative."""
+    return bool(array.view(f"i{array.itemsize}").min() < 0)
+
+
+def refuse_others(array: Probabilities, name: str, start: int) -> None:
+    """Look closely, and refuse the first row that is no distribution, if there is one."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)
@@ -92,23 +148,22 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     raise InputError(f"{name}: row {start + row} {problem}; {advice}")
 
 
-def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+def row_sums(matrix: NDArray[Any], dtype: Any = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """Sum along each row, in any order, a few times faster than `sum`; by BLAS twice as fast as by `einsum`.
 
     In blocks that BLAS does alone: its threads would spin for a while after each call, and slow down those that share
     the work.
     """
     rows, classes = matrix.shape
-    dtype = dtype or matrix.dtype
+    sums: NDArray[Any] = np.empty(rows, dtype=dtype or matrix.dtype) if out is None else out
     if classes >= SHORT_ROW:
-        return np.asarray(np.einsum("ij->i", matrix, dtype=dtype))
-    ones = np.ones(classes, dtype=dtype)
+        return np.asarray(np.einsum("ij->i", matrix, dtype=sums.dtype, out=sums))
+    ones = np.ones(classes, dtype=sums.dtype)
     with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
         step = BLOCK // classes
-        if rows <= step:
-            return matrix @ ones
-        sums, rest = np.empty(rows, dtype=dtype), rows - rows % step
-        np.matmul(matrix[:rest].reshape(-1, step, classes), ones, out=sums[:rest].reshape(-1, step))
+        rest = rows - rows % step
+        if rest:
+            np.matmul(matrix[:rest].reshape(-1, step, classes), ones, out=sums[:rest].reshape(-1, step))
         np.matmul(matrix[rest:], ones, out=sums[rest:])
     return sums
 

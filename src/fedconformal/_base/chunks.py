@@ -12,12 +12,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-CHUNK = 2**19
-"""Entries worked on at a time. Half as many stay in the cache of a core, but then threads wait for each other, as only
-one at a time runs Python: on two cores APS takes a third longer, and LAC longer than on one."""
-
-QUICK = 2**20
-"""The same for work that passes over them a few times only, where to begin a chunk costs more than the cache saves."""
+CHUNK = 2**20
+"""Entries worked on at a time. A quarter as many stay in the cache of a core, but then threads wait for each other, as
+only one at a time runs Python: on two cores APS takes a third longer, and LAC longer than on one."""
 
 SHARE = 2
 """How many chunks are work enough for a thread."""
@@ -34,7 +31,7 @@ def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
         yield slice(start, min(start + step, len(array)))
 
 
-def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = QUICK) -> None:
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = CHUNK) -> None:
     """Call `work` with every slice of rows, several at a time; what it raises for the first bad one is raised."""
     if array.size <= size:  # one piece: nothing to share out
         if len(array):

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, Integers, as_array, rising
-from fedconformal._base.chunks import QUICK
+from fedconformal._base.chunks import CHUNK
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
@@ -165,7 +165,7 @@ def chunked(scores: Any, truth: Any, points: int) -> Iterator[Rows]:
     array, labels = as_array(scores, "scores"), as_array(truth, "truth")
     if array.ndim < 2 or array.shape != labels.shape:
         raise InputError(f"truth: has shape {labels.shape}, the scores {array.shape}; expected the same, a row each")
-    step = max(1, QUICK // max(1, points, array[:1].size))
+    step = max(1, CHUNK // max(1, points, array[:1].size))
     for start in range(0, len(array), step):
         part = array[start : start + step].reshape(min(step, len(array) - start), -1)
         yield Rows(start, checked(part, start), as_truth(labels[start : start + step], "truth").reshape(part.shape))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities
-from fedconformal._base.chunks import QUICK
 from fedconformal.scores.score import Rule, Score, of_own_label
 
 
@@ -29,7 +28,7 @@ class LAC(Score):
 
     name = "lac"
     top_first = True
-    chunk = QUICK
+    late = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)

@@ -16,9 +16,9 @@ from fedconformal._base.arrays import (
     Floats,
     Integers,
     Probabilities,
+    RowCheck,
     as_labels,
     as_matrix,
-    check_distributions,
 )
 from fedconformal._base.chunks import CHUNK, for_each_chunk
 from fedconformal.errors import InputError
@@ -50,6 +50,9 @@ class Score(AnyScore):
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
 
+    late: ClassVar[bool] = False
+    """Whether rows may be scored before they are checked: rows of any numbers do no harm."""
+
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row, for a chunk of checked rows."""
@@ -78,23 +81,25 @@ class Score(AnyScore):
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""
         matrix = as_matrix(probs, NAME)
         wanted = as_labels(labels, rows=len(matrix), classes=matrix.shape[1])
-        out = np.empty(len(matrix))
+        out, check = np.empty(len(matrix)), RowCheck(matrix, NAME, late=self.late)
 
         def work(rows: slice) -> None:
-            out[rows] = self.of_labels(checked(matrix, rows), wanted[rows])
+            out[rows] = self.of_labels(check.look(rows), wanted[rows])
 
         for_each_chunk(matrix, work, size=self.chunk)
+        check.judge()
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
         """Score every label: (n, J) probabilities give (n, J) scores."""
         matrix = as_matrix(probs, NAME)
-        out = np.empty(matrix.shape)
+        out, check = np.empty(matrix.shape), RowCheck(matrix, NAME, late=self.late)
 
         def work(rows: slice) -> None:
-            out[rows] = self.of_all(checked(matrix, rows))
+            out[rows] = self.of_all(check.look(rows))
 
         for_each_chunk(matrix, work, size=self.chunk)
+        check.judge()
         return out
 
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
@@ -114,30 +119,30 @@ class Score(AnyScore):
 
     def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
         """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
-        sets = np.empty(matrix.shape, dtype=np.bool_)
+        sets, check = np.empty(matrix.shape, dtype=np.bool_), RowCheck(matrix, NAME, late=self.late)
         fill = self.rule(limit)
         sure = self.top_first and not limit.ndim
+        empty = np.zeros(len(matrix), dtype=np.bool_)
 
         def work(rows: slice) -> None:
-            chunk, found = checked(matrix, rows), sets[rows]
-            empty = fill(chunk, found)
-            if not allow_empty:
-                if sure:
-                    lacking = np.flatnonzero(~any_true(found) if empty is None else empty)
-                else:
-                    lacking = np.arange(len(found))
-                if lacking.size:
-                    found[lacking, chunk[lacking].argmax(axis=1)] = True
+            chunk, found = check.look(rows), sets[rows]
+            known = fill(chunk, found)
+            if allow_empty:
+                return
+            if not sure:
+                found[np.arange(len(found)), chunk.argmax(axis=1)] = True
+            elif known is None:
+                none_true(found, out=empty[rows])
+            else:
+                empty[rows] = known
 
         for_each_chunk(matrix, work, size=self.chunk)
+        check.judge()
+        lacking, step = np.flatnonzero(empty), max(1, CHUNK // matrix.shape[1])
+        for start in range(0, len(lacking), step):
+            some = lacking[start : start + step]
+            sets[some, matrix[some].argmax(axis=1)] = True
         return sets
-
-
-def checked(matrix: Probabilities, rows: slice) -> Probabilities:
-    """Check a chunk while it is in the cache, and return it."""
-    chunk = matrix[rows]
-    check_distributions(chunk, NAME, rows.start)
-    return chunk
 
 
 def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
@@ -145,11 +150,9 @@ def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
     return probs.reshape(-1).take(np.arange(0, probs.size, probs.shape[1]) + labels)
 
 
-def any_true(flags: Booleans) -> Booleans:
-    """Say which rows of a contiguous matrix hold a True: by sums of words of flags, several times faster than `any`."""
-    found: Booleans
+def none_true(flags: Booleans, out: Booleans) -> None:
+    """Say which rows of a contiguous matrix hold no True: by sums of words of flags, much faster than `any`."""
     if flags.size > SMALL and flags.shape[1] // math.gcd(flags.shape[1], 8) <= MOST_WORDS:
-        found = np.einsum("ij->i", flags.view(f"i{math.gcd(flags.shape[1], 8)}")) != 0
+        np.equal(np.einsum("ij->i", flags.view(f"i{math.gcd(flags.shape[1], 8)}")), 0, out=out)
     else:
-        found = np.logical_or.reduce(flags, axis=1)
-    return found
+        np.logical_not(np.logical_or.reduce(flags, axis=1), out=out)
