@@ -35,7 +35,7 @@ REMEMBERED = 4096
 """Up to this many bytes, what many sites say of their scores is read once."""
 
 LAYOUTS = 8
-"""Messages that say so many different things of their scores are read in columns; the others one by one."""
+"""How many groups of messages, each of which says the same of its scores, are read in columns; others one by one."""
 
 
 def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Stack:

@@ -282,8 +282,8 @@ LONGEST = 256
 class Form:
     """How MessagePack writes a whole number: in one byte from `low` on, or after a byte that says in how many.
 
-    `width` says how many bytes follow a first byte, -1 if no number begins so; `least` is the least number that is
-    written in so many bytes and in no fewer.
+    `width` says how many bytes follow a first byte, -1 if no number begins so; `least` is the least number that
+    takes as many bytes.
     """
 
     def __init__(self, low: int, high: int, widths: Mapping[int, int]) -> None:
@@ -336,7 +336,7 @@ class Page:
         return np.where(self.fits, value, 0)
 
     def text(self, lengths: Integers) -> list[str]:
-        """Read a name of so many bytes from each: printable and not too long."""
+        """Read a name of this length in bytes from each: printable and not too long."""
         widest = int(lengths.max())
         at, found = self.at, self.take(widest)
         self.at = at + lengths
