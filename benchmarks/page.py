@@ -235,6 +235,15 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
 }
 
 
+NOTES = {
+    "scores": """\
+The bounds are numpy's own sort and comparison, which check nothing, on one core. A processor with AVX-512 does them much
+faster. Ours reads every row twice more, to check its sum and its signs, on all cores, and there it waits for memory, and
+threads wait for Python. So the ratios differ from one machine to another by more than from one release to the next."""
+}
+"""What to know of a section, after its table."""
+
+
 def times(ratio: float) -> str:
     """Write a ratio."""
     return f"{ratio:.2f}x"
@@ -259,6 +268,7 @@ def page() -> str:
         parts.append(f"## {title}\n\nMeasured on {file['date']}: {machine['processor']}, {machine['cores']} cores.\n")
         table = [("", "measured", "wanted"), ("---", "---", "---"), *rows(file["results"])]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in table) + "\n")
+        parts += [f"{NOTES[name]}\n"] if name in NOTES else []
     return "\n".join(parts)
 
 

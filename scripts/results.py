@@ -46,7 +46,7 @@ RESNET: Settings = {
     "partition": "classes",
     "model": "resnet14",
     "augment": "flip-crop",
-    "rounds": 13,
+    "rounds": 50,
 }
 HEART: Settings = {"dataset": "heart_disease", "partition": "column", "column": "hospital"}
 SOURCE: Settings = {"partition": "column", "column": "source"}
@@ -117,7 +117,11 @@ RUNS: dict[str, Settings] = {
     **{f"cifar10-{n}-tct": {**CIFAR10, "classes_per_client": n, **SWEEP} for n in (2, 3, 4, 10)},
 }
 
-FIRST_STAGE = {"fashionmnist-tct": "fashionmnist-fedavg", "cifar10-resnet-tct": "cifar10-resnet-fedavg"}
+FIRST_STAGE = {
+    "fashionmnist-tct": "fashionmnist-fedavg",
+    "dermamnist-resnet-tct": "dermamnist-resnet-fedavg",
+    "cifar10-resnet-tct": "cifar10-resnet-fedavg",
+}
 """Runs of TCT whose first stage is, bit for bit, a run of FedAvg: they go on from its last checkpoint."""
 
 MAIN = {
