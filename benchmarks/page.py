@@ -237,9 +237,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Any], Lines]]] = {
 
 NOTES = {
     "scores": """\
-The bounds are numpy's own sort and comparison, which check nothing, on one core. A processor with AVX-512 does them much
-faster. Ours reads every row twice more, to check its sum and its signs, on all cores, and there it waits for memory, and
-threads wait for Python. So the ratios differ from one machine to another by more than from one release to the next."""
+The bounds are numpy's own sort and comparison, which check nothing, on one core. A processor with AVX-512 does them
+much faster. Ours reads every row twice more, to check its sum and its signs, on all cores; there it waits for memory,
+and threads wait for Python. So the ratios depend on the machine."""
 }
 """What to know of a section, after its table."""
 
