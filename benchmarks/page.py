@@ -20,8 +20,8 @@ Lines = Iterator[tuple[str, str, str]]
 HEAD = """# Speed
 
 `python benchmarks/page.py` writes this page from `benchmarks/results`; `make bench` measures again. A ratio compares
-two things that are timed in turn, in one run on one machine, so the speed of the machine cancels out. Memory is in MB.
-A number that misses its goal is shown as well.
+two things that are timed in turn, in one run on one machine, so most of the speed of the machine cancels out. Memory is
+in MB. A number that misses its goal is shown as well.
 """
 
 
