@@ -12,30 +12,32 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-EXTRAS := dev,demo,docs,dp,images,nvflare,parquet,secure,serve,simulation,tensorboard
+EXTRAS := dev,demo,docs,dp,images,nvflare,parquet,secure,serve,simulation,sklearn,tensorboard
 
-# typer 0.20, which Flower holds us to, goes with click 8.3.
-CLICK := "click<8.4"
+# typer 0.20, which Flower holds us to, goes with click 8.3; before 8.3.3 it has CVE-2026-7246.
+CLICK := "click>=8.3.3,<8.4"
 
 # What the quick loop checks: all that needs neither torch nor an engine.
 CORE := _base tables scores summaries guarantees calibration evaluation verification.py privacy
 QUICK := $(CORE:%=src/fedconformal/%)
 QUICK_TESTS := base tables scores summaries guarantees calibration evaluation contracts privacy cli
 
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
+PYTEST := $(BIN)/pytest $(PARALLEL)
+SHORT := -m "not long and not slow and not engine" --hypothesis-profile quick
 
 # Python keeps what it has compiled, also where the environment says otherwise: it halves the start of the tests.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo page deployment quick test prove slow coverage fuzz mutants lint format docs dist results bench constraints audit licences clean help
+.PHONY: demo page deployment quick test fresh prove slow coverage fuzz mutants lint format docs dist results bench constraints lock audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
 
 page: ## build the page for sites that install nothing, into the package (needs node and npm)
-	npm --prefix web install --silent --no-package-lock --no-audit --no-fund
+	npm --prefix web ci --silent --no-audit --no-fund
 	web/node_modules/.bin/tsc -p web
 	$(PYTHON) scripts/build_page.py
 
@@ -47,10 +49,14 @@ quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once t
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(QUICK)
-	$(PYTEST) -m "not long and not slow and not engine" --hypothesis-profile quick $(QUICK) $(QUICK_TESTS:%=tests/%)
+	$(PYTEST) $(SHORT) $(QUICK) $(QUICK_TESTS:%=tests/%)
 
 test: lint ## lint, check types and run all tests but the longest (under seven minutes)
 	$(PYTEST) -m "not slow"
+
+# As users install it: the wheel, and no pins. The server is in one of the extras, so its tests run too.
+fresh: $(VENV)/.core ## install the wheel without pins, with the newest versions and with the lowest, and use it (five minutes)
+	$(BIN)/python scripts/fresh.py $(PARALLEL) $(SHORT) $(QUICK_TESTS:%=tests/%) tests/serving tests/test_readme.py
 
 prove: slow fuzz ## what takes longest: simulations, a real deployment and fuzzing (under half an hour)
 
@@ -109,11 +115,12 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/noise_shares.py
 	$(PEERS)/bin/python benchmarks/peers_agree.py
 	$(PEERS)/bin/python benchmarks/many_predictors.py
-	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/by_class.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/price_of_sites.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/torchcp_scores.py
 	$(BIN)/python benchmarks/flower.py
 	PYTHONPATH=. $(BIN)/python benchmarks/flower_engines.py
 	PYTHONPATH=. $(BIN)/python benchmarks/sums_leak.py
+	PYTHONPATH=. $(BIN)/python benchmarks/membership.py
 	$(BIN)/python -W ignore benchmarks/serving.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/paper.py "$$FEDCONFORMAL_DATA/logits"
 	$(PEERS)/bin/python benchmarks/page.py
@@ -128,13 +135,22 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	mv constraints.new constraints.txt; \
 	echo "constraints.txt is renewed: see git diff, then make test"
 
-# Everything that is installed but fedconformal itself, without the tags of builds (2.13.0+cpu), which no advisory names.
+lock: $(VENV)/.core ## renew the lock files: what the Docker image installs (after make constraints), and what the page is built with
+	echo hatchling | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock" --constraints constraints.txt --extra serve --output-file requirements-serve.txt pyproject.toml -
+	npm --prefix web install --silent --package-lock-only --no-audit --no-fund
+
+# Everything that is installed but fedconformal itself, without the tags of builds (2.13.0+cpu), which no advisory names;
+# the Docker image's lock; and the lowest versions that pyproject allows, as `make fresh` installs them and with all extras.
 # Strict: a package that could not be looked up is an error, not a clean result.
-audit: $(AUDIT)/bin/pip-audit $(VENV)/.dev ## look up known vulnerabilities of all that is installed (needs a network)
+audit: $(AUDIT)/bin/pip-audit $(VENV)/.dev ## look up known vulnerabilities of all that is installed, and of the lowest allowed versions (needs a network)
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pip freeze --exclude-editable > $(AUDIT)/frozen.txt
 	sed 's/+.*//' $(AUDIT)/frozen.txt > $(AUDIT)/installed.txt
-	$(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --requirement $(AUDIT)/installed.txt || \
+	$(BIN)/python scripts/fresh.py --floors > $(AUDIT)/lowest.txt
+	$(BIN)/python scripts/fresh.py --floors all > $(AUDIT)/lowest-all.txt
+	@clean=yes; for list in $(AUDIT)/installed.txt requirements-serve.txt $(AUDIT)/lowest.txt $(AUDIT)/lowest-all.txt; do \
+	echo "$$list:"; $(AUDIT)/bin/pip-audit --strict --no-deps --disable-pip --requirement $$list || clean=no; done; test $$clean = yes || \
 	{ echo "The audit is not clean: either it names a vulnerability above, or it could not be made (is there a network?)." >&2; \
 	exit 2; }
 

@@ -93,6 +93,9 @@ def pytest_runtest_call() -> Generator[None, None, None]:
         pytest.skip(f"{package} is not installed")
 
 
+pytest_runtest_setup = pytest_runtest_call  # a fixture may need it too
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no worker is left with it at the end."""
     items.sort(key=lambda item: item.get_closest_marker("engine") is None)

@@ -139,7 +139,7 @@ def measure(splits: Iterator[Split]) -> dict[str, Any]:
                 fc.summarize(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(split.sites)
             ]
             for alpha in ALPHAS:
-                threshold = fc.calibrate(summaries, alpha=alpha).threshold
+                threshold = fc.calibrate(summaries, alpha=alpha, exact=True).threshold
                 found.setdefault((alpha, name), []).append(outcome(score, threshold, *split.test))
     rows, classes = split.test[0].shape
     measured = {alpha: {name: pooled(found[alpha, name]) for name in SCORES} for alpha in ALPHAS}

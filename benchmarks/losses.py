@@ -24,7 +24,7 @@ from fedconformal.summaries import LossSummary
 
 WANTED, WANTED_SECONDS = 6.0, 10.0
 SIZE, POINTS = 12, 100
-ALIKE: tuple[fc.Guarantee, ...] = (fc.Mixture(), fc.Exchangeable(), fc.PAC())
+ALIKE: tuple[fc.Guarantee, ...] = (fc.Mixture(), fc.PAC())
 
 
 def summarising(rows: int, points: int, rounds: int) -> dict[str, Any]:

@@ -24,9 +24,7 @@ import fedconformal as fc
 
 DISTINCT = 100_000
 SIZES = {"10 to 30": (10, 31), "100 to 1,000": (100, 1001)}
-GUARANTEES: dict[str, fc.Guarantee] = {
-    one.name: one for one in (fc.Mixture(), fc.Exchangeable(), fc.Independent(), fc.PAC())
-}
+GUARANTEES: dict[str, fc.Guarantee] = {one.name: one for one in (fc.Mixture(), fc.FCP(), fc.PAC())}
 
 
 def alone(count: int, sizes: str) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def ours(score: fc.RegressionScore, columns: list[int], seed: int) -> fc.Interva
     """Calibrate one site."""
     x, y, rows = regression(seed)
     site = summarize_predictions(x[:rows, columns].squeeze(), y[:rows], "exact", score=score)
-    return fc.IntervalPredictor.of(fc.calibrate([site], alpha=ALPHA))
+    return fc.IntervalPredictor.of(fc.calibrate([site], alpha=ALPHA, exact=True))
 
 
 def intervals(score: fc.RegressionScore, columns: list[int], theirs: Callable[[Array, Array, int], Any]) -> Both:
@@ -152,7 +152,7 @@ def label_sets(kind: str, peer: str) -> Both:
             more = {"groups": {"ward": group[:rows]}}
         site = fc.summarize(scores, "exact", score=fc.LAC(), precision="float32", classes=CLASSES, **more)
         guarantee = {"class": "ByClass", "group": "ByGroup"}.get(kind, "Mixture")
-        made = fc.Predictor.of(fc.calibrate([site], alpha=ALPHA, guarantee=getattr(fc, guarantee)()))
+        made = fc.Predictor.of(fc.calibrate([site], alpha=ALPHA, guarantee=getattr(fc, guarantee)(), exact=True))
         at = {"groups": {"ward": group[rows:]}} if kind == "group" else {}
         mine = made.predict_set(test, allow_empty=True, **at)
         return float(mine.sum()), float(PEERS[peer](kind, probs, truth, group, rows).sum())
@@ -188,7 +188,7 @@ def group_thresholds(seed: int) -> tuple[float, float]:
     probs, truth, group, rows = labels(seed)
     own = fc.LAC().evaluate(probs[:rows], truth[:rows])
     site = fc.summarize(own, "exact", score=fc.LAC(), groups={"ward": group[:rows]})
-    found = fc.calibrate([site], alpha=ALPHA, guarantee=fc.ByGroup()).certificate.groups or []
+    found = fc.calibrate([site], alpha=ALPHA, guarantee=fc.ByGroup(), exact=True).certificate.groups or []
     mine = [float(str(record.threshold)) for record in found if record.group.startswith("ward=")]
     made = ConformalClassifier().fit(own, bins=group[:rows])
     tried = [made.predict_p(own[:, None], bins=np.full(rows, g), smoothing=False)[:, 0] > ALPHA for g in range(3)]

@@ -32,7 +32,7 @@ ROWS, ROUNDS = 10**6, 30
 SPLITS, ALPHA = 200, 0.1
 PAGE = HERE.parent / "docs" / "regression.md"
 SCORES = (fc.Residual(), fc.Normalized(), fc.CQR(), fc.Signed())
-GUARANTEES = {"Mixture": fc.Mixture(), "EveryClient": fc.EveryClient(), "Independent": fc.Independent()}
+GUARANTEES = {"Mixture": fc.Mixture(), "EverySite": fc.EverySite()}
 
 
 def columns_of(score: fc.RegressionScore, f: Floats, scale: Floats, low: Floats, high: Floats) -> Floats:
@@ -43,7 +43,7 @@ def columns_of(score: fc.RegressionScore, f: Floats, scale: Floats, low: Floats,
 
 def calibrated(score: fc.RegressionScore, predictions: Floats, y: Floats) -> object:
     """Do what a site does, and what the coordinator does."""
-    return fc.calibrate([summarize_predictions(predictions, y, score=score, alpha=ALPHA)], alpha=ALPHA)
+    return fc.calibrate([summarize_predictions(predictions, y, score=score, alpha=ALPHA)], alpha=ALPHA, exact=True)
 
 
 def speed() -> list[str]:
@@ -113,11 +113,13 @@ def coverage(name: str) -> list[str]:
             for words, guarantee in GUARANTEES.items():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that sites are small is what this shows
-                    predictor = fc.IntervalPredictor.of(fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee))
+                    predictor = fc.IntervalPredictor.of(
+                        fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True)
+                    )
                     ends = predictor.predict_interval(predictions)
                 inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
                 by_site = [inside[(part == 2) & (sites == site)].mean() for site in called]
-                weights = np.array([summary.n + (words == "Mixture") for summary in summaries], dtype=np.float64)
+                weights = np.array([summary.n for summary in summaries], dtype=np.float64)
                 hit = float(weights @ by_site / weights.sum())
                 width = float(np.median(ends[part == 2, 1] - ends[part == 2, 0]))
                 kept.setdefault((type(score).__name__, words), []).append((hit, width, *by_site))

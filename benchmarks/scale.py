@@ -4,8 +4,8 @@
 
 A site is a phone with a few rows. It sends all its scores to a pool of 100 sites. A pool summarises the scores of its
 sites as its own, about 100 ranks, and sends that to a region of 100 pools; a region puts its pools into one message.
-Where all rows are independent that loses no more than the ranks leave open: `Independent` and `PAC` count rows, not
-sites. `NewClient` speaks of a fresh site, so there every site stands by itself.
+That loses no more than the ranks leave open: `Mixture` and `PAC` count rows, not sites. `NewSite` speaks of a fresh
+site, so there every site stands by itself.
 
 Each part runs in a process of its own, for its memory. `--cut 10` takes a tenth of the sites.
 """
@@ -41,7 +41,7 @@ POOL = REGION = 100
 SHAPES = {"1,000,000 sites of 5": (10**6, 5), "100,000 sites of 100": (10**5, 100)}
 ABOUT: dict[str, Any] = {"alpha": ALPHA, "score": fc.LAC(), "model": "sha256:0123456789abcdef", "temperature": 1.0}
 NAME = "pool"
-GUARANTEES: tuple[fc.Guarantee, ...] = (fc.Independent(), fc.PAC())
+GUARANTEES: tuple[fc.Guarantee, ...] = (fc.Mixture(), fc.PAC())
 
 
 def sites_of(pool: int, rows: int) -> list[bytes]:
@@ -109,7 +109,7 @@ def certified(found: Any, guarantee: fc.Guarantee) -> dict[str, Any]:
         "threshold": predictor.threshold(),
         "coverage at least": about.coverage_at_least,
         "slack": about.slack,
-        "sites in the certificate": about.clients,
+        "sites in the certificate": about.sites,
         "first name": about.summaries[0].sites[0] if about.summaries[0].sites else "",
         "predictor MB": len(predictor.to_bytes()) / 1e6,
     }
@@ -138,14 +138,14 @@ def on_flower(sites: int, rows: int) -> dict[str, Any]:
         message, _ = pools[int(context.node_config["partition-id"])]
         return summary_reply(msg, context, fc.Summary.from_bytes(message))
 
-    result = calibrate(Federation(InProcessGrid(app, len(pools))), weights, alpha=ALPHA, guarantee=fc.Independent())
+    result = calibrate(Federation(InProcessGrid(app, len(pools))), weights, alpha=ALPHA, guarantee=fc.Mixture())
     predictor = result.predictor
     return {
         "nodes": len(pools),
         "from sites to pools s": made - start,
         "one calibration over Flower s": time.perf_counter() - made,
         "threshold": predictor.threshold(),
-        "sites in the certificate": predictor.certificate.clients,
+        "sites in the certificate": predictor.certificate.sites,
         "peak MB": memory("VmHWM"),
     }
 
@@ -160,7 +160,7 @@ def apart(sites: int, rows: int) -> dict[str, Any]:
     start = time.perf_counter()
     sent = [one for pool in in_two_processes(partial(sent_apart, rows=rows), sites // POOL) for one in pool]
     made = time.perf_counter()
-    result = fc.calibrate(fc.Summary.from_many(sent), alpha=ALPHA, guarantee=fc.NewClient())
+    result = fc.calibrate(fc.Summary.from_many(sent), alpha=ALPHA, guarantee=fc.NewSite())
     return {
         "sites' own work s": made - start,
         "from messages to the threshold s": time.perf_counter() - made,

@@ -29,11 +29,10 @@ Measured on {date}: {processor}, {cores} cores{cut}.
 A phone sends all its scores to a pool of 100 phones. A pool summarises the scores that it got as its own: about 100
 ranks, in about 800 bytes. A region puts the messages of 100 pools into one. The coordinator reads the regions.
 
-Where **all rows are independent** this loses nothing but what ranks leave open. `Independent` and `PAC` promise
-coverage to the mixture of the sites in proportion to their rows, and only the number of rows is in their arithmetic. So
-a pool may count as one site. `Mixture` pays for every site and must get each apart (`fc.pool` keeps every size); with
-five rows a site it promises nothing at alpha 0.1. `NewClient` is a promise to a phone that nobody has
-seen. It needs every phone by itself, so the coordinator reads a million messages.
+This loses nothing but what ranks leave open. `Mixture` and `PAC` promise coverage to the mixture of the sites in
+proportion to their rows, and only the number of rows is in their arithmetic: all rows weigh alike, so a pool may count
+as one site among other pools. `NewSite` is a promise to a phone that nobody has seen. It needs every phone by itself,
+so the coordinator reads a million messages.
 
 A pool sees the scores of its phones. If it must not, let phones add noise (`--privacy local`) or form sums
 ([threat model](threat-model.md)).
@@ -53,15 +52,15 @@ def rows(parts: dict[str, Any]) -> list[str]:
         "bytes that a site sends": f"{files['bytes a site sends']:.0f}",
         "bytes that a pool sends": f"{files['bytes a pool sends']:.0f}",
         "bytes that the coordinator reads": f"{files['bytes the coordinator gets']:,}",
-        "the predictor, with its certificate": f"{threshold['independent']['predictor MB']:.1f} MB",
-        "sites that the certificate names": f"{threshold['independent']['sites in the certificate']:,} pools",
-        "threshold, `Independent`": f"{threshold['independent']['threshold']:.4f}",
+        "the predictor, with its certificate": f"{threshold['mixture']['predictor MB']:.1f} MB",
+        "sites that the certificate names": f"{threshold['mixture']['sites in the certificate']:,} pools",
+        "threshold, `Mixture`": f"{threshold['mixture']['threshold']:.4f}",
         "threshold, `PAC`": f"{threshold['pac']['threshold']:.4f}",
-        "what ranks may cost of coverage": f"{threshold['independent']['slack']:.4f}",
+        "what ranks may cost of coverage": f"{threshold['mixture']['slack']:.4f}",
         f"Flower in one process, {flower['nodes']:,} nodes": f"{flower['one calibration over Flower s']:.1f} s",
-        "`NewClient`, every site apart: messages to threshold": f"{apart['from messages to the threshold s']:.1f} s",
-        "`NewClient`: bytes that the coordinator reads": f"{apart['bytes the coordinator gets']:,}",
-        "threshold, `NewClient`": f"{apart['threshold']:.4f}",
+        "`NewSite`, every site apart: messages to threshold": f"{apart['from messages to the threshold s']:.1f} s",
+        "`NewSite`: bytes that the coordinator reads": f"{apart['bytes the coordinator gets']:,}",
+        "threshold, `NewSite`": f"{apart['threshold']:.4f}",
         "memory, the most of the three": f"{max(one['peak MB'] for one in parts.values()):.0f} MB",
         "all three, one after the other": f"{sum(one['seconds'] for one in parts.values()):.0f} s",
     }

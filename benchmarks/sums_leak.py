@@ -1,9 +1,10 @@
 """What sums give away, and what it costs to give away less: small steps beside sums to the last bit.
 
-    PYTHONPATH=. python benchmarks/sums_leak.py [--page]
+    PYTHONPATH=. python benchmarks/sums_leak.py [--page | --sessions]
 
 The attack is that of tests/privacy/attack.py, on ten sites. Its table goes into docs/threat-model.md; `--page` writes
-it there again from the saved results, without measuring.
+it there again from the saved results, without measuring. `--sessions` measures what many sessions over the same rows
+decide, at other temperatures, alphas and reaches.
 """
 
 # ruff: noqa: T201
@@ -19,14 +20,15 @@ import numpy as np
 from common import HERE, RESULTS, save
 
 import fedconformal as fc
+from fedconformal._base.arrays import softmax
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES
-from tests.privacy.attack import Draw, alone, decided, of_digits, watching
+from tests.privacy.attack import Draw, alone, decided, decided_together, of_digits, view, watching
 
 NAME = "sums_leak"
 PAGE = HERE.parent / "docs" / "threat-model.md"
-START, END = "<!-- measured -->", "<!-- /measured -->"
 SITES, SPLITS, ALPHA = 10, 20, 0.1
+SESSIONS, TEMPERATURES = 103, (0.5, 1.0, 2.0)
 MODES = {"small steps": None, "8 rounds of 8 bits": BYTES, "2 rounds of 16 bits": (16, 16)}
 HEAD = ("scores", "rows", "sums", "members decided", "seen alone", "threshold", "coverage", "labels a set")
 
@@ -56,7 +58,7 @@ def measured() -> list[dict[str, Any]]:
                 with watching() as seen:
                     sites = {f"site-{k}": members[k::SITES] for k in range(SITES)}
                     threshold = calibrate_by_sums(sites, alpha=ALPHA, widths=widths).threshold
-                exact = np.sort(members)[math.ceil((1 - ALPHA) * (count + SITES)) - 1]
+                exact = np.sort(members)[math.ceil((1 - ALPHA) * count)]  # rank ceil((1 - alpha) N) + 1
                 size, least = ((labels <= limit).sum(axis=1).clip(1).mean() for limit in (threshold, exact))
                 covered = (members <= threshold).mean() - (members <= exact).mean()
                 rows.append((decided(seen, members, others), alone(seen), threshold - exact, covered, size / least - 1))
@@ -65,6 +67,50 @@ def measured() -> list[dict[str, Any]]:
             found.append({"scores": name, "rows": count, "sums": mode, **means, **worst})
             print(found[-1])
     return found
+
+
+def repeated(splits: int = 5) -> dict[str, Any]:
+    """Attack many sessions of small steps over the same rows of digits, with LAC."""
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+
+    rows, labels = load_digits(return_X_y=True)
+    count, shares = 650, []
+    for seed in range(splits):
+        train, candidates = np.split(np.random.default_rng(seed).permutation(len(rows))[: 497 + 2 * count], [497])
+        model = LogisticRegression(max_iter=200).fit(rows[train] / 16, labels[train])
+        logits, views = model.decision_function(rows[candidates] / 16), []
+        for place, temperature in enumerate(TEMPERATURES):
+            scores = fc.LAC().evaluate(softmax(logits, temperature=temperature), labels[candidates])
+            sites = {f"site-{k}": scores[k:count:SITES] for k in range(SITES)}
+            turns = range(len(range(place, SESSIONS, len(TEMPERATURES))))
+            with watching() as seen:
+                for turn in turns:
+                    alpha, reach = (turn + 1) / (len(turns) + 1), 2.0 ** (turn % 7 - 3)
+                    calibrate_by_sums(sites, alpha=round(alpha, 6), reach=reach)
+            views.append(view(seen, scores))
+        shares.append(decided_together(views, count) / count)
+        print(f"{SESSIONS} sessions over the same {count} rows decide {shares[-1]:.2%} of members")
+    mean, most = float(np.mean(shares)), max(shares)
+    return {"sessions": SESSIONS, "rows": count, "decided": mean, "most_decided": most}
+
+
+def said(found: dict[str, Any]) -> str:
+    """Say what many sessions decide, beside what one does."""
+    rows = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]
+    one = next(row for row in rows if (row["scores"], row["rows"], row["sums"]) == ("digits, LAC", 650, "small steps"))
+    many = (
+        f"{found['sessions']} sessions over the same {found['rows']} rows (digits, LAC) decide {found['decided']:.1%}"
+    )
+    alone = f"where the table says {one['decided'] / one['rows']:.2%}"
+    return f"{many} of members, at most {found['most_decided']:.1%} in one split, {alone}"
+
+
+def put(mark: str, text: str) -> None:
+    """Put a text into the page, between its marks."""
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    before, rest = PAGE.read_text().split(start)
+    PAGE.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -81,11 +127,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measure and save, and put the table into its page."""
-    if "--page" not in sys.argv:
+    if "--sessions" in sys.argv:
+        save("sums_sessions", repeated())
+    elif "--page" not in sys.argv:
         save(NAME, measured())
     rows = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]
-    before, rest = PAGE.read_text().split(START)
-    PAGE.write_text(f"{before}{START}\n{table(rows)}\n{END}{rest.split(END)[1]}")
+    put("measured", table(rows))
+    put("sessions", said(json.loads((RESULTS / "sums_sessions.json").read_text())["results"]))
 
 
 if __name__ == "__main__":

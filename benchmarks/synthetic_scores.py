@@ -84,7 +84,8 @@ def measure(problem: Problem) -> dict[str, Any]:
     for name, score in SCORES.items():
         about: Any = {"kind": "exact", "score": score}
         parts = [fc.summarize(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(problem.sites)]
-        sets = score.predict_set(probs, fc.calibrate(parts, alpha=problem.alpha).threshold)
+        rule = fc.calibrate(parts, alpha=problem.alpha, guarantee=fc.FCP(), exact=True)
+        sets = score.predict_set(probs, rule.threshold)
         sizes[name] = round(np.count_nonzero(sets) / len(sets), 5)
         full[name] = round(float(sets.all(axis=1).mean()), 5)
     return {

@@ -25,12 +25,14 @@ def main() -> None:
     score = fc.LAC()
     scores = {f"clinic-{k}": score.evaluate(*rows_of(k, 200)) for k in range(4)}
 
-    # Here all sites are in this process; `fedconformal sums` does it by files, `fedconformal.flower` over a network.
+    # Here all sites are in this process; `fedconformal.flower` does it over a network.
     # With epsilon=1 (and the extra dp, and more scores) the sum itself is differentially private.
     found = calibrate_by_sums(scores, alpha=0.1, origin=Origin(score=score))
     print(f"{found.rounds} rounds, {found.bytes_up} bytes from a site")
 
-    seen = fc.calibrate([fc.summarize(s, kind="exact", score=score, site=name) for name, s in scores.items()])
+    seen = fc.calibrate(
+        [fc.summarize(s, kind="exact", score=score, site=name) for name, s in scores.items()], exact=True
+    )
     print(f"threshold {found.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
 
     predictor = fc.Predictor.of(found.calibration)

@@ -30,14 +30,14 @@ def main() -> None:
     sites = np.resize(["north", "east", "south"], len(x))
 
     # FrozenEstimator: it is fitted already, and scikit-learn's clone keeps it so.
-    classifier = fc.FederatedConformalClassifier(FrozenEstimator(pipeline), alpha=0.1, guarantee=fc.EveryClient())
+    classifier = fc.FederatedConformalClassifier(FrozenEstimator(pipeline), alpha=0.1, guarantee=fc.EverySite())
     classifier.calibrate(x, y, sites=sites)
     print(classifier.certificate_.sentence())
 
     print("the top labels:", classifier.predict(x_test[:4]).tolist())
     print("the sets:", [classifier.classes_[one].tolist() for one in classifier.predict_set(x_test[:4])])
-    found = classifier.evaluate(x_test, y_test, clients=np.resize(["north", "east", "south"], len(x_test)))
-    print({site.name: f"{site.coverage:.3f}" for site in found.by_client})
+    found = classifier.evaluate(x_test, y_test, sites=np.resize(["north", "east", "south"], len(x_test)))
+    print({site.name: f"{site.coverage:.3f}" for site in found.by_site})
     print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
 
 

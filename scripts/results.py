@@ -3,6 +3,7 @@
     python scripts/results.py                     # all that are missing
     python scripts/results.py digits-tct          # these, again
     python scripts/results.py --table             # only the page, and the links
+    python scripts/results.py --save              # copy resumable checkpoints to results/checkpoints
 
 A run that is finished is linked in the directory of logits, $FEDCONFORMAL_DATA/logits, under the name by which
 `fedconformal paper results` finds it.
@@ -33,6 +34,8 @@ import fedconformal as fc
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGE = ROOT / "docs" / "training-results.md"
+CHECKPOINTS = RESULTS / "checkpoints"
+LARGEST = 3_000_000
 ALPHAS = (0.1, 0.2, 0.3)
 SHOWN = (2, 5, 10, 20, 40)
 
@@ -76,6 +79,23 @@ CIFAR100: Settings = {
 }
 CIFAR100_SHORT: Settings = {**CIFAR100, **AUTHORS, "linear_rounds": 18, "coordinates": 10_000, "steps": 200}
 
+PAPER: Settings = {"preset": "paper", "partition": "classes", "workers": 1}
+OURS: Settings = {**TCT, "solver": "lbfgs", "intercept": True, "weighting": "examples", "ridge": 0.1, "steps": 1}
+
+
+def paper_runs(dataset: str, **more: Any) -> dict[str, Settings]:
+    """Return the paper's four methods at its own settings, and our second stage of TCT."""
+    settings = {**PAPER, "dataset": dataset, **more}
+    tct = {**settings, **TCT, "rounds": settings.get("rounds", 200) // 2}
+    return {
+        f"{dataset}-paper-fedavg": {**settings, **FEDAVG, "keep": [tct["rounds"]]},
+        f"{dataset}-paper-central": {**settings, **CENTRAL},
+        f"{dataset}-paper-tct": tct,
+        f"{dataset}-paper-tct-ours": {**tct, **OURS},
+        f"{dataset}-paper-fedprox": {**settings, **FEDPROX},
+    }
+
+
 RUNS: dict[str, Settings] = {
     "digits-central": {"dataset": "digits", **CENTRAL},
     "digits-fedavg": {"dataset": "digits", **FEDAVG},
@@ -117,6 +137,16 @@ RUNS: dict[str, Settings] = {
     **{f"cifar10-{n}-tct": {**CIFAR10, "classes_per_client": n, **SWEEP} for n in (2, 3, 4, 10)},
 }
 
+PAPER_RUNS: dict[str, Settings] = {
+    **paper_runs("fashionmnist"),
+    **paper_runs("dermamnist"),
+    **paper_runs("pathmnist", rounds=80),
+    **paper_runs("bloodmnist", rounds=40),
+    **paper_runs("cifar10", rounds=40),
+}
+"""The paper's settings; fewer rounds where it says so."""
+RUNS |= PAPER_RUNS
+
 FIRST_STAGE = {
     "fashionmnist-tct": "fashionmnist-fedavg",
     "dermamnist-resnet-tct": "dermamnist-resnet-fedavg",
@@ -157,14 +187,39 @@ def link(name: str, runs: Path, logits: Path) -> None:
         print(f"{there}: cannot be linked ({error})")
 
 
+def save(name: str, runs: Path) -> None:
+    """Copy what an unfinished run goes on from, and rounds to keep; states of a second stage are too large."""
+    target = CHECKPOINTS / name
+    if (runs / name / "result.json").exists():
+        shutil.rmtree(target, ignore_errors=True)
+        return
+    for path in [*(runs / name).glob("checkpoint*.npz"), *(runs / name).glob("metrics.jsonl")]:
+        if path.stat().st_size < LARGEST:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target / path.name)
+
+
+def restore(name: str, runs: Path) -> None:
+    """Copy the checkpoints of a run back to a machine that does not have it."""
+    if (CHECKPOINTS / name).exists() and not (runs / name).exists():
+        shutil.copytree(CHECKPOINTS / name, runs / name)
+
+
 def run(name: str, runs: Path) -> None:
     """Train one, or finish it, and write down what came out."""
-    from fedconformal.federated.config import Config
+    from fedconformal.federated.config import Config, preset
     from fedconformal.federated.run import train
 
     settings = dict(RUNS[name])
     if "weights" in settings:
         settings["weights"] = str(Path(os.environ["FEDCONFORMAL_DATA"]) / settings["weights"])
+    if settings.pop("preset", None):
+        settings = preset("paper", settings) | settings
+    method = settings["method"]
+    if name in PAPER_RUNS and method == "tct":
+        fedavg = runs / f"{settings['dataset']}-paper-fedavg"
+        settings["first_stage"] = str(fedavg / f"checkpoint-{settings['rounds']}.npz")
+    restore(name, runs)
     config = Config.from_dict(settings)
     last = [-1]
 
@@ -285,10 +340,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="runs to do, again if they are there")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs", help="the directory of the runs")
     parser.add_argument("--table", action="store_true", help="write the page and the links only")
+    parser.add_argument("--save", action="store_true", help="copy checkpoints of the paper's runs to results only")
     parser.add_argument(
         "--logits", type=Path, help="where to link finished runs; $FEDCONFORMAL_DATA/logits if not said"
     )
     options = parser.parse_args()
+    if options.save:
+        for name in PAPER_RUNS:
+            save(name, options.runs)
+        return
     if not options.table:
         for name in options.names or [name for name in RUNS if not _there(name)]:
             run(name, options.runs)

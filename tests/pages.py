@@ -12,6 +12,7 @@ import io
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,14 @@ def run_shell(text: str) -> None:
 
 def run_page(page: Path) -> None:
     """Run all blocks of a page in this folder, and compare what they print."""
+    run_blocks(page, blocks_of(page))
+
+
+def run_blocks(page: Path, blocks: Sequence[Block]) -> None:
+    """Run some blocks of a page in this folder, and compare what they print."""
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
-    for block in blocks_of(page):
+    for block in blocks:
         if block.language == "text":
             same = doctest.OutputChecker().check_output(block.text, printed, FLAGS)
             assert same, f"{page.name}, line {block.line}: the page says\n{block.text}\nbut it prints\n{printed}"

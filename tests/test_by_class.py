@@ -14,7 +14,7 @@ from fedconformal.calibration.curve import ClassCurves
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.guarantees import by_class
 from fedconformal.report import report_page
-from tests.contracts.tools import guarantee_examples, refused, score_examples
+from tests.contracts.tools import refused, score_examples, strata_examples
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fedconformal.errors.ClassCountsWarning", "ignore::fedconformal.errors.InfeasibleWarning"
@@ -41,13 +41,14 @@ def sites(score: fc.Score, kind: str = "ranks") -> list[fc.Summary]:
 
 
 def made(score: fc.Score, guarantee: fc.Guarantee, kind: str = "ranks") -> fc.Predictor:
-    return fc.Predictor.of(fc.calibrate(sites(score, kind), alpha=0.2, guarantee=fc.ByClass(guarantee)))
+    return fc.Predictor.of(fc.calibrate(sites(score, kind), alpha=0.2, guarantee=fc.ByClass(guarantee), exact=True))
 
 
 TEST_PROBS, TEST_LABELS = rows(9, 80)
+EXAMPLES = strata_examples()
 
 
-@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+@pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
 def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee) -> None:
     predictor = made(fc.RAPS(), guarantee)
     p = predictor.predict_p(TEST_PROBS)
@@ -67,6 +68,12 @@ def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee) -> None:
     assert fc.verify(again, sites(fc.RAPS())[::-1]) == []
 
 
+def test_the_theorem_of_the_paper_is_refused() -> None:
+    given = sites(fc.LAC())
+    with refused("fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture"):
+        fc.calibrate(given, alpha=0.2, guarantee=fc.ByClass(fc.FCP()))
+
+
 @pytest.mark.parametrize("score", score_examples(), ids=str)
 def test_every_score(score: fc.Score) -> None:
     predictor = made(score, fc.Mixture(), kind="exact")
@@ -76,12 +83,12 @@ def test_every_score(score: fc.Score) -> None:
 
 
 def test_each_class_alone_gives_the_same_threshold() -> None:
-    limits = made(fc.LAC(), fc.OneClient(client="b"), kind="exact").threshold()
+    limits = made(fc.LAC(), fc.OneSite(site="b"), kind="exact").threshold()
     assert isinstance(limits, np.ndarray)
     probs, labels = rows(1)
     for label, limit in enumerate(limits.tolist()):
         alone = fc.summarize(fc.LAC().evaluate(probs, labels)[labels == label], "exact", site="b")
-        assert limit == fc.calibrate([alone], alpha=0.2, guarantee=fc.OneClient(client="b")).threshold
+        assert limit == fc.calibrate([alone], alpha=0.2, guarantee=fc.OneSite(site="b"), exact=True).threshold
 
 
 def test_the_certificate_lists_the_classes() -> None:
@@ -93,7 +100,7 @@ def test_the_certificate_lists_the_classes() -> None:
     assert about.threshold == [record.threshold for record in about.classes]
     for record in about.classes:
         assert record.rank is not None
-        assert record.rank_out_of == record.scores + 3
+        assert record.rank_out_of == record.scores  # (m - 1) / N_c
         assert record.coverage_at_least >= 0.8
     assert "given the true label, whichever it is" in about.sentence()
     assert "classes" not in fc.calibrate(sites(fc.LAC()), alpha=0.1).certificate.to_dict()
@@ -109,7 +116,7 @@ def test_estimates_stay_estimates() -> None:
 @pytest.mark.parametrize("field", ["threshold", "classes", "guarantee", "promise"])
 def test_a_changed_certificate_is_noticed(field: str) -> None:
     content = json.loads(made(fc.LAC(), fc.Mixture()).to_bytes())
-    other = json.loads(made(fc.LAC(), fc.Exchangeable(), "exact").to_bytes())
+    other = json.loads(made(fc.LAC(), fc.PAC(), "exact").to_bytes())
     content["certificate"][field] = other["certificate"][field]
     with pytest.raises(fc.InputError, match="altered"):
         fc.Predictor.from_bytes(json.dumps(content).encode())
@@ -124,7 +131,7 @@ def test_another_guarantee_is_not_confirmed() -> None:
     assert found.certificate.guarantee["name"] == "by-class"
 
 
-@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+@pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
 def test_a_class_between_that_nobody_has(guarantee: fc.Guarantee) -> None:
     gap = [
         fc.summarize(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), by_class=True, site=site, score=fc.LAC())
@@ -204,7 +211,7 @@ def test_very_many_absent_classes_are_looked_at_once(monkeypatch: pytest.MonkeyP
         fc.summarize(np.linspace(0, 1, 30), labels=[4000] * 30, by_class=True, site=site, score=fc.LAC())
         for site in SITES
     ]
-    found = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(fc.EveryClient()))
+    found = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(fc.EverySite()))
     assert len(asked) == 1
     records = found.certificate.classes
     assert records is not None

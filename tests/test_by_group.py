@@ -22,7 +22,8 @@ from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.summaries import GroupSummary
 from fedconformal.summaries.exact import ExactSummary
-from tests.contracts.tools import guarantee_examples, refused, score_examples
+from tests.contracts.tools import refused, score_examples, strata_examples
+from tests.guarantees.plain_fractions import in_class
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fedconformal.errors.ClassCountsWarning", "ignore::fedconformal.errors.InfeasibleWarning"
@@ -48,27 +49,27 @@ def limits(result: fc.Calibration | fc.Predictor) -> dict[str, Any]:
 
 def test_the_numbers_on_two_sites() -> None:
     sites = [lettered(rows, site) for rows, site in PAIR]
-    result = fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup())
+    result = fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup(), exact=True)
     assert limits(result) == {ALL: 0.5, "A=yes": 0.6, "B=yes": 0.35, NONE: "inf"}
     records = {record.group: record for record in result.certificate.groups or ()}
     assert {group: (record.rank, record.rank_out_of) for group, record in records.items()} == {
-        ALL: (8, 12),  # target 7.8
-        "A=yes": (6, 9),  # 5.85
-        "B=yes": (4, 6),  # 3.9
-        NONE: (2, 3),
+        ALL: (8, 10),  # one more than the target, 6.5
+        "A=yes": (6, 7),  # 4.55
+        "B=yes": (4, 4),  # 2.6
+        NONE: (2, 1),
     }
     uniform = fc.Mixture(weights="uniform")
-    assert limits(fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup(uniform)))["A=yes"] == 0.8
-    in_group = uniform.in_class([6, 4])  # of A there are 4 and 3; w = 1/2 over 7 and 5
-    (half, fifth) = Fraction(1, 14), Fraction(1, 10)
-    assert in_group.promised([4, 2], [4, 3]) == (4 * half + 2 * fifth) / (5 * half + 4 * fifth)
-    assert float(Fraction("0.65") * (5 * half + 4 * fifth)) == pytest.approx(0.4921428571, abs=1e-10)
+    assert limits(fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup(uniform), exact=True))["A=yes"] == 0.8
+    in_group = uniform.in_class([6, 4])  # of A there are 4 and 3; w = 1/2 over 6 and 4, and the price is the second
+    (first, second) = Fraction(1, 12), Fraction(1, 8)
+    assert in_group.promised([4, 2], [4, 3]) == (4 * first + (2 - 1) * second) / (4 * first + 3 * second)
+    assert in_group.promised([4, 2], [4, 3]) == in_class([[Fraction(1, 2)] * 2], [4, 2], [4, 3], [6, 4])
     assert in_group.promised([4, 2], [4, 3]) < Fraction("0.65") <= in_group.promised([4, 3], [4, 3])
 
 
 def test_new_sites_count_as_the_maths_say() -> None:
     """Sum m_kg / n_k reaches (1 - alpha) (sum n_kg / n_k + 1)."""
-    bound = fc.ByGroup(fc.NewClient()).bind(["one", "two"], [6, 4])
+    bound = fc.ByGroup(fc.NewSite()).bind(["one", "two"], [6, 4])
     counted, held = Fraction(4, 6) + Fraction(2, 4), Fraction(4, 6) + Fraction(3, 4)
     assert bound.promised([4, 2], [4, 3]) == counted / (held + 1)
 
@@ -101,7 +102,8 @@ def made(guarantee: fc.Guarantee, score: fc.Score | None = None, kind: str = "ra
 
 
 TEST_PROBS, TEST_LABELS, TEST_GROUPS = rows(9, 80)
-EVERY = [*guarantee_examples(), fc.ByClass(), fc.ByClass(fc.Independent())]
+EXAMPLES = strata_examples()
+EVERY = [*EXAMPLES, fc.ByClass(), fc.ByClass(fc.PAC())]
 
 
 def largest(predictor: fc.Predictor, alpha: Any) -> Any:
@@ -136,6 +138,12 @@ def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee, tmp_path: Path) 
     assert fc.verify(again, sites(fc.RAPS(), by_class=guarantee.by_class)[::-1]) == []
 
 
+def test_the_theorem_of_the_paper_is_refused() -> None:
+    given = sites(fc.LAC())
+    with refused("fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture"):
+        fc.calibrate(given, alpha=0.2, guarantee=fc.ByGroup(fc.FCP()))
+
+
 @pytest.mark.parametrize("score", score_examples(), ids=str)
 def test_every_score(score: fc.Score) -> None:
     predictor = made(fc.Mixture(), score, kind="exact")
@@ -145,7 +153,7 @@ def test_every_score(score: fc.Score) -> None:
 
 
 def test_all_rows_are_promised_what_they_are_without_groups() -> None:
-    for guarantee in guarantee_examples():
+    for guarantee in EXAMPLES:
         plain = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=guarantee)
         grouped = fc.calibrate(sites(fc.LAC()), alpha=0.2, guarantee=fc.ByGroup(guarantee))
         assert limits(grouped)[ALL] == plain.certificate.threshold
@@ -168,8 +176,8 @@ def test_the_certificate_lists_the_groups() -> None:
     assert [one.group for one in about.groups] == [ALL, "age=40", "age=60", "sex=F", "sex=M", NONE]
     assert about.threshold == [one.threshold for one in about.groups]
     assert (about.groups[0].scores, about.scores) == (450, 450)
-    assert all(one.rank_out_of == one.scores + 3 for one in about.groups)
-    for guarantee in (fc.Mixture(), fc.Exchangeable()):
+    assert all(one.rank_out_of == one.scores for one in about.groups)
+    for guarantee in (fc.Mixture(), fc.Mixture(weights="uniform")):
         found = made(guarantee).certificate.groups or []
         assert {one.coverage_at_most for one in found} == {1.0}  # a row takes the largest of its thresholds
     assert "given any group that the row is in, for a test row from the mixture" in about.sentence()
@@ -195,7 +203,7 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
         result = fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup())
     assert str(caught[0].message) == (
         "alpha=0.35 cannot be promised to none of the others, where every label is in every set; none of the others: "
-        "calibration scores needed: 3 more in all, at any site (4 of each group)"
+        "calibration scores needed: 2 more in all, at any site (3 of each group)"
     )
     predictor = fc.Predictor.of(result)
     with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where labels are in every set"):
@@ -264,9 +272,12 @@ def test_what_does_not_go_together_is_refused() -> None:
         registry.build(deep, fc.Guarantee)
 
 
-@pytest.mark.parametrize("harm", ["a curve", "a name", "all rows", "a threshold", "ragged", "no groups"])
+HARMS = ["a curve", "a name", "all rows", "a threshold", "ragged", "ragged curves", "mixed curves", "no groups"]
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_files_that_do_not_fit_are_refused(harm: str) -> None:
-    predictor = made(fc.ByClass() if harm == "ragged" else fc.Mixture())
+    predictor = made(fc.ByClass() if harm in ("ragged", "ragged curves", "mixed curves") else fc.Mixture())
     content = predictor.content()
     about = content["certificate"]
     if harm == "a curve":
@@ -277,6 +288,10 @@ def test_files_that_do_not_fit_are_refused(harm: str) -> None:
         about["groups"][0]["group"] = "sex=Q"
     elif harm == "a threshold":
         about["threshold"][1] = 0.123
+    elif harm == "ragged curves":
+        content["curve"][1].pop()
+    elif harm == "mixed curves":
+        content["curve"][1] = content["curve"][1][0]
     elif harm == "ragged":
         about["threshold"][1].pop()
     else:
@@ -296,7 +311,7 @@ def test_a_changed_group_is_noticed() -> None:
 
 def test_each_group_is_tested_by_itself() -> None:
     predictor, (probs, labels, groups) = made(fc.Mixture(), kind="exact"), rows(20, 2000)
-    found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, clients=["a"] * 2000)
+    found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, sites=["a"] * 2000)
     assert set(found.by_group) == {"sex", "age", "shift", "promised group"}
     assert {one.name: one.rows for one in found.by_group["promised group"]}.keys() == limits(predictor).keys()
     assert found.verdict is not None
@@ -318,7 +333,7 @@ def test_each_group_is_tested_by_itself() -> None:
 
 def test_what_cannot_be_tested_says_why() -> None:
     probs, labels, groups = rows(20, 300)
-    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2)), fc.NewClient()):
+    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2)), fc.NewSite()):
         found = made(guarantee).evaluate(probs, labels, groups=groups).verdict
         assert found is not None
         assert found.kind == "no verdict"
@@ -340,7 +355,7 @@ def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
     why = why_full(predictor.certificate)
     assert why is not None
     assert "cannot be promised to none of the others, where every label is in every set" in why
-    assert "none of the others: calibration scores needed: 3 more in all" in why
+    assert "none of the others: calibration scores needed: 2 more in all" in why
     assert standing(predictor.certificate).words == "not promised to every group"
 
 
@@ -417,7 +432,7 @@ def test_many_groups_of_one_large_pool_do_not_fill_memory() -> None:
     }
     site = GroupSummary(parts=dict(sorted(parts.items())), columns=("id",), sizes=(1,) * sites)
     tracemalloc.start()
-    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised to all rows, id=000"):
+    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised to id=000"):
         found = fc.calibrate([site], guarantee=fc.ByGroup())
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()

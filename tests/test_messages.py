@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
 
@@ -95,7 +96,8 @@ def test_the_exceptions_are_needed(module: str) -> None:
 
 def options(command: Any) -> set[str]:
     """List the options of a command and of those below it."""
-    found = {name for parameter in command.params for name in parameter.opts}
+    # Some are added when a command is first asked for them.
+    found = {name for parameter in command.get_params(click.Context(command)) for name in parameter.opts}
     below = command.list_commands(None) if hasattr(command, "list_commands") else ()
     return found.union(*(options(command.get_command(None, name)) for name in below))
 

@@ -34,4 +34,4 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
     assert [words[2] for words in commands] == ["start", "add", "status", "summarize", "purge", "close"]
     for _, *words in commands:
         assert "30 outcomes" in command.ok(*words).out or words[1] in ("start", "summarize", "purge")
-    assert np.isclose(len(Path("clinic-a-2026-11.fcw").read_bytes()), 100, atol=30)
+    assert np.isclose(len(Path("clinic-a.fcw").read_bytes()), 100, atol=30)

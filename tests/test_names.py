@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import as_clients, named_clients
+from fedconformal._base.arrays import as_sites, named_sites
 from fedconformal._base.names import as_name
 from fedconformal.data.partitions.partition import Sites
 from fedconformal.federated.calibration import FORMAT, Question, Reader, reasons_to_refuse
@@ -75,17 +75,18 @@ def test_one_site_in_two_spellings_is_there_twice(text: str) -> None:
 
 def test_one_model_in_two_spellings_goes_together() -> None:
     pair = [as_version_1_had_it("a", model=NAME), as_version_1_had_it("b", model=SPELLINGS[0])]
-    assert fc.calibrate(pair, alpha=0.6).certificate.clients == 2
+    assert fc.calibrate(pair, alpha=0.6).certificate.sites == 2
     for one, other in ((NAME, "Koln"), ("None", None), (None, "None")):
         with refused("do not go together: model"):
             fc.calibrate([as_version_1_had_it("a", model=one), as_version_1_had_it("b", model=other)])
 
 
-def test_a_client_is_found_in_any_spelling() -> None:
+def test_a_site_is_found_in_any_spelling() -> None:
     for text in SPELLINGS:
         for pair in ((NAME, text), (text, NAME)):
             sites = [as_version_1_had_it("a"), as_version_1_had_it(pair[0], score=0.7)]
-            assert fc.calibrate(sites, alpha=0.6, guarantee=fc.OneClient(client=pair[1])).threshold == 0.7
+            guarantee = fc.OneSite(site=pair[1])
+            assert fc.calibrate(sites, alpha=0.6, guarantee=guarantee, exact=True).threshold == 0.7
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
@@ -124,13 +125,13 @@ def test_sums_and_noisy_counts() -> None:
 
 
 def test_clients_and_partitions() -> None:
-    assert as_clients([NAME, SPELLINGS[0], "b ", "b"], rows=4).tolist() == [NAME, NAME, "b", "b"]
-    assert as_clients(np.array([[NAME], [SPELLINGS[2]]]), rows=2).tolist() == [NAME, NAME]
+    assert as_sites([NAME, SPELLINGS[0], "b ", "b"], rows=4).tolist() == [NAME, NAME, "b", "b"]
+    assert as_sites(np.array([[NAME], [SPELLINGS[2]]]), rows=2).tolist() == [NAME, NAME]
     none = np.empty(0, dtype=np.int64)
     with refused("sites: expected one name a site, each a different one"):
         Sites(names=(NAME, SPELLINGS[0]), train=none, val=none, test=none)
     with refused("names: expected a name for each site"):
-        named_clients(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
+        named_sites(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
 
 
 def test_on_the_command_line(

@@ -76,7 +76,7 @@ def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None
     assert answers.sites == ("north", "south")
 
 
-def test_the_rank_counts_every_client(logits: Path) -> None:
+def test_the_rank_counts_every_site(logits: Path) -> None:
     answers = LogitsFolder(directory=logits).read("dermamnist", "fedavg")
     assert answers
     for trial in trials(answers, count=3):

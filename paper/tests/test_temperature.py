@@ -48,7 +48,7 @@ def test_probabilities_are_the_softmax() -> None:
     assert np.allclose(probabilities(logits, 1.7), softmax(logits, temperature=1.7), atol=1e-6)
 
 
-def test_every_class_has_one_client() -> None:
+def test_every_class_has_one_site() -> None:
     for groups in GROUPS.values():
         held = sorted(label for group in groups for label in group)
         assert held == list(range(len(held)))

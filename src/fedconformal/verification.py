@@ -7,18 +7,15 @@ import warnings
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
 
 from fedconformal.calibration.calibrate import Calibration, calibrate_again
-from fedconformal.calibration.certificate import FORMAT_2, Certificate, SummaryRecord, versions
+from fedconformal.calibration.certificate import Certificate, SummaryRecord, versions
 from fedconformal.calibration.chain import changes, check_link, check_rows, in_chain
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.replaced import with_replaced
 from fedconformal.calibration.risk_predictor import RiskPredictor
-from fedconformal.calibration.wording import EDITION, UNNAMED, WORDING, reworded
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses.loss import described_loss
@@ -118,7 +115,7 @@ def _recomputed(
         expected = _as_predictor(again, predictor)
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
-    return _differences(predictor, expected, guarantee) + _not_confirmed(certificate, trusted, sealed=sealed)
+    return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +145,7 @@ def verify_chain(
     >>> from fedconformal import LAC, calibrate, recalibrate, summarize
     >>> site, fresh = ([summarize([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
     >>> old = Predictor.of(calibrate(site, alpha=0.2))
-    >>> new = recalibrate(old, fresh)
+    >>> new = recalibrate(old, fresh, rows="new")
     >>> [(link.recomputed, link.problems) for link in verify_chain(new, fresh, [old])]
     [(True, []), (False, [])]
     """
@@ -205,21 +202,18 @@ def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee
     if noisy:
         return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)
     plain = [one for one in given if isinstance(one, Summary)]
+    exact = stated.exact is not None
     if stated.risk is not None:
-        return calibrate_again(plain, risk=stated.risk.limit, safe=stated.risk.safe, guarantee=guarantee)
-    return calibrate_again(plain, alpha=alpha, guarantee=guarantee)
+        return calibrate_again(plain, risk=stated.risk.limit, safe=stated.risk.safe, guarantee=guarantee, exact=exact)
+    return calibrate_again(plain, alpha=alpha, guarantee=guarantee, exact=exact)
 
 
 def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(found: Verifiable, expected: Verifiable, guarantee: Guarantee) -> list[str]:
+def _differences(found: Verifiable, expected: Verifiable) -> list[str]:
     stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
-    try:
-        right |= _as_worded_then(right, found.certificate, guarantee)
-    except InputError as error:
-        return [str(error)]
     problems = [
         f"{field}: the certificate says {stated.get(field)!r:.200}, the summaries give {right.get(field)!r:.200}"
         for field in {**stated, **right}
@@ -228,25 +222,7 @@ def _differences(found: Verifiable, expected: Verifiable, guarantee: Guarantee) 
     software = found.certificate.versions
     if software.keys() != versions().keys() or not all(map(VERSION.fullmatch, software.values())):
         problems.append(f"versions: the certificate says {software!r:.200}, which are not the versions of software")
-    if found.curve.to_dict() != expected.curve.to_dict():
+    curves, wanted = ({**one.content(), "certificate": None} for one in (found, expected))
+    if curves != wanted:
         problems.append("the promise curve is not the one that the summaries give")
     return problems
-
-
-def _as_worded_then(again: dict[str, Any], stated: Certificate, guarantee: Guarantee) -> dict[str, Any]:
-    """Return what the certificate says in the edition that the stated one names."""
-    sites = [site for record in again["summaries"] for site in record["sites"]]
-    words_of = cache(partial(reworded, again, guarantee, sites))
-    unnamed = UNNAMED if stated.format == 1 else UNNAMED[:1]
-    possible = [words_of(edition) for edition in (unnamed if stated.edition is None else (stated.edition,))]
-    said = {name: getattr(stated, name) for name in WORDING}
-    # A release names the edition if its words are not the first ones. Format 2 began with the second.
-    later = [edition for edition in range(UNNAMED[0] + 1, EDITION + 1) if words_of(edition) != words_of(UNNAMED[0])]
-    named = stated.edition if stated.edition in later else None
-    if stated.edition is None and stated.format == 2 and len(later) == EDITION - UNNAMED[0]:
-        named = EDITION
-    words: dict[str, Any] = {**(said if said in possible else possible[0]), "edition": named}
-    if stated.format == 1:  # which did not know of heavy sites
-        words["heavy_sites"] = None
-    words["format"] = 1 if all(words.get(name, again.get(name)) is None for name in FORMAT_2) else 2
-    return words

@@ -16,10 +16,10 @@ import fedconformal as fc
 from fedconformal._base.arrays import (
     BLOCK,
     as_alpha,
-    as_clients,
     as_labels,
     as_probabilities,
     as_scores,
+    as_sites,
     as_temperature,
     row_sums,
 )
@@ -244,20 +244,20 @@ def test_good_scores() -> None:
     assert as_scores([5e-324, 1.7e308, -1.7e308]).tolist() == [5e-324, 1.7e308, -1.7e308]
 
 
-# --- clients ---
+# --- sites ---
 
 
 @pytest.mark.parametrize(
     "clients", [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
 )
 def test_bad_clients(clients: Any) -> None:
-    with refused("clients: "):
-        as_clients(clients, rows=2)
+    with refused("sites: "):
+        as_sites(clients, rows=2)
 
 
 def test_good_clients() -> None:
     for clients in (["a", "b"], [1, 2], np.array([["a"], ["b"]]), [True, False]):
-        assert as_clients(clients, rows=2).shape == (2,)
+        assert as_sites(clients, rows=2).shape == (2,)
 
 
 # --- alpha, temperature, names ---
@@ -348,7 +348,7 @@ def test_bad_thresholds(threshold: Any) -> None:
 @pytest.mark.parametrize(
     ("weights", "fragments"),
     [
-        ("equal", ["weights is 'equal'", "'proportional', 'uniform' or numbers"]),
+        ("equal", ["weights is 'equal'", "'rows', 'uniform' or numbers"]),
         ((), ["one finite number a site"]),
         ((0.5, -0.5, 1.0), ["none negative"]),
         ((NAN, 1.0), ["finite"]),

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedconformal._base.arrays import as_clients
+from fedconformal._base.arrays import as_sites
 from fedconformal._base.classes import as_class_indices, class_names, in_order, match_columns, rows_at, table_of
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
@@ -124,18 +124,18 @@ def test_columns_that_do_not_match() -> None:
 
 @pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
 def test_ids_of_sites(series: Any) -> None:
-    assert as_clients(series(["b", "a", "b "]), rows=3).tolist() == ["b", "a", "b"]
-    assert as_clients(series([3, 1, 3]), rows=3).tolist() == [3, 1, 3]
+    assert as_sites(series(["b", "a", "b "]), rows=3).tolist() == ["b", "a", "b"]
+    assert as_sites(series([3, 1, 3]), rows=3).tolist() == [3, 1, 3]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
 def test_a_missing_id(missing: Any) -> None:
-    with refused("clients: row 1 has no id"):
-        as_clients(np.array(["a", missing], dtype=object), rows=2)
-    with refused("clients: row 1 has no id"):
-        as_clients(pa.array(["a", None]), rows=2)
-    with refused("clients: "):
-        as_clients(np.array([["a"], ["b"]], dtype=object)[:, None], rows=2)
+    with refused("sites: row 1 has no id"):
+        as_sites(np.array(["a", missing], dtype=object), rows=2)
+    with refused("sites: row 1 has no id"):
+        as_sites(pa.array(["a", None]), rows=2)
+    with refused("sites: "):
+        as_sites(np.array([["a"], ["b"]], dtype=object)[:, None], rows=2)
 
 
 def test_rows_of_anything() -> None:

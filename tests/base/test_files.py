@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedconformal._base import files
-from fedconformal._base.files import read_array, read_bytes, read_npz, unreadable, wipe, write_bytes
+from fedconformal._base.files import read_array, read_bytes, read_npz, unreadable, write_bytes
 from fedconformal.errors import InputError
 from tests.contracts.tools import refused
 
@@ -196,17 +196,6 @@ def test_a_private_file_is_its_owner_s(tmp_path: Path, monkeypatch: pytest.Monke
         os.umask(before)
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(rights[0]) == 0o600  # also before it has its name
-
-
-def test_wiped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(tmp_path / "a.state", b"secret")
-    os.link(path, tmp_path / "other")
-    (tmp_path / "link").symlink_to(path)
-    wipe(tmp_path / "link")
-    assert [found.name for found in tmp_path.iterdir()] == ["other"]
-    assert (tmp_path / "other").read_bytes() == bytes(6)
-    with refused("a.state: cannot be wiped (No such file or directory)"):
-        wipe(path)
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])

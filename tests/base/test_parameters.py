@@ -125,5 +125,5 @@ def test_settings() -> None:
     )
     with refused("score-penalty is no parameter of LAC; there are none"):
         from_settings(fc.LAC, {"score-penalty": 0.5}, "score-")
-    with refused("guarantee-client is missing; OneClient needs it"):
-        from_settings(fc.OneClient, {}, "guarantee-")
+    with refused("guarantee-site is missing; OneSite needs it"):
+        from_settings(fc.OneSite, {}, "guarantee-")

@@ -8,6 +8,7 @@ import platform
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -27,7 +28,7 @@ def two_sites(**about: Any) -> list[fc.Summary]:
 def test_everything_is_stated() -> None:
     score = fc.RAPS(randomized=True, random_state=7)
     sites = two_sites(score=score, model="m-1", temperature=1.5)
-    about = fc.calibrate(sites, alpha=0.2).certificate
+    about = fc.calibrate(sites, alpha=0.2, exact=True).certificate
     stated = about.to_dict()
     assert stated | {"promise": "", "assumption": "", "caveat": "", "conditions": ""} == {
         "format": 1,
@@ -37,16 +38,17 @@ def test_everything_is_stated() -> None:
         "caveat": "",
         "conditions": "",
         "alpha": 0.2,
-        "guarantee": {"name": "mixture", "weights": "proportional"},
+        "guarantee": {"name": "mixture", "weights": "rows"},
         "threshold": 0.85,
-        "target": "4/5",
+        "target": "19/23",
         "rank": 20,
-        "rank_out_of": 25,
-        "clients": 2,
+        "rank_out_of": 23,
+        "sites": 2,
         "scores": 23,
         "slack": 0.0,
-        "coverage_at_least": 0.8,
-        "coverage_at_most": 0.84,
+        "coverage_at_least": 19 / 23,
+        "coverage_at_most": 20 / 23,
+        "exact": True,
         "score": {"name": "raps", "randomized": True, "random_state": 7, "penalty": 0.001, "free_ranks": 1},
         "seed": 7,
         "model": "m-1",
@@ -57,7 +59,7 @@ def test_everything_is_stated() -> None:
         ],
         "versions": {"fedconformal": fc.__version__, "numpy": np.__version__, "python": platform.python_version()},
     }
-    assert stated["assumption"] == fc.Mixture.assumption
+    assert stated["assumption"] == f"{fc.Mixture.assumption}; {fc.Mixture.patients}"
     assert "alpha fixed beforehand" in stated["conditions"]
 
 
@@ -65,9 +67,9 @@ def test_it_says_the_promise_in_a_sentence() -> None:
     about = fc.calibrate(two_sites(), alpha=0.2).certificate
     assert about.sentence() == (
         "The sets hold the true label with probability at least 0.8 for a test row from the mixture of the sites, "
-        "in proportion to n_k + 1, on average over calibration draws."
+        "in proportion to n_k, on average over calibration draws."
     )
-    one = fc.calibrate(two_sites(), alpha=0.3, guarantee=fc.OneClient(client=1)).certificate
+    one = fc.calibrate(two_sites(), alpha=0.3, guarantee=fc.OneSite(site=1)).certificate
     assert "at least 0.7 for a test row of site 'b'" in one.sentence()
     given = fc.calibrate(two_sites(), alpha=0.3, guarantee=fc.Mixture(weights=(0.25, 0.75))).certificate
     assert "with weights [0.25, 0.75]" in given.sentence()
@@ -120,6 +122,25 @@ def test_a_rough_summary_is_only_estimated() -> None:
 def test_many_sites_are_all_recorded() -> None:
     sites = [fc.summarize([k / 100], kind="exact", site=f"s{k}") for k in range(40)]
     about = fc.calibrate([fc.pool(sites[:30]), *sites[30:]], alpha=0.6).certificate
-    assert (about.clients, about.scores, len(about.summaries)) == (40, 40, 11)
+    assert (about.sites, about.scores, len(about.summaries)) == (40, 40, 11)
     assert about.summaries[0].sites == tuple(f"s{k}" for k in range(30))
-    assert about.rank_out_of == 80
+    assert about.rank_out_of == 40
+
+
+def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -> None:
+    rng = np.random.default_rng(0)
+    about: dict[str, Any] = {"score": fc.LAC(), "classes": 2}
+    sites = [fc.summarize(rng.random(20), site=f"s{k}", trained=k == 3, **about) for k in range(12)]
+    sites = [fc.Summary.from_bytes(site.to_bytes()) for site in sites]
+    found = fc.Predictor.of(fc.calibrate(sites, guarantee=fc.NewSite()))
+    stated = found.certificate
+    assert (stated.status, stated.trained) == ("estimated", True)
+    assert (stated.coverage_at_least, stated.coverage_at_most) == (0.0, 1.0)
+    assert "trained on the sites" in stated.why_estimated
+    assert fc.verify(found, sites) == []
+    forged = msgspec.structs.replace(stated, status="certified")
+    assert fc.verify(fc.Predictor(score=found.score, certificate=forged, curve=found.curve), sites)
+    mixture = fc.calibrate(sites).certificate
+    assert (mixture.status, mixture.trained) == ("certified", None)
+    others = [site for k, site in enumerate(sites) if k != 3]
+    assert fc.calibrate(others, guarantee=fc.NewSite()).certificate.status == "certified"

@@ -21,7 +21,7 @@ def sites(seed: int, **about: Any) -> list[fc.Summary]:
 FIRST, SECOND, THIRD = sites(1), sites(2), sites(3)
 OLDEST = fc.Predictor.of(fc.calibrate(FIRST))
 OLDER = fc.recalibrate(OLDEST, SECOND, why="alarm at b", rows="new")
-NEWEST = fc.recalibrate(OLDER, THIRD)
+NEWEST = fc.recalibrate(OLDER, THIRD, rows="new")
 
 
 def problems(links: list[Link]) -> list[str]:
@@ -65,7 +65,7 @@ def test_every_tampering_with_a_link_is_noticed() -> None:
     assert OLDER.certificate.replaces is not None
     for changed in (
         {"replaces": msgspec.structs.replace(OLDER.certificate.replaces, why="yearly")},
-        {"replaces": msgspec.structs.replace(OLDER.certificate.replaces, rows=Rows.planned)},
+        {"replaces": msgspec.structs.replace(OLDER.certificate.replaces, rows=Rows.watched)},
         {"replaces": None, "format": 1},
         {"coverage_at_most": 0.95},
     ):
@@ -91,7 +91,7 @@ def test_one_link_alone() -> None:
 
 def test_rows_of_any_older_predictor_are_not_new() -> None:
     claimed = Replaced(sha256=OLDER.digest(), why="alarm", rows=Rows.new)
-    again = altered(fc.recalibrate(OLDER, FIRST), replaces=claimed)  # the rows of the one before the last
+    again = altered(fc.recalibrate(OLDER, FIRST, rows="new"), replaces=claimed)  # the rows of the one before the last
     assert problems(verify_chain(again, FIRST, [OLDER, OLDEST])) == [
         "rows: those of site 'a' calibrated an older predictor as well, so they are not new"
     ]
@@ -110,20 +110,20 @@ def test_a_circle_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def circled(certificate: fc.Certificate, sha256: str) -> fc.Certificate:
-    return msgspec.structs.replace(certificate, replaces=Replaced(sha256=sha256, why="x", rows=Rows.planned))
+    return msgspec.structs.replace(certificate, replaces=Replaced(sha256=sha256, why="x", rows=Rows.new))
 
 
 def test_what_changed_is_said() -> None:
     assert changes(OLDEST.certificate, OLDER.certificate) == "same score, classes, model, guarantee, alpha and sites"
     fresh = sites(4, score=fc.TopK(), model="m2")[:1]
-    other = fc.recalibrate(OLDEST, fresh, score=fc.TopK(), guarantee=fc.PAC())
+    other = fc.recalibrate(OLDEST, fresh, score=fc.TopK(), guarantee=fc.PAC(), rows="new")
     words = changes(OLDEST.certificate, msgspec.structs.replace(other.certificate, labels=["x", "y"]))
     assert words.startswith("same alpha; ")
     for part in (
         "another score: topk",
         "other classes: x, y instead of not recorded",
         "another model: m2 instead of not recorded",
-        "another guarantee: pac (failure=0.05) instead of mixture (weights=proportional",
+        "another guarantee: pac (failure=0.05) instead of mixture (weights=rows",
         "other sites: a instead of a, b",
     ):
         assert part in words

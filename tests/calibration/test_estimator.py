@@ -155,7 +155,7 @@ def test_in_a_pipeline() -> None:
     assert outer.score(x, y) > 0.6
     assert outer.predict_proba(x).shape == (600, 3)
     assert outer.classes_.tolist() == NAMES.tolist()
-    assert outer[-1].certificate_.clients == 2
+    assert outer[-1].certificate_.sites == 2
 
 
 def test_in_a_grid_search() -> None:
@@ -163,7 +163,7 @@ def test_in_a_grid_search() -> None:
     grid = {"estimator__C": [1e-4, 1.0], "score": [fc.LAC(), fc.APS()], "alpha": [0.2]}
     found = GridSearchCV(CONFORMAL(estimator=LogisticRegression(), random_state=0), grid, cv=3).fit(x, y, sites=sites)
     assert found.best_params_["estimator__C"] == 1.0
-    assert found.best_estimator_.certificate_.clients == 2
+    assert found.best_estimator_.certificate_.sites == 2
     assert found.best_estimator_.predict_set(x).shape == (600, 3)
 
 
@@ -314,8 +314,8 @@ def test_labels_of_any_kind(series: Any, labels: NDArray[Any]) -> None:
     assert made.classes_.tolist() == labels.tolist()
     assert made.predict(x[:5]).dtype == labels.dtype
     assert np.isin(made.predict(x), labels).all()
-    found = made.evaluate(x, series(y.tolist()), clients=series(sites.tolist()))
-    assert [group.name for group in found.by_client] == ["north", "south"]
+    found = made.evaluate(x, series(y.tolist()), sites=series(sites.tolist()))
+    assert [group.name for group in found.by_site] == ["north", "south"]
     assert [group.name for group in found.by_class] == [str(label).removesuffix(".0") for label in labels]
     assert found.reweighted is not None
     assert found.reweighted.coverage is not None
@@ -389,20 +389,7 @@ def test_sites_that_have_other_classes_are_refused() -> None:
         fc.calibrate(sites)
 
 
-# --- old names, and no scikit-learn ---
-
-
-def test_old_names_warn() -> None:
-    x, y, _ = forest()
-    made = CONFORMAL(model=fitted().predict_proba)
-    with pytest.warns(FutureWarning, match=r"write FederatedConformalClassifier\(estimator="):
-        made.calibrate(x, y)
-    assert made.classes_.tolist() == NAMES.tolist()
-    with pytest.warns(FutureWarning, match="write classifier.predictor"):
-        assert made.predictor_ is made.predictor
-    assert clone(made).model is not None
-    with refused("estimator and model", "estimator only"):
-        CONFORMAL(estimator=fitted(), model=fitted().predict_proba).calibrate(x, y)
+# --- no scikit-learn ---
 
 
 def test_without_scikit_learn() -> None:

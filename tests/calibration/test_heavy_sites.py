@@ -29,7 +29,7 @@ def test_who_is_heavy() -> None:
     assert names([5]) == []
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(weights="uniform"), fc.NewClient(), fc.EveryClient()], ids=str)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(weights="uniform"), fc.NewSite(), fc.EverySite()], ids=str)
 def test_where_sites_do_not_weigh_by_their_claim_nobody_is(guarantee: fc.Guarantee) -> None:
     assert names([10, 10, 10**6], guarantee) == []
 
@@ -51,20 +51,6 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
     predictor = fc.Predictor.of(result)
     assert fc.verify(predictor, sites) == []
     assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate
-
-
-def test_a_certificate_of_format_1_is_confirmed_without() -> None:
-    """The first release did not look at shares."""
-    import msgspec
-
-    sites = made()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        predictor = fc.Predictor.of(fc.calibrate(sites))
-    old = msgspec.structs.replace(predictor.certificate, heavy_sites=None, format=1)
-    assert fc.verify(fc.Predictor(score=predictor.score, certificate=old, curve=predictor.curve), sites) == []
-    other = msgspec.structs.replace(predictor.certificate, heavy_sites=None, format=2, labels=3)
-    assert fc.verify(fc.Predictor(score=predictor.score, certificate=other, curve=predictor.curve), sites)
 
 
 def test_the_report_says_it() -> None:

@@ -27,7 +27,7 @@ def test_a_learner_that_is_good_only_for_an_even_number_of_sites_covers_nothing_
     sites = {name: (truth, truth) for name, truth in labels.items()}
     summaries = fc.leave_one_site_out(sites, only_even, score=fc.LAC(), alpha=0.1)
     assert all(summary.origin.estimated for summary in summaries)
-    result = fc.calibrate(summaries, alpha=0.1, guarantee=fc.NewClient())
+    result = fc.calibrate(summaries, alpha=0.1, guarantee=fc.NewSite())
     # Each model saw 20 sites and is right; the one that is used saw 21 and is not.
     fresh = rng.integers(0, 4, 1000)
     predictor = fc.Predictor.of(result)
@@ -38,4 +38,4 @@ def test_a_learner_that_is_good_only_for_an_even_number_of_sites_covers_nothing_
     assert (certificate.coverage_at_least, certificate.coverage_at_most) == (0.0, 1.0)
     assert "are estimated to hold" in certificate.sentence()
     sent = [fc.Summary.from_bytes(summary.to_bytes()) for summary in summaries]
-    assert fc.calibrate(sent, alpha=0.1, guarantee=fc.NewClient()).certificate.status == "estimated"
+    assert fc.calibrate(sent, alpha=0.1, guarantee=fc.NewSite()).certificate.status == "estimated"

@@ -17,14 +17,13 @@ from fedconformal.guarantees.planning import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
 
 GUARANTEES: dict[str, fc.Guarantee] = {
-    "mixture proportional": fc.Mixture(),
+    "mixture": fc.Mixture(),
     "mixture uniform": fc.Mixture(weights="uniform"),
-    "exchangeable": fc.Exchangeable(),
-    "every-client": fc.EveryClient(),
+    "fcp": fc.FCP(),
+    "every-site": fc.EverySite(),
     "worst-case d=0.1": fc.WorstCase(contamination=0.1),
-    "new-client": fc.NewClient(),
+    "new-site": fc.NewSite(),
     "pac 0.05": fc.PAC(),
-    "independent": fc.Independent(),
 }
 
 
@@ -32,7 +31,7 @@ def test_by_hand() -> None:
     found = fc.plan(alpha=0.1, sizes=[200, 50, 5])
     assert (found.alpha, found.sizes) == (0.1, [200, 50, 5])
     rows = {option.guarantee: option for option in found.options}
-    assert list(rows) == [*GUARANTEES, "one-client #1", "one-client #2", "one-client #3"]
+    assert list(rows) == [*GUARANTEES, "one-site #1", "one-site #2", "one-site #3"]
     assert [option.feasible for option in found.options] == [
         True,
         True,
@@ -43,26 +42,25 @@ def test_by_hand() -> None:
         True,
         True,
         True,
-        True,
         False,
     ]
-    mixture = rows["mixture proportional"]
-    assert (mixture.rank, mixture.rank_out_of) == (233, 258)
-    assert (mixture.coverage_at_least, mixture.coverage_at_most) == (233 / 258, 235 / 258)
-    assert mixture.expected_coverage == 233 / 256
+    mixture = rows["mixture"]
+    assert (mixture.rank, mixture.rank_out_of) == (231, 255)  # ceil(.9 * 255) + 1
+    assert (mixture.coverage_at_least, mixture.coverage_at_most) == (230 / 255, 231 / 255)
+    assert mixture.expected_coverage == 231 / 256
     assert rows["mixture uniform"].expected_coverage is None
-    assert mixture.smallest_alpha == pytest.approx(3 / 258)
-    assert rows["one-client #3"].missing == "calibration scores needed: 4 more at site '#3'"
-    assert rows["one-client #3"].smallest_alpha == pytest.approx(1 / 6)
+    assert mixture.smallest_alpha == pytest.approx(1 / 255)
+    assert rows["one-site #3"].missing == "calibration scores needed: 4 more at site '#3'"
+    assert rows["one-site #3"].smallest_alpha == pytest.approx(1 / 6)
     assert rows["mixture uniform"].coverage_at_most == pytest.approx(0.9 + (1 / 201 + 1 / 51 + 1 / 6) / 3)
-    assert "rank 233 of N = 255 scores (N + K = 258), which holds" in found.condition
+    assert found.condition.endswith("rank 231 of N = 255, which is enough")
 
 
 def test_the_condition_of_the_theorem() -> None:
-    assert "alpha >= 1/(N/K + 1) = 0.1:" in fc.plan(alpha=0.1, sizes=[9, 9]).condition
-    assert fc.plan(alpha=0.1, sizes=[9, 9]).condition.endswith("which holds")
-    assert fc.plan(alpha=0.1, sizes=[9, 8]).condition.endswith("which fails")
-    assert fc.plan(alpha="0.1", sizes=[9, 8]).options[0].missing.endswith("1 more in all, at any site")
+    assert "mixture needs 1/alpha = 10 scores in all:" in fc.plan(alpha=0.1, sizes=[5, 5]).condition
+    assert fc.plan(alpha=0.1, sizes=[5, 5]).condition.endswith("which is enough")
+    assert fc.plan(alpha=0.1, sizes=[5, 4]).condition.endswith("which is too few")
+    assert fc.plan(alpha="0.1", sizes=[5, 4]).options[0].missing.endswith("1 more in all, at any site")
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), alphas)
@@ -72,11 +70,9 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
     names = [f"#{k + 1}" for k in range(len(sizes))]
     sites = [fc.summarize(np.arange(n), kind="exact", site=name) for n, name in zip(sizes, names, strict=True)]
     for option in found.options:
-        guarantee = GUARANTEES.get(option.guarantee) or fc.OneClient(
-            client=option.guarantee.removeprefix("one-client ")
-        )
+        guarantee = GUARANTEES.get(option.guarantee) or fc.OneSite(site=option.guarantee.removeprefix("one-site "))
         with maybe_infeasible():
-            result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
+            result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee, exact=True)
         about = result.certificate
         assert option.feasible == (result.threshold < np.inf) == (not option.missing)
         assert (option.rank, option.rank_out_of) == (about.rank, about.rank_out_of)
@@ -89,8 +85,8 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
 def test_scores_or_sites_are_missing() -> None:
     rows = {option.guarantee: option for option in fc.plan(alpha=0.05, sizes=[20, 20]).options}
     assert rows["pac 0.05"].missing == "calibration scores needed: 19 more in all, at any site"
-    assert rows["new-client"].missing == "sites needed: 17 more, from the same population"
-    assert rows["new-client"].smallest_alpha == pytest.approx(1 / 3)
+    assert rows["new-site"].missing == "sites needed: 17 more, from the same population"
+    assert rows["new-site"].smallest_alpha == pytest.approx(1 / 3)
 
 
 def test_the_set_of_mixtures_and_the_failure_rate_can_be_chosen() -> None:
@@ -102,7 +98,7 @@ def test_the_set_of_mixtures_and_the_failure_rate_can_be_chosen() -> None:
     }
     for name, worst_case in sets.items():
         found = fc.plan(alpha=0.1, sizes=[30, 40], worst_case=worst_case, pac=fc.PAC(failure=0.01))
-        assert [option.guarantee for option in found.options][4:7] == [name, "new-client", "pac 0.01"]
+        assert [option.guarantee for option in found.options][4:7] == [name, "new-site", "pac 0.01"]
         assert found.notes == []
     with refused("box: 3 bounds were given for 2 sites"):
         fc.plan(alpha=0.1, sizes=[30, 40], worst_case=fc.WorstCase(box=((0, 0, 0), 1)))
@@ -111,7 +107,7 @@ def test_the_set_of_mixtures_and_the_failure_rate_can_be_chosen() -> None:
 def test_the_paper_is_beside_contamination() -> None:
     (note,) = fc.plan(alpha=0.1, sizes=[200] * 10).notes
     assert "ceil((N+K)(1-alpha)/(1-d)) = 2010 of N = 2000 scores (infinite, all labels)" in note
-    assert note.endswith("at the mixture's rank r = 1809 with e = 0 is 0.8100")
+    assert note.endswith("at fcp's rank r = 1809 with e = 0 is 0.8100")
     assert fc.plan(alpha=0.1, sizes=[9], worst_case=fc.WorstCase(contamination=1)).notes == []
 
 
@@ -129,32 +125,16 @@ def test_a_pilot_gives_set_sizes() -> None:
         with maybe_infeasible():
             real = fc.FederatedConformalClassifier(score=fc.LAC(), guarantee=guarantee).calibrate(rest)
             assert option.mean_size == pytest.approx(real.predict_set(probs).sum(axis=1).mean(), abs=0.1)
-    assert found.options[5].mean_size == 5  # new-client needs more sites, so every label is in the set
+    assert found.options[5].mean_size == 5  # new-site needs more sites, so every label is in the set
     with refused("no rows"):
         fc.plan(alpha=0.1, sizes=sizes, pilot=pilot, probs=probs[:0])
     with refused("a pilot predictor and probabilities go together"):
         fc.plan(alpha=0.1, sizes=sizes, pilot=pilot)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        (
-            [1000] * 5,
-            "take mixture: it assumes less and its rank is no higher (rank 4505 of N = 5000 with mixture, 4510",
-        ),
-        ([10] * 100, "take independent if all rows are independent"),
-        ([5] * 300, "(rank 1620 of N = 1500 with mixture, 1356 with independent); else collect more rows"),
-        ([1] * 9, "too few rows"),
-    ],
-)
-def test_a_promise_for_all_sites_is_recommended_by_the_sizes(sizes: list[int], words: str) -> None:
-    assert words in fc.plan(alpha=0.1, sizes=sizes).recommended
-
-
 def test_sites_have_their_names() -> None:
     found = fc.plan(alpha=0.1, sizes=[3, 20], sites=["north", "south"])
-    assert found.options[-2].guarantee == "one-client north"
+    assert found.options[-2].guarantee == "one-site north"
     assert found.options[-2].missing.endswith("6 more at site 'north'")
 
 
@@ -181,23 +161,11 @@ def test_bad_alphas(alpha: Any) -> None:
         fc.plan(alpha=alpha, sizes=[5])
 
 
-@pytest.mark.parametrize(
-    ("alpha", "sites", "words"),
-    [
-        (
-            0.1,
-            1,
-            "takes 9 scores with mixture",
-        ),
-        (0.1, 20, "takes 180 scores with mixture"),
-        (0.1, 20, "and 14 with independent, so take independent if all rows are independent; prevalence takes 9"),
-        (0.05, 1, "so take mixture, which assumes less"),
-    ],
-)
-def test_what_every_class_takes(alpha: float, sites: int, words: str) -> None:
-    """As `ByClass` finds it: with as many scores of a class there is a threshold, with one less there is none."""
-    assert words in fc.plan(alpha=alpha, sizes=[50] * sites).by_class
-    for guarantee, enough in ((fc.Mixture(), 9 * sites), (fc.Independent(), 14)):
-        bound = guarantee.in_class([50] * sites)
-        held = [[some, *[0] * (sites - 1)] for some in (enough, enough - 1)]
-        assert [feasible(bound, Fraction(1, 10), sizes) for sizes in held] == [True, False]
+@pytest.mark.parametrize(("alpha", "enough"), [(0.1, 10), (0.05, 20), (0.3, 4)])
+@pytest.mark.parametrize("sites", [1, 20])
+def test_what_every_class_takes(alpha: float, enough: int, sites: int) -> None:
+    """As `ByClass` finds it: with as many scores of a class there is a threshold, with one less over several none."""
+    assert f"takes {enough} scores in all" in fc.plan(alpha=alpha, sizes=[50] * sites).by_class
+    bound = fc.Mixture().in_class([50] * sites)
+    held = [[some, *[0] * (sites - 1)] for some in (enough, enough - 1)]
+    assert [feasible(bound, Fraction(str(alpha)), sizes) for sizes in held] == [True, sites == 1]

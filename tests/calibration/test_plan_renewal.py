@@ -33,7 +33,7 @@ def test_the_fewest_rows_are_enough_and_one_fewer_is_not(rates: list[float] | No
     known = dict(usual_guarantees(NAMES))
     assert options.keys() == known.keys()
     for name, option in options.items():
-        if name == "new-client":
+        if name == "new-site":
             assert option.fewest is None
             assert "sites needed: 6 more" in option.missing
             continue
@@ -53,7 +53,7 @@ def test_the_fewest_rows_are_enough_and_one_fewer_is_not(rates: list[float] | No
 def test_what_is_planned_is_what_comes_of_it() -> None:
     """A calibration with the rows of the plan has the band and the watch's limit that the plan says."""
     rng = np.random.default_rng(1)
-    for guarantee in (fc.Mixture(), fc.Independent(), fc.PAC()):
+    for guarantee in (fc.Mixture(), fc.FCP(), fc.PAC()):
         old = predictor(guarantee)
         option = next(one for one in plan_renewal(old).options if one.as_before)
         for step in filter(None, (option.fewest, option.last_time)):
@@ -61,7 +61,7 @@ def test_what_is_planned_is_what_comes_of_it() -> None:
                 fc.summarize(rng.random(n), site=name, score=fc.LAC(), kind="exact")
                 for name, n in zip(NAMES, step.rows, strict=True)
             ]
-            new = fc.recalibrate(old, fresh)
+            new = fc.recalibrate(old, fresh, rows="new")
             assert np.isfinite(new.threshold())
             assert new.certificate.coverage_at_most == step.coverage_at_most
             assert Monitor.of(new, failure=FAILURE).limit == step.watch_limit
@@ -75,10 +75,10 @@ def test_a_promise_of_ones_own_is_planned_too() -> None:
 
 def test_rows_that_never_come() -> None:
     options = {one.guarantee: one for one in plan_renewal(predictor(), rows_per_week=[5, 5, 0]).options}
-    assert options["every-client"].fewest is None
-    assert options["every-client"].missing == "no number of rows that come like this is enough"
-    assert options["mixture proportional"].fewest is None  # a site without a row sends no summary
-    last = options["every-client"].last_time
+    assert options["every-site"].fewest is None
+    assert options["every-site"].missing == "no number of rows that come like this is enough"
+    assert options["mixture"].fewest is None  # a site without a row sends no summary
+    last = options["every-site"].last_time
     assert isinstance(last, Step)
     assert last.weeks is None
 
@@ -105,7 +105,7 @@ def test_intervals_with_two_ends_and_losses() -> None:
     assert renewal.fewest is not None
     assert renewal.last_time is not None
     assert renewal.last_time.mean_loss == fc.plan_risk(risk=0.4, sizes=[60, 60])[0].mean_loss
-    # Two sites, in proportion: (K B) / (N + K) is at most .4 from N = 3 on.
+    # In proportion to the rows: B / N is at most .4 from N = 3 on.
     assert sum(renewal.fewest.rows) == 3
     assert renewal.fewest.watch_limit is None
 
@@ -116,5 +116,5 @@ def test_by_class_says_what_a_class_takes() -> None:
     labels = np.fromiter(itertools.cycle([0, 1]), dtype=np.int64, count=200)
     site = fc.summarize(rng.random(200), site="a", score=fc.LAC(), labels=labels, by_class=True)
     found = plan_renewal(fc.Predictor.of(fc.calibrate([site], guarantee=fc.ByClass(fc.Mixture()))))
-    assert found.notes[0].startswith("by class, every class takes 9 scores with mixture")
+    assert found.notes[0].startswith("by class or by group, every class or group takes 10 scores in all")
     assert not any(one.as_before for one in found.options)

@@ -21,12 +21,11 @@ def calibrated(mean: float, guarantee: fc.Guarantee) -> float:
 @pytest.mark.parametrize(
     ("name", "guarantee"),
     [
-        ("mixture proportional", fc.Mixture()),
+        ("mixture", fc.Mixture()),
         ("mixture uniform", fc.Mixture(weights="uniform")),
-        ("exchangeable", fc.Exchangeable()),
-        ("every-client", fc.EveryClient()),
+        ("every-site", fc.EverySite()),
         ("pac 0.05", fc.PAC()),
-        ("one-client #2", fc.OneClient(client="#2")),
+        ("one-site #2", fc.OneSite(site="#2")),
     ],
 )
 def test_the_room_that_is_left_is_the_room_of_a_calibration(name: str, guarantee: fc.Guarantee) -> None:
@@ -43,7 +42,7 @@ def test_a_bound_only_scales() -> None:
     assert [one.least_limit * 8 for one in plain] == pytest.approx([one.least_limit for one in scaled])
     assert [one.feasible for one in plain] == [one.feasible for one in scaled]
     least = {one.guarantee: one.least_limit for one in plain}
-    assert least["mixture proportional"] == pytest.approx(float(Fraction(3, 273)))
+    assert least["mixture"] == pytest.approx(float(Fraction(1, 270)))
 
 
 def test_bad_sizes_are_refused() -> None:

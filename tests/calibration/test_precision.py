@@ -69,7 +69,7 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
     by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.VersionWarning)
-        predictor = fc.Predictor.of(fc.calibrate([rounded, by_hand], alpha=0.2))
+        predictor = fc.Predictor.of(fc.calibrate([rounded, by_hand], alpha=0.2, exact=True))
     assert predictor.threshold() == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
     assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
     assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()
@@ -79,20 +79,20 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
 def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
     rows = np.array([[0.2, 0.7, 0.1]] * 20)
     site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
-    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2))
+    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2, exact=True))
     assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
     assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
     scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
     stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
     for dtype in DTYPES:
-        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2))
+        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2, exact=True))
         assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
 
 
 def test_the_loss_that_this_is_about() -> None:
     """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
     scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
-    threshold = fc.calibrate([fc.summarize(scores, "exact", site="a")], alpha=0.4).threshold
+    threshold = fc.calibrate([fc.summarize(scores, "exact", site="a")], alpha=0.4, exact=True).threshold
     assert threshold == 0.0
     naive = fc.LAC().predict_set(TEST, threshold, allow_empty=True)
     right = fc.LAC().predict_set(TEST.astype(np.float32), threshold, allow_empty=True)

@@ -36,10 +36,10 @@ def losses(seed: int) -> list[fc.Summary]:
 KINDS: dict[str, tuple[Callable[[int], list[fc.Summary]], Callable[[list[fc.Summary]], Any]]] = {
     "sets": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.2))),
     "pac": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, guarantee=fc.PAC(failure=0.1)))),
-    "new-client": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.5, guarantee=fc.NewClient()))),
+    "new-site": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.5, guarantee=fc.NewSite()))),
     "intervals": (
         lambda seed: numbers(seed, fc.Residual()),
-        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2, guarantee=fc.EveryClient())),
+        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2, guarantee=fc.EverySite())),
     ),
     "two ends": (
         lambda seed: numbers(seed, fc.Signed()),
@@ -86,7 +86,7 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
 
 
 def replaced_by(predictor: Any, certificate: fc.Certificate) -> Any:
-    held = {name: getattr(predictor, name) for name in ("score", "curve") if hasattr(predictor, name)}
+    held = {name: getattr(predictor, name) for name in ("score", "curve", "site_curves") if hasattr(predictor, name)}
     return type(predictor)(certificate=certificate, **held)
 
 
@@ -96,22 +96,22 @@ def test_without_a_predecessor_no_byte_is_other() -> None:
     assert certificate.sentence().count(".") == 2  # 0.9, and the end
 
 
-def test_a_reason_needs_word_of_the_rows() -> None:
+def test_a_renewal_needs_word_of_the_rows() -> None:
     old = fc.Predictor.of(fc.calibrate(sites(1)))
-    planned = fc.recalibrate(old, sites(2)).certificate.replaces
+    planned = fc.recalibrate(old, sites(2), rows="new").certificate.replaces
     assert planned is not None
-    assert (planned.why, planned.rows) == (PLANNED, Rows.planned)
-    with pytest.raises(fc.InputError, match="nothing says which rows calibrate anew"):
-        fc.recalibrate(old, sites(2), why="alarm")
-    with pytest.raises(fc.InputError, match="rows is old; give rows='new'"):
-        fc.recalibrate(old, sites(2), why="alarm", rows="old")
-    for rows in ("new", "watched"):
-        with pytest.raises(fc.InputError, match="nothing says why; give the reason"):
-            fc.recalibrate(old, sites(2), rows=rows)
-    assert fc.recalibrate(old, sites(2), rows="planned").certificate.replaces == planned
-    for why in ("", "x" * (MOST_WHY + 1), "two\nlines", 3):
+    assert (planned.why, planned.rows) == (PLANNED, Rows.new)
+    for why in (None, "alarm"):
+        with pytest.raises(fc.InputError, match="nothing says whether a watch has counted rows that calibrate"):
+            fc.recalibrate(old, sites(2), why=why)
+    for rows in ("old", "planned"):
+        with pytest.raises(fc.InputError, match=f"rows is {rows}; give rows='new'"):
+            fc.recalibrate(old, sites(2), why="alarm", rows=rows)
+    assert fc.recalibrate(old, sites(2), rows="watched").certificate.status == "estimated"  # planned or not
+    wrong: list[Any] = ["", "x" * (MOST_WHY + 1), "two\nlines", 3]
+    for given in wrong:
         with pytest.raises(fc.InputError, match="expected a line of up to 200 characters"):
-            fc.recalibrate(old, sites(2), why=why, rows="new")  # type: ignore[arg-type]
+            fc.recalibrate(old, sites(2), why=given, rows="new")
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,18 @@ def test_a_summary_of_the_old_calibration_is_not_new() -> None:
     with pytest.raises(fc.InputError, match="the summary of site 's0' calibrated the predictor that is replaced"):
         fc.recalibrate(old, mixed, why="alarm at s1", rows="new")
     assert fc.recalibrate(old, mixed, why="alarm at s1", rows="watched").certificate.status == "estimated"
-    assert fc.recalibrate(old, mixed).certificate.status == "certified"
 
 
 def test_what_is_given_is_other_than_before() -> None:
     old = fc.Predictor.of(fc.calibrate(sites(1), alpha=0.2))
-    new = fc.recalibrate(old, sites(2), alpha=0.1, guarantee=fc.EveryClient())
-    assert (new.certificate.alpha, new.certificate.guarantee["name"]) == (0.1, "every-client")
+    new = fc.recalibrate(old, sites(2), alpha=0.1, guarantee=fc.EverySite(), rows="new")
+    assert (new.certificate.alpha, new.certificate.guarantee["name"]) == (0.1, "every-site")
     with pytest.raises(fc.InputError, match="promises coverage, not a limit on losses"):
-        fc.recalibrate(old, sites(2), risk=0.1)
+        fc.recalibrate(old, sites(2), risk=0.1, rows="new")
     rule = fc.RiskPredictor.of(fc.calibrate(losses(1), risk=0.4))
     with pytest.raises(fc.InputError, match="give risk, not alpha"):
-        fc.recalibrate(rule, losses(2), alpha=0.1)
-    other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask")
+        fc.recalibrate(rule, losses(2), alpha=0.1, rows="new")
+    other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask", rows="new")
     assert (other.about.limit, other.about.safe) == (0.5, "ask")
 
 
@@ -151,25 +150,25 @@ def test_another_score_must_be_named() -> None:
     old = fc.Predictor.of(fc.calibrate(sites(1)))
     fresh = sites(2, score=fc.TopK())
     with pytest.raises(fc.InputError, match=r"hold scores of TopK\(.*\), and LAC\(\) is expected, as before"):
-        fc.recalibrate(old, fresh)
-    assert fc.recalibrate(old, fresh, score=fc.TopK()).score == fc.TopK()
+        fc.recalibrate(old, fresh, rows="new")
+    assert fc.recalibrate(old, fresh, score=fc.TopK(), rows="new").score == fc.TopK()
     with pytest.raises(fc.InputError, match=r"hold scores of LAC\(\), not of TopK"):
-        fc.recalibrate(old, sites(2), score=fc.TopK())
+        fc.recalibrate(old, sites(2), score=fc.TopK(), rows="new")
     with pytest.raises(fc.InputError, match="hold scores of Residual"):
-        fc.recalibrate(old, numbers(2, fc.Residual()))
+        fc.recalibrate(old, numbers(2, fc.Residual()), rows="new")
 
 
 def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     weighted = fc.Mixture(weights=[0.9, 0.1])
     old = fc.Predictor.of(fc.calibrate(sites(1), guarantee=weighted))
-    assert fc.recalibrate(old, sites(2)).certificate.guarantee == old.certificate.guarantee
+    assert fc.recalibrate(old, sites(2), rows="new").certificate.guarantee == old.certificate.guarantee
     turned = sites(2)[::-1]
     assert site_names(turned) == ["s1", "s0"]
     with pytest.raises(fc.InputError, match="has values for sites in their order"):
-        fc.recalibrate(old, turned)
-    fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]))
+        fc.recalibrate(old, turned, rows="new")
+    fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]), rows="new")
     plain = fc.Predictor.of(fc.calibrate(sites(1)))
-    fc.recalibrate(plain, turned)  # which has none
+    fc.recalibrate(plain, turned, rows="new")  # which has none
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
@@ -186,4 +185,4 @@ def test_groups_and_classes_lose_their_bands_too() -> None:
 
 
 def test_replacing_keeps_the_digest() -> None:
-    assert replacing("a" * 64, why="yearly", rows=Rows.planned).sha256 == "a" * 64
+    assert replacing("a" * 64, why="yearly", rows=Rows.new).sha256 == "a" * 64

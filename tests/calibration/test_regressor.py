@@ -98,11 +98,11 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
     assert made.score(x, y) == pytest.approx(r2_score(y, point))
     weights = np.arange(200)
     assert made.score(x, y, sample_weight=weights) == pytest.approx(r2_score(y, point, sample_weight=weights))
-    found = made.evaluate(x, y, clients=["a"] * 200, groups={"x": np.where(x[:, 0] > 2, "high", "low")})
+    found = made.evaluate(x, y, sites=["a"] * 200, groups={"x": np.where(x[:, 0] > 2, "high", "low")})
     assert set(found.by_group) == {"x"}
     assert found.coverage == expected.evaluate(predicted(x), y).coverage
     assert made.threshold_ == expected.threshold()
-    assert made.certificate_.clients == 3
+    assert made.certificate_.sites == 3
     made.save(tmp_path / "p.json")
     assert fc.load(tmp_path / "p.json").to_bytes() == expected.to_bytes()
     if name == "signed":
@@ -156,7 +156,7 @@ def test_fit_keeps_the_promise_for_a_learner_that_knows_its_rows_by_heart() -> N
         made = CONFORMAL(estimator=DecisionTreeRegressor(), alpha=0.2, random_state=seed).fit(x, y)
         new = rows_of(200, 1000 + seed)
         hits.append(made.evaluate(*new).coverage)
-    assert np.mean(hits) == pytest.approx(0.81, abs=0.02)
+    assert 0.79 < np.mean(hits) < 0.86  # 0.81, and what it is rounded up by
 
 
 def test_frozen_or_a_function_is_only_calibrated() -> None:

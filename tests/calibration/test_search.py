@@ -23,11 +23,11 @@ pytestmark = pytest.mark.long
 GUARANTEES: list[fc.Guarantee] = [
     fc.Mixture(),
     fc.Mixture(weights="uniform"),
-    fc.Exchangeable(),
+    fc.FCP(),
     fc.PAC(failure=0.2),
-    fc.EveryClient(),
-    fc.OneClient(client=1),
-    fc.NewClient(),
+    fc.EverySite(),
+    fc.OneSite(site=1),
+    fc.NewSite(),
     fc.WorstCase(contamination=0.2),
     fc.WorstCase(total_variation=0.1),
 ]
@@ -96,7 +96,7 @@ def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
     check([fc.summarize(rng.normal(size=n), kind="exact") for n in (1, 3000, 7000)], guarantee)
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.2), fc.EveryClient()], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.2), fc.EverySite()], ids=repr)
 @pytest.mark.parametrize("kind", ["exact", "ranks", "ddsketch"])
 def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
     """Also for exactly what each of its points promises, where one point further would do as well."""
@@ -116,7 +116,7 @@ def test_very_many_equal_points_are_searched(value: float) -> None:
         check([fc.summarize(np.append(tied, others), kind="exact"), fc.summarize([0.5])], fc.Mixture())
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.Exchangeable(), fc.PAC()])
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC()])
 def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
     sites: list[Any] = [fc.summarize(rng.normal(size=300), alpha=0.1) for _ in range(4)]
@@ -127,7 +127,7 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
 @checks(100)
 def test_points_count_as_their_summaries_do(scores: list[Floats], thresholds: Floats) -> None:
     summaries = [fc.summarize(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
-    points = searching.Search(summaries, fc.EveryClient(), [summary.n for summary in summaries]).points
+    points = searching.Search(summaries, fc.EverySite(), [summary.n for summary in summaries]).points
     assert points.upto.tolist() == [summary.n for summary in summaries]
     for q in thresholds:
         counts = points.rises(np.flatnonzero(points.values <= q))
@@ -141,7 +141,7 @@ def test_sites_of_one_size_share_their_counts() -> None:
         assert len({id(summary.reached) for summary in fc.Summary.from_many(sent)}) == 1
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.Exchangeable(), fc.Independent(), fc.PAC()], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC()], ids=repr)
 def test_points_sorted_step_by_step_give_the_same_curve(
     guarantee: fc.Guarantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,7 +131,7 @@ def test_a_summary_of_another_predictor_is_not_reported(calibrated: Path, comman
     check(command, ["report", "predictor.json", "--summary", "other.fcs", "-o", "out.html"], expected)
 
 
-@pytest.mark.parametrize("group", ["sums", "paper", "flower"])
+@pytest.mark.parametrize("group", ["policy", "paper", "flower"])
 def test_a_group_without_a_command(command: Command, group: str) -> None:
     if group == "paper":
         pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
@@ -185,11 +185,11 @@ def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: 
         ([*SUMMARIES, "--alpha", "x"], ["alpha is x"]),
         (
             [*SUMMARIES, "--guarantee", "best"],
-            ["'best'", "exchangeable, independent, learn-then-test, mixture, new-client"],
+            ["'best'", "every-site, fcp, learn-then-test, mixture, new-site"],
         ),
-        ([*SUMMARIES, "--guarantee", "one-client"], ["--client"]),
-        ([*SUMMARIES, "--guarantee", "one-client", "--client", "x"], ["'x'", "site-0, site-1, site-2"]),
-        ([*SUMMARIES, "--guarantee", "every-client", "--weights", "uniform"], ["--weights does not go with"]),
+        ([*SUMMARIES, "--guarantee", "one-site"], ["--site"]),
+        ([*SUMMARIES, "--guarantee", "one-site", "--site", "x"], ["'x'", "site-0, site-1, site-2"]),
+        ([*SUMMARIES, "--guarantee", "every-site", "--weights", "uniform"], ["--weights does not go with"]),
         ([*SUMMARIES, "--weights", "0.5,0.5"], ["2 were given for 3 sites"]),
         ([*SUMMARIES, "--weights", "a,b,c"], ["--weights is 'a,b,c'"]),
         ([*SUMMARIES, "--weights", "0.5,0.5,0.5"], ["sum to 1.5"]),

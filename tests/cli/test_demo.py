@@ -22,7 +22,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     assert Path("fedconformal-demo/summarize.html").exists()
     page = Path("fedconformal-demo/report.html").read_text()
     predictor = fc.load("fedconformal-demo/predictor.json")
-    assert predictor.certificate.clients == 10
+    assert predictor.certificate.sites == 10
     assert predictor.score == DEFAULT
     assert predictor.certificate.sentence() in page
     assert "what another alpha would give" in page.lower()

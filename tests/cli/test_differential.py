@@ -51,7 +51,7 @@ def test_a_private_threshold(sites: list[str], command: Command) -> None:
         (["--ledger", "ledger.json"], "--ledger goes with --privacy dp"),
         (["--privacy", "dp", "--epsilon", "0"], "epsilon is 0"),
         (["--privacy", "dp", "--epsilon", "1", "--by-class"], "--privacy dp does not go with --by-class"),
-        (["--privacy", "dp", "--epsilon", "1", "--guarantee", "every-client"], "every-client is not there with"),
+        (["--privacy", "dp", "--epsilon", "1", "--guarantee", "every-site"], "every-site is not there with"),
         (["--privacy", "dp", "--epsilon", "1", "--robust", "1"], "robust is not there with differential privacy"),
         (["--privacy", "dp", "--epsilon", "1", "--ledger", "none.json"], "none.json: cannot be read"),
     ],

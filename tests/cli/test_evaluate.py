@@ -12,7 +12,7 @@ from fedconformal.tables import probabilities_of, table_of
 from tests.cli.command import Command
 from tests.contracts.tools import refused
 
-TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv")
+TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
 
 
 def evaluation(**more: Any) -> fc.Evaluation:
@@ -30,7 +30,7 @@ def test_the_plain_interval_says_what_it_assumes(calibrated: Path, command: Comm
     assert "95% interval, if rows are independent." in said
     stated = command.ok("evaluate", *TEST, "--json").json
     assert stated["interval_assumes"] == "rows are independent"
-    found = evaluation(clients=sites()).reweighted
+    found = evaluation(sites=sites()).reweighted
     assert found is not None
     assert found.sentence in said
     assert stated["reweighted"]["coverage"] == found.coverage
@@ -40,11 +40,11 @@ def test_the_plain_interval_says_what_it_assumes(calibrated: Path, command: Comm
 def test_clusters_from_a_file(calibrated: Path, command: Command) -> None:
     ids = [f"p{row // 6}" for row in range(180)]
     np.save("clusters.npy", ids)
-    expected = evaluation(clients=sites(), clusters=ids)
+    expected = evaluation(sites=sites(), clusters=ids)
     stated = command.ok("evaluate", *TEST, "--cluster", "clusters.npy", "--json").json
     assert stated["interval_assumes"] == "clusters are independent"
     assert stated["overall"] == expected.to_dict()["overall"]
-    assert stated["by_client"] == expected.to_dict()["by_client"]
+    assert stated["by_site"] == expected.to_dict()["by_site"]
     assert stated["reweighted"] == expected.to_dict()["reweighted"]
     said = command.ok("evaluate", *TEST, "--cluster", "clusters.npy").out
     assert "95% interval, if clusters are independent." in said
@@ -112,14 +112,14 @@ def test_clients_without_an_id_are_refused(calibrated: Path, command: Command) -
     ids = np.arange(180) % 3.0
     ids[4] = np.nan
     np.save("ids.npy", ids)
-    done = command("evaluate", *TEST[:3], "--clients", "ids.npy")
+    done = command("evaluate", *TEST[:3], "--sites", "ids.npy")
     assert done.code == 2
     assert "ids.npy: row 4 has no id; give every row one" in done.err
 
 
 def test_a_site_without_test_rows_is_named(calibrated: Path, command: Command) -> None:
     Path("two.csv").write_text("".join(f"site-{row % 2}\n" for row in range(180)))
-    said = command.ok("evaluate", *TEST[:3], "--clients", "two.csv").out
+    said = command.ok("evaluate", *TEST[:3], "--sites", "two.csv").out
     assert "not reweighted to the certified mixture: there are no test rows of site-2." in said
 
 
@@ -178,8 +178,15 @@ def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, comma
 
 
 def test_nothing_is_said_of_sets_that_hold_every_label_if_there_are_none(calibrated: Path, command: Command) -> None:
-    done = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.9")
+    command.ok("calibrate", *(f"site-{k}.fcs" for k in range(3)), "-o", "exact.json", "--exact")
+    done = command.ok("predict", "exact.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.9")
     assert "every label" not in done.out + done.err
+
+
+def test_an_alpha_that_the_predictor_was_not_made_for(calibrated: Path, command: Command) -> None:
+    done = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.04")
+    assert "alpha=0.04 cannot be promised from these scores" in done.err
+    assert "its curve has few alphas; calibrate for this one" in done.err
 
 
 def test_too_few_scores_are_said_once_with_what_would_help(folder: Path, command: Command) -> None:
@@ -205,7 +212,7 @@ def test_a_run_without_names_has_those_of_its_summaries(folder: Path, command: C
     command.ok("summarize", "logits.npz", "-o", "run", "--score", "lac")
     command.ok("calibrate", *sorted(Path("run").iterdir()), "-o", "predictor.json")
     stated = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json
-    assert [group["name"] for group in stated["by_client"]] == ["client-0", "client-1", "client-2"]
+    assert [group["name"] for group in stated["by_site"]] == ["client-0", "client-1", "client-2"]
     assert stated["reweighted"]["coverage"] == pytest.approx(stated["overall"]["coverage"])
     np.save("patients.npy", np.arange(90) // 9)
     clustered = command.ok("evaluate", "predictor.json", "logits.npz", "--cluster", "patients.npy", "--json").json
@@ -214,7 +221,7 @@ def test_a_run_without_names_has_those_of_its_summaries(folder: Path, command: C
 
 def test_check_says_by_its_exit_code_whether_the_promise_holds(calibrated: Path, command: Command) -> None:
     held = command.ok("evaluate", *TEST, "--check")
-    expected = evaluation(clients=sites()).verdict
+    expected = evaluation(sites=sites()).verdict
     assert expected is not None
     assert not expected.below
     assert held.out.startswith(expected.words)
@@ -229,3 +236,21 @@ def test_check_says_by_its_exit_code_whether_the_promise_holds(calibrated: Path,
         assert done.code == 1
         assert "below the promise" in done.out.lower()
         assert done.err == "" or "error" not in done.err
+
+
+def test_ids_with_several_rows_are_warned_of(folder: Path, command: Command) -> None:
+    rows = [f"p{k // 2},{0.5 + k / 100},{0.5 - k / 100},yes" for k in range(40)]
+    Path("rows.csv").write_text("\n".join(["patient,yes,no,truth", *rows]))
+    Path("more.csv").write_text("\n".join(["patient,yes,no,truth", *rows[:1], *rows[2:3]]))
+    Path("single.csv").write_text("\n".join(["patient,yes,no,truth", *rows[::2]]))
+    table = ("--id", "patient", "--labels", "truth")
+    said = command.ok("summarize", "rows.csv", *table, "-o", "a.fcs").err
+    assert "rows.csv: 20 ids with several rows, such as p0: every guarantee needs one row of each patient" in said
+    said = command.ok("summarize", "single.csv", "more.csv", *table, "--chunks", "-o", "b.fcs").err
+    assert "more.csv: 2 ids with several rows, such as p0" in said
+    assert said.count("several rows") == 1
+    assert "several rows" not in command.ok("summarize", "single.csv", *table, "-o", "c.fcs").err
+    command.ok("calibrate", "c.fcs", "-o", "two.json")
+    assert "20 ids with several rows" in command.ok("evaluate", "two.json", "rows.csv", *table).err
+    assert "--cluster" in command.ok("evaluate", "two.json", "rows.csv", *table).err
+    assert "several rows" not in command.ok("evaluate", "two.json", "rows.csv", *table, "--cluster", "patient").err

@@ -121,7 +121,7 @@ def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
         (["--risk", "1"], "risk is 1, expected a number above 0 and below the bound 1"),
         (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha, --by-class and --privacy"),
         (["--safe", "x"], "--safe goes with --risk"),
-        (["--risk", "0.4", "--guarantee", "independent"], "independent is no promise on losses: its rank is a count"),
+        (["--risk", "0.4", "--guarantee", "fcp"], "fcp is no promise on losses: it is the paper's theorem"),
     ],
 )
 def test_bad_calibrations_are_refused(sent: Path, command: Command, options: list[str], words: str) -> None:
@@ -150,17 +150,20 @@ def test_new_rows_are_evaluated(sent: Path, command: Command) -> None:
     command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
     Path("c.txt").write_text("\n".join(["a", "b"] * 30))
     rows = np.load("l1.npy")
-    done = command.ok("evaluate", "p.json", "l1.npy", "--clients", "c.txt")
+    done = command.ok("evaluate", "p.json", "l1.npy", "--sites", "c.txt")
     assert f"{rows[:, 4].mean():.4f}" in done.out
     assert f"{rows[::2, 4].mean():.4f}" in done.out
     assert "of one calibration the mean loss may be above the limit by luck" in done.out
     found = command.ok("evaluate", "p.json", "l1.npy", "--json").json
     assert found["overall"]["mean_loss"] == pytest.approx(rows[:, 4].mean())
     other = command.ok("evaluate", "p.json", "l1.npy", "--json", "--risk", "0.5").json
+    assert (other["risk"], other["threshold"]) == (0.5, found["threshold"])  # few limits of 180 rows are published
+    command.ok("calibrate", *SITES, "--risk", "0.4", "--exact", "-o", "exact.json")
+    other = command.ok("evaluate", "exact.json", "l1.npy", "--json", "--risk", "0.5").json
     assert (other["risk"], other["threshold"] < found["threshold"]) == (0.5, True)
     np.savez("other.npz", losses=rows, thresholds=GRID + 1)
     for arguments, words in (
-        (["p.json", "l1.npy", "--alpha", "0.1"], "give LOSSES, or SCORES and TRUTH, and no more than --clients"),
+        (["p.json", "l1.npy", "--alpha", "0.1"], "give LOSSES, or SCORES and TRUTH, and no more than --sites"),
         (["p.json", "other.npz"], "other.npz: has other thresholds than the predictor"),
     ):
         assert words in command("evaluate", *arguments).err
@@ -174,6 +177,24 @@ def test_rows_that_contradict_a_promise_for_nearly_all_draws(sent: Path, command
     assert command("evaluate", "p.json", "l1.npy", "--check").code == 0
 
 
+def test_a_promise_to_a_mixture_is_checked_on_that_mixture(sent: Path, command: Command) -> None:
+    """The sites have 60 rows each; most of the new rows are of the one that loses much."""
+    command.ok("calibrate", *SITES, "--risk", "0.4", "--guarantee", "pac", "-o", "p.json")
+    np.save("new.npy", np.repeat([0.9, 0.1, 0.1], [800, 100, 100]))
+    np.save("sites.npy", np.repeat(["s0", "s1", "s2"], [800, 100, 100]))
+    done = command("evaluate", "p.json", "new.npy", "--check")
+    assert done.code == 1
+    assert "as the site of each row is not known" in done.out
+    done = command.ok("evaluate", "p.json", "new.npy", "--sites", "sites.npy", "--check")
+    assert done.out.splitlines()[2].split()[:4] == ["promised", "mixture", "1000", "0.3667"]
+    assert "as the site of each row is not known" not in done.out
+    np.save("new.npy", np.repeat([0.1, 0.9, 0.9], [800, 100, 100]))
+    assert command.ok("evaluate", "p.json", "new.npy", "--check").code == 0
+    assert command("evaluate", "p.json", "new.npy", "--sites", "sites.npy", "--check").code == 1
+    stated = command.ok("evaluate", "p.json", "new.npy", "--sites", "sites.npy", "--json").json
+    assert (stated["contradicts"], stated["mixture"]["mean_loss"]) == (True, pytest.approx(19 / 30))
+
+
 def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
     shown = command.ok("show", "s0.fcs").out
     assert "the mean loss of its rows at each of 11 thresholds" in shown
@@ -181,7 +202,8 @@ def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
     command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
     rule = command.ok("show", "p.json").out
     assert "limit of the expected loss  0.4" in rule
-    assert "the mean loss over all sites at every threshold" in rule
+    # Expected losses are rounded up to few limits, so a reader does not learn the mean loss at every threshold.
+    assert "from the expected losses that are promised about the mean loss over all sites" in rule
 
 
 def test_a_policy_can_forbid_losses(losses: Path, command: Command) -> None:
@@ -205,7 +227,7 @@ def test_a_plan_of_losses_takes_a_limit_and_their_bound(losses: Path, command: C
     assert (done.code, "loss curves have no scores; say --risk LIMIT" in done.err) == (2, True)
     stated = command.ok("plan", "two.fcs", "--risk", "0.1", "--json").json
     found = {option["guarantee"]: option["least_limit"] for option in stated["options"]}
-    assert found["exchangeable"] == pytest.approx(2 / 61)
+    assert found["mixture"] == pytest.approx(2 / 61)
 
 
 def test_a_predictor_of_unnamed_losses_says_what_it_can_do(sent: Path, command: Command) -> None:

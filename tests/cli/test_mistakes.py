@@ -235,12 +235,12 @@ def test_sets_by_name_and_patient(tables: Path, command: Command) -> None:
 
 
 def test_groups_sites_and_clusters_from_columns(tables: Path, command: Command) -> None:
-    done = command.ok(*TABLE, "--groups", "sex", "--clients", "site", "--cluster", "patient", "--json").json
+    done = command.ok(*TABLE, "--groups", "sex", "--sites", "site", "--cluster", "patient", "--json").json
     assert [(group["name"], group["rows"]) for group in done["by_group"]["sex"]] == [("f", 40), ("m", 40)]
-    assert [group["name"] for group in done["by_client"]] == ["clinic-0", "clinic-1"]
+    assert [group["name"] for group in done["by_site"]] == ["clinic-0", "clinic-1"]
     assert [group["name"] for group in done["by_class"]] == list(NAMES)
     assert done["overall"]["clusters"] == ROWS
-    said = command.ok(*TABLE, "--groups", "sex", "--clients", "site").out
+    said = command.ok(*TABLE, "--groups", "sex", "--sites", "site").out
     assert "\nsex " in said
 
 
@@ -300,7 +300,7 @@ def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> N
         np.save("y.npy", np.zeros(count, dtype=int))
         done = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs")
         assert ("shows all its scores" in done.out) is shows
-        assert ("fedconformal sums, or --privacy local" in done.out) is shows
+        assert ("use sums over Flower, or --privacy local" in done.out) is shows
         facts = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs", "--json").json["summaries"]
         assert [fact["all_scores"] for fact in facts] == [shows]
 

@@ -137,18 +137,59 @@ def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> N
     assert (by_hand["limit"], by_hand["failure"]) == (0.2, 0.0)
 
 
+def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
+    """No spreadsheet runs what is written, numbers stay numbers, and the watch still knows its rows."""
+    ids = ["=1+1", "-A12", "@x", "+y", "-0.5", "plain", "=cmd|' /C calc'!A0"]
+    probs, _ = rows_of(len(ids), 3)
+    write("odd.csv", {"id": ids, **dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))})
+    command.ok("predict", "predictor.json", "odd.csv", "--id", "id", "-o", "sets.csv")
+    with Path("sets.csv").open(newline="") as file:
+        written = [row["id"] for row in csv.DictReader(file)]
+    assert written == ["'=1+1", "'-A12", "'@x", "'+y", "-0.5", "plain", "'=cmd|' /C calc'!A0"]
+    write("came.csv", {"id": ids, "label": ["benign"] * len(ids)})
+    command.ok("monitor", "start", "odd.db", "predictor.json")
+    assert command.ok("monitor", "add", "odd.db", "sets.csv", "came.csv", "--json").json["added"]["counted"] == len(ids)
+
+
 def test_periods_are_written(clinic: Path, command: Command) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
     refused = command("monitor", "summarize", "watch.db", "-o", "w.fcw")
     assert "nothing was added so far" in refused.err
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    about = ("--from", "2026-10-03", "--to", "2026-10-20", "--by", "day")
-    done = command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw", *about, "--json").json
+    about = ("--to", "2026-10-20", "--by", "day", "--json")
+    done = command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw", *about).json
     periods = read_periods(Path("w.fcw").read_bytes())
-    assert (done["messages"], len(periods)) == (18, 18)
-    assert [one.streams[0].after.known for one in periods] == list(range(30, 201, 10))
+    assert (done["messages"], len(periods)) == (20, 20)
+    assert [one.streams[0].after.known for one in periods] == list(range(10, 201, 10))
     command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw")
-    assert len(Path("w.fcw").read_bytes()) < 130
+    assert read_periods(Path("w.fcw").read_bytes())[:20] == periods  # the same as before, and one more
+    before = Path("w.fcw").read_bytes()
+    command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    assert Path("w.fcw").read_bytes() == before
+    refused = command("monitor", "summarize", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
+    assert (refused.code, "a day is sent once" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("least_rows = 291", "this site has fewer"),
+        ("least_patients = 291", "this site has fewer"),
+        ("sums_only = true", "this is of the kind watch"),
+        ('kinds = ["ranks"]', "this is of the kind watch"),
+    ],
+)
+def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command, line: str, why: str) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    summarize = ["monitor", "summarize", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
+    Path("policy.toml").write_text(line, "utf-8")
+    done = command(*summarize)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1] == f"error: policy.toml, line 1: {line}, and {why}"
+    assert not Path("w.fcw").exists()
+    Path("policy.toml").write_text("least_rows = 290", "utf-8")
+    assert command.ok(*summarize, "--json").json["messages"] == 1  # nothing was sent before
 
 
 def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:

@@ -60,20 +60,14 @@ CASES: list[tuple[str, list[str]]] = [
                      "ledger.json"]),
     ("predictor.json", ["report", "predictor.json", "-o", "link.html"]),
     ("t.npy", ["report", "predictor.json", "t.npy", "t-labels.npy", "-o", "link.html"]),
-    ("test-sites.csv", ["report", "predictor.json", "t.npy", "t-labels.npy", "--clients", "test-sites.csv", "-o",
+    ("test-sites.csv", ["report", "predictor.json", "t.npy", "t-labels.npy", "--sites", "test-sites.csv", "-o",
                         "link.html"]),
     ("site-0.fcs", ["report", "predictor.json", "--summary", "site-0.fcs", "-o", "link.html"]),
     ("x.key", ["sign", "x.fcs", "--key", "x.fcs.sig"]),
-    ("grid.csv", ["sums", "start", "session", "--epsilon", "1", "--grid", "session/invite.fcm"]),
-    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "x.st", "-o", "x.fcs"]),
-    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "same", "-o", "same"]),
-    ("x.fcs", ["sums", "answer", "invite.fcm", "--summary", "x.fcs", "--state", "x.st", "-o", "invite.fcm"]),
 ]  # fmt: skip
 
 
 def test_no_output_onto_an_input(files: Path, command: Command) -> None:
-    command.ok("sums", "start", "other")
-    shutil.copy("other/invite.fcm", "invite.fcm")
     for target, arguments in CASES:
         made: list[Path] = []
         if "link" in arguments[-1]:
@@ -82,10 +76,6 @@ def test_no_output_onto_an_input(files: Path, command: Command) -> None:
         elif arguments[0] == "sign":
             made = [Path("x.fcs.sig")]
             shutil.copy("x.key", "x.fcs.sig")
-        elif arguments[1] == "start":
-            Path("session").mkdir()
-            made = [Path("session/invite.fcm")]
-            shutil.copy("grid.csv", "session/invite.fcm")
         elif target == "run.npz":
             Path("out").mkdir()
             made = [Path("out/b.fcs")]

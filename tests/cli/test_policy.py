@@ -74,6 +74,33 @@ def test_a_summary_that_may_leave(command: Command, line: str, options: list[str
     command.ok("summarize", "probs-0.npy", "labels-0.npy", "--policy", "policy.toml", "-o", f"a.{ending}", *options)
 
 
+@pytest.mark.parametrize("ending", ["csv", "chunks"])
+def test_patients_are_distinct_ids(command: Command, ending: str) -> None:
+    says("least_patients = 30")
+    for patients, code in ((30, 0), (29, 2)):
+        rows = [
+            f"p{k % patients},{0.9 - k / 100:.2f},{0.1 + k / 100:.2f},{'no' if k % 3 else 'yes'}" for k in range(60)
+        ]
+        parts = [rows] if ending == "csv" else [rows[:40], rows[40:]]
+        files = [f"{k}.csv" for k in range(len(parts))]
+        for file, part in zip(files, parts, strict=True):
+            Path(file).write_text("\n".join(["patient,no,yes,y", *part]))
+        asked = ["--labels", "y", "--policy", "policy.toml", *(["--chunks"] if ending == "chunks" else [])]
+        done = command("summarize", *files, "--id", "patient", *asked, "-o", "a.fcs", "--force")
+        assert done.code == code
+        assert ("least_patients = 30, and this site has fewer" in done.err) == (code == 2)
+    done = command("summarize", *files, "--drop", "patient", *asked, "-o", "b.fcs")
+    assert "least_patients = 30, and these rows have no ids to count" in done.err
+
+
+def test_the_model_is_pinned(command: Command) -> None:
+    says('models = ["v7"]')
+    summarize = ["summarize", "probs-0.npy", "labels-0.npy", "--policy", "policy.toml", "-o", "a.fcs"]
+    assert "this is of no model" in command(*summarize).err
+    assert "this is of the model v8" in command(*summarize, "--model", "v8").err
+    command.ok(*summarize, "--model", "v7")
+
+
 def test_a_refusal_costs_nothing(command: Command) -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     write_ledger(Path("ledger.json"), Ledger(budget=1.0))
@@ -93,84 +120,6 @@ def test_the_variable_names_the_policy(command: Command, monkeypatch: pytest.Mon
     command.ok(*summarize, "--policy", "other.toml")
     monkeypatch.setenv(VARIABLE, "missing.toml")
     assert "missing.toml: cannot be read" in command(*summarize).err
-
-
-def test_what_stays_is_for_sums_only(command: Command) -> None:
-    says("sums_only = true")
-    summarize = ["summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs", "--policy", "policy.toml", "--stays"]
-    assert "--stays is for the file that sums answer reads; say --kind exact" in command(*summarize).err
-    command.ok(*summarize, "--kind", "exact")
-
-
-def joins(command: Command, *start: str) -> list[str]:
-    """Invite, and return the command with which a site joins."""
-    if start:
-        pytest.importorskip("opendp", reason="noise needs opendp")
-    pytest.importorskip("cryptography", reason="sums need cryptography")
-    pytest.importorskip("cryptography", reason="sums need cryptography")
-    command.ok("sums", "start", "session", *start)
-    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--kind", "exact", "-o", "a.fcs")
-    files = ["--summary", "a.fcs", "--state", "a.st", "-o", "a.fcm"]
-    return ["sums", "answer", "session/invite.fcm", *files, "--policy", "policy.toml"]
-
-
-@pytest.mark.parametrize(
-    ("line", "start", "why"),
-    [
-        ('kinds = ["ranks"]', [], "this is of the kind sums"),
-        ('guarantees = ["pac"]', [], "this is for mixture"),
-        ("largest_epsilon = 0.5", [], "this has no noise"),
-        ("largest_epsilon = 0.5", ["--epsilon", "0.6"], "this spends 0.6"),
-        ('ledger = "mandatory"', ["--epsilon", "0.6"], "no ledger is given to enter this in"),
-        ('ledger = "mandatory"', [], "no ledger is given to enter this in"),
-        (f"least_rows = {ROWS + 1}", [], "this site has fewer"),
-    ],
-)
-def test_a_session_that_a_site_does_not_join(command: Command, line: str, start: list[str], why: str) -> None:
-    says(line)
-    done = command(*joins(command, *start))
-    assert (done.code, done.err) == (2, f"error: policy.toml, line 1: {line}, and {why}\n")
-    assert not Path("a.st").exists()
-    assert not Path("a.fcm").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "start", "more"),
-    [
-        ("sums_only = true", [], []),
-        ('kinds = ["sums"]', [], []),
-        ('guarantees = ["pac", "mixture"]', [], []),
-        ("least_sites = 9", [], []),  # who else joins is not known yet
-        ("largest_epsilon = 0.5", ["--epsilon", "0.5"], []),
-        ('ledger = "mandatory"', ["--epsilon", "0.5"], ["--ledger", "ledger.json"]),
-        ('ledger = "mandatory"', [], ["--ledger", "ledger.json"]),
-        (f"least_rows = {ROWS}", [], []),
-    ],
-)
-def test_a_session_that_a_site_joins(command: Command, line: str, start: list[str], more: list[str]) -> None:
-    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
-    says(line)
-    command.ok(*joins(command, *start), *more)
-
-
-def test_a_roster_that_is_too_short(command: Command) -> None:
-    """The roster comes after the invitation, and the site leaves then, with its state as it was."""
-    says("least_sites = 4")
-    policy = ["--policy", "policy.toml"]
-    command.ok(*joins(command))
-    for k in (1, 2):
-        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "--kind", "exact", "-o", f"{k}.fcs")
-        files = ["--summary", f"{k}.fcs", "--state", f"{k}.st", "-o", f"{k}.fcm"]
-        command.ok("sums", "answer", "session/invite.fcm", *files)
-    command.ok("sums", "advance", "session", "a.fcm", "1.fcm", "2.fcm")
-    before = Path("a.st").read_bytes()
-    answer = ["sums", "answer", "session/to-a.fcm", "--state", "a.st", "-o", "b.fcm"]
-    done = command(*answer, *policy)
-    assert (done.code, done.err) == (2, "error: policy.toml, line 1: least_sites = 4, and this is over 3\n")
-    assert Path("a.st").read_bytes() == before
-    assert not Path("b.fcm").exists()
-    says("least_sites = 3")
-    command.ok(*answer, *policy)
 
 
 def test_a_policy_in_words(command: Command) -> None:

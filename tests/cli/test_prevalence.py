@@ -46,11 +46,5 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
         bad = command(*START, "--shares", shares)
         assert (bad.code, bad.out) == (2, "")
         assert problem in bad.err
-    by_class = ("calibrate", "0.fcs", "1.fcs", "--guarantee", "by-class", "--force", "-o", "q.json", "--json")
-    held = command.ok(*by_class, "--holders", '{"malignant": ["s0", "s1"]}').json["certificate"]
-    assert held["guarantee"]["holders"] == [["malignant", ["s0", "s1"]]]
-    bad = command(*by_class, "--holders", '{"malignant": ["s0"]}')
-    assert (bad.code, bad.out) == (2, "")
-    assert "site 's1' is not among the sites that can hold class malignant" in bad.err
     few = command.ok(*START, "--alpha", "0.001")
     assert "more of class 'malignant'" in " ".join(few.err.split())

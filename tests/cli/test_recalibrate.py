@@ -36,7 +36,7 @@ def test_from_an_alarm_to_a_chain(fresh: Path, command: Command) -> None:
     shown = command.ok("show", "next.json").out
     assert "alarm at site-1" in shown
     assert fc.load("predictor.json").digest() in shown
-    command.ok("recalibrate", "next.json", *OLD, "-o", "third.json")
+    command.ok("recalibrate", "next.json", *OLD, "-o", "third.json", "--rows", "watched")
     done = command.ok("verify", "third.json", *OLD, *NEW, "--chain", "predictor.json", "next.json")
     assert done.out.count("confirmed from 3 summaries") == 3
     assert "next.json replaces predictor.json (alarm at site-1; new rows): same score" in done.out
@@ -50,9 +50,9 @@ def test_from_an_alarm_to_a_chain(fresh: Path, command: Command) -> None:
 def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
     done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched")
     assert "estimated from 180 scores" in done.out
-    assert "nothing is promised: rows up to an alarm are not like those to come" in done.out
+    assert "nothing is promised: rows that a watch has counted are not like those to come" in done.out
     checked = command.ok("evaluate", "next.json", "test-probs.npy", "test-labels.npy")
-    assert "nothing was certified, as rows up to an alarm calibrated" in checked.out
+    assert "nothing was certified, as rows that a watch has counted are not like" in checked.out
     answer = command.ok(
         "recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched", "--json"
     ).json
@@ -62,9 +62,11 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
 
 def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command) -> None:
     before = Path("predictor.json").read_bytes()
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json")
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--rows", "new")
     assert Path("predictor.json").read_bytes() == before
-    done = command("recalibrate", "predictor.json", *NEW, "-o", "predictor.json")
+    done = command("recalibrate", "predictor.json", *NEW, "-o", "next2.json", "--why", "alarm")
+    assert (done.code, "say --rows new or --rows watched" in done.err) == (2, True)
+    done = command("recalibrate", "predictor.json", *NEW, "-o", "predictor.json", "--rows", "new")
     assert done.code == 2
     assert "would be lost" in done.err
 
@@ -72,9 +74,7 @@ def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--why", "alarm"], "say --rows new, --rows planned or --rows watched"),
-        (["--rows", "new"], "nothing says why; give the reason with --why"),
-        (["--rows", "old"], "'old' is not one of"),
+        (["--rows", "planned"], "'planned' is not one of"),
         (["--why", "x" * 300, "--rows", "new"], "expected a line of up to 200 characters"),
         (["--by-class"], "--by-class is for a guarantee that is not the same as before; name it with --guarantee"),
         (["--weights", "uniform"], "name it with --guarantee"),
@@ -86,7 +86,7 @@ def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command)
     ],
 )
 def test_bad_use_is_one_line(options: list[str], words: str, fresh: Path, command: Command) -> None:
-    done = command("recalibrate", "predictor.json", *NEW, "-o", "next.json", *options)
+    done = command("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--rows", "new", *options)
     assert done.code == 2
     assert words in done.err
     assert not Path("next.json").exists()
@@ -94,18 +94,20 @@ def test_bad_use_is_one_line(options: list[str], words: str, fresh: Path, comman
 
 def test_bad_files_are_one_line(fresh: Path, command: Command) -> None:
     for predictor, words in (("site-0.fcs", "not a fedconformal predictor"), ("absent.json", "cannot be read")):
-        done = command("recalibrate", predictor, *NEW, "-o", "next.json")
+        done = command("recalibrate", predictor, *NEW, "-o", "next.json", "--rows", "new")
         assert (done.code, words in done.err) == (2, True)
     text = Path("predictor.json").read_text()
     Path("changed.json").write_text(text.replace('"alpha": 0.1', '"alpha": 0.2', 1))
-    assert "altered" in command("recalibrate", "changed.json", *NEW, "-o", "next.json").err
+    assert "altered" in command("recalibrate", "changed.json", *NEW, "-o", "next.json", "--rows", "new").err
     done = command("recalibrate", "predictor.json", *OLD, "-o", "next.json", *ALARM)
     assert done.code == 2
     assert "the summary of site 'site-0' calibrated the predictor that is replaced" in done.err
     command.ok("summarize", "new/probs-0.npy", "new/labels-0.npy", "--score", "topk", "-o", "other.fcs")
-    done = command("recalibrate", "predictor.json", "other.fcs", "-o", "next.json")
+    done = command("recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new")
     assert "summarise with that, or name the new one with --score" in done.err
-    done = command.ok("recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--score", "topk")
+    done = command.ok(
+        "recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new", "--score", "topk"
+    )
     assert "another score: topk" in done.out
 
 
@@ -120,7 +122,7 @@ def test_tampered_chains(fresh: Path, command: Command) -> None:
     ):
         done = command("verify", "next.json", *NEW, "--chain", *chain)
         assert (done.code, words in done.err) == (2, True)
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json")
+    command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json", "--rows", "new")
     done = command("verify", "next.json", *NEW, "--chain", "other.json")
     assert done.code == 1
     assert "the chain has a gap: the predictor with the sha256" in done.out
@@ -177,7 +179,7 @@ def test_intervals_and_losses(folder: Path, command: Command) -> None:
     command.ok("verify", "rule-2.json", "new-losses.fcs", "--chain", "rule.json")
     assert (
         "say --risk instead of --alpha"
-        in command("recalibrate", "rule.json", "new-losses.fcs", "-o", "x.json", "--alpha", "0.1").err
+        in command("recalibrate", "rule.json", "new-losses.fcs", "-o", "x.json", "--rows", "new", "--alpha", "0.1").err
     )
 
 
@@ -188,8 +190,8 @@ def test_the_report_shows_what_was_there_before(fresh: Path, command: Command) -
     assert fc.load("predictor.json").digest() in page
     assert "&lt;b&gt;alarm&lt;/b&gt;" in page
     assert "<b>alarm" not in page
-    assert "rows up to an alarm are not like those to come" in page
-    assert "It was calibrated on cases that raised an alarm" in page
+    assert "rows that a watch has counted are not like those to come" in page
+    assert "It was calibrated on cases that a watch had counted" in page
     assert "calibrate again with these alone" in page
     assert "sent estimates" not in page
 
@@ -197,11 +199,11 @@ def test_the_report_shows_what_was_there_before(fresh: Path, command: Command) -
 def test_how_many_new_rows_restore_which_promise(calibrated: Path, command: Command) -> None:
     found = command.ok("plan", "--renew", "predictor.json", "--rows-per-week", "site-0=8,site-1=20,site-2=3", "--json")
     options = {one["guarantee"]: one for one in found.json["options"]}
-    assert options["mixture proportional"]["as_before"]
-    assert options["mixture proportional"]["fewest"]["weeks"] == 1
-    assert options["every-client"]["fewest"]["rows"] == [24, 60, 9]
+    assert options["mixture"]["as_before"]
+    assert options["mixture"]["fewest"]["weeks"] == 1
+    assert options["every-site"]["fewest"]["rows"] == [24, 60, 9]
     text = command.ok("plan", "--renew", "predictor.json").out
-    assert "mixture proportional *" in text
+    assert "mixture *" in text
     assert "sites needed: 6 more" in text
     for options_, words in (
         (["--renew", "predictor.json", "--rows-per-week", "1,2"], "expected 3 numbers from 0, one a site"),
@@ -212,9 +214,3 @@ def test_how_many_new_rows_restore_which_promise(calibrated: Path, command: Comm
     ):
         done = command("plan", *options_)
         assert (done.code, words in done.err) == (2, True), done.err
-
-
-def test_the_old_summaries_again_are_not_new_rows(fresh: Path, command: Command) -> None:
-    done = command.ok("recalibrate", "predictor.json", NEW[0], *OLD[1:], "-o", "next.json")
-    assert "the summary of site site-1 calibrated predictor.json too: its rows are not new" in done.err
-    assert "not new" not in command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json").err

@@ -83,10 +83,10 @@ def test_files_give_what_python_gives(score: str, tables: Path, command: Command
     assert [line[0] for line in lines] == [f"v{i}" for i in range(160)]
     assert np.array_equal(np.array([line[1:] for line in lines], float), expected.predict_interval(values))
     done = command.ok(
-        *("evaluate", "p.json", "test.csv", "--labels", "y", "--clients", "site", "--groups", "sex", "--json")
+        *("evaluate", "p.json", "test.csv", "--labels", "y", "--sites", "site", "--groups", "sex", "--json")
     )
     found = expected.evaluate(
-        values, y, clients=np.repeat(SITES, 80), groups={"sex": np.where(np.arange(160) % 3, "f", "m")}
+        values, y, sites=np.repeat(SITES, 80), groups={"sex": np.where(np.arange(160) % 3, "f", "m")}
     )
     stated = found.to_dict()
     assert {key: done.json[key] for key in stated} == stated
@@ -95,7 +95,7 @@ def test_files_give_what_python_gives(score: str, tables: Path, command: Command
 
 def test_what_is_printed(tables: Path, command: Command) -> None:
     calibrated(command, "signed")
-    said = command.ok("evaluate", "p.json", "test.csv", "--labels", "y", "--clients", "site", "--groups", "sex").out
+    said = command.ok("evaluate", "p.json", "test.csv", "--labels", "y", "--sites", "site", "--groups", "sex").out
     assert "the intervals miss" in said
     for word in ("mean width", "median", "Winkler", "north", "sex", "f ", "m "):
         assert word in said
@@ -107,6 +107,18 @@ def test_what_is_printed(tables: Path, command: Command) -> None:
         assert "prediction intervals" in command.ok("show", f"out.{ending}").out
     with np.load("out.npz") as found:
         assert found["intervals"].shape == (160, 2)
+
+
+def test_ids_and_classes_that_look_like_formulas(tables: Path, command: Command) -> None:
+    calibrated(command, "residual")
+    Path("odd.csv").write_text("id,prediction\n=1+1,1.5\n-7,2.5\n")
+    command.ok("predict", "p.json", "odd.csv", "--id", "id", "-o", "out.csv")
+    assert [line.split(",")[0] for line in Path("out.csv").read_text().splitlines()] == ["id", "'=1+1", "-7"]
+    Path("c.csv").write_text("=a,-b,y\n" + "0.9,0.1,=a\n0.2,0.8,-b\n" * 10)
+    command.ok("summarize", "c.csv", "--labels", "y", "-o", "c.fcs")
+    command.ok("calibrate", "c.fcs", "-o", "c.json", "--alpha", "0.2")
+    command.ok("predict", "c.json", "c.csv", "--drop", "y", "-o", "sets.csv")
+    assert {line.split(",")[2] for line in Path("sets.csv").read_text().splitlines()[1:]} <= {"'=a", "'-b", "'=a;-b"}
 
 
 def test_other_names_of_columns_and_decimal_commas(tables: Path, command: Command) -> None:
@@ -258,7 +270,7 @@ def test_a_training_run(tables: Path, command: Command) -> None:
     assert [one["site"] for one in said["summaries"]] == list(SITES)
     command.ok("calibrate", "sites/north.fcs", "sites/south.fcs", "-o", "p.json")
     found = command.ok("evaluate", "p.json", "predictions.npz", "--json").json
-    assert [one["name"] for one in found["by_client"]] == list(SITES)
+    assert [one["name"] for one in found["by_site"]] == list(SITES)
     ends = run["test_predictions"][:, [0, 2]].astype(np.float64)
     assert found["overall"]["coverage"] == fc.load("p.json").evaluate(ends, test["y"]).coverage
     command.ok("summarize", "predictions.npz", "--score", "signed", "-o", "signed")
@@ -269,7 +281,7 @@ def test_a_training_run(tables: Path, command: Command) -> None:
 
 def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) -> None:
     calibrated(command, "signed")
-    given = ("test.csv", "--labels", "y", "--clients", "site", "--groups", "sex", "--summary", "north.fcs")
+    given = ("test.csv", "--labels", "y", "--sites", "site", "--groups", "sex", "--summary", "north.fcs")
     command.ok("report", "p.json", *given, "-o", "page.html")
     page = Path("page.html").read_text()
     assert "Coverage by sex" in page

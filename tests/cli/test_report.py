@@ -25,7 +25,7 @@ def test_json_is_one_object(command: Command, calibrated: Path) -> None:
 
 def test_predictor_with_rows_and_summaries(command: Command, calibrated: Path) -> None:
     sent = [word for k in range(3) for word in ("--summary", f"site-{k}.fcs")]
-    rows = ("test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv")
+    rows = ("test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
     command.ok("report", "predictor.json", *rows, *sent, "-o", "report.html")
     page = (calibrated / "report.html").read_text()
     total = sum((calibrated / f"site-{k}.fcs").stat().st_size for k in range(3))

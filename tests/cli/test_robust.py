@@ -31,7 +31,7 @@ def test_robust(sites: list[str], command: Command) -> None:
     assert "it was used like the others" in done.out
     predictor = fc.load("p.json")
     assert predictor.certificate.guarantee == {"name": "robust", "liars": 1, "most_scores": 500}
-    assert predictor.certificate.clients == 30
+    assert predictor.certificate.sites == 30
     command.ok("verify", "p.json", *sites)
 
 
@@ -62,9 +62,9 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
     assert "site 'loud' has 100% of all scores" in done.err
     assert done.err.endswith("bound what a site may claim with --most-scores, or give --weights of your own\n")
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--most-scores", "100")
-    assert "in proportion to n_k + 1 (n_k counted up to 100)" in done.out
+    assert "in proportion to n_k (counted up to 100)" in done.out
     predictor = fc.load("p.json")
-    assert predictor.certificate.guarantee == {"name": "mixture", "weights": "proportional", "most_scores": 100}
+    assert predictor.certificate.guarantee == {"name": "mixture", "weights": "rows", "most_scores": 100}
     assert float(predictor.certificate.limit) > 0.8
     command.ok("verify", "p.json", *sites, "loud.fcs")
 
@@ -83,7 +83,7 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
         (["--least-scores", "9"], "--least-scores goes with --sites-alike"),
         (["--robust", "1", "--sites-alike", "--least-scores", "0"], "least_scores is 0, expected a whole number"),
         (["--most-scores", "0"], "most_scores is 0, expected a whole number"),
-        (["--most-scores", "9", "--weights", "uniform"], "most_scores goes with weights 'proportional'"),
+        (["--most-scores", "9", "--weights", "uniform"], "most_scores goes with weights 'rows'"),
         (["--most-scores", "9", "--guarantee", "pac"], "--most-scores does not go with --guarantee pac"),
         (["--robust", "1", "--most-scores", "9", "--sites-alike"], "--most-scores does not go with --sites-alike"),
     ],

@@ -31,7 +31,7 @@ def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
         command.ok("summarize-losses", *arguments, "-o", made)
         sites.append(made)
     rule = tmp_path / "rule.json"
-    command.ok("calibrate", *sites, "--risk", "0.2", "--guarantee", "every-client", "-o", rule)
+    command.ok("calibrate", *sites, "--risk", "0.2", "--guarantee", "every-site", "-o", rule)
     command.ok("verify", rule, *sites)
     found = fc.load(rule)
     assert isinstance(found, fc.RiskPredictor)

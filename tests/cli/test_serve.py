@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal._base.files import write_bytes
 from fedconformal.serving.onnx import OnnxModel
 from tests.cli.command import Command
 from tests.serving.models import CLASSES, TOKEN, features, labels, write_model
@@ -121,7 +122,7 @@ def test_a_bad_cell_is_named_by_its_line(site: Path, command: Command) -> None:
 )
 def test_slips_of_serve(site: Path, command: Command, arguments: tuple[str, ...], problem: str) -> None:
     write_model(site / "other.onnx", estimator=_other())
-    Path("token").write_bytes(TOKEN)
+    write_bytes(Path("token"), TOKEN, private=True)
     done = command("serve", "predictor.json", *arguments)
     assert done.code == 2
     assert problem in done.err
@@ -163,7 +164,7 @@ def ask(url: str, path: str, body: Any = None, token: bytes | None = None) -> tu
 
 @pytest.mark.engine
 def test_a_server_answers_and_stops(site: Path) -> None:
-    Path("token").write_bytes(TOKEN)
+    write_bytes(Path("token"), TOKEN, private=True)
     rows = features(3, seed=8)
     with running("--onnx", "model.onnx", "--token-file", "token") as (process, said):
         assert said["token"] is True

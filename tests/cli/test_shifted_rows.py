@@ -56,8 +56,8 @@ def test_labels_and_clients_with_the_header_that_pandas_writes(patients: list[st
     command.ok("summarize", "t.csv", "labels.csv", "--score", "lac", "--site", "site", "-o", "csv.fcs")
     plain = fc.Summary.from_bytes(Path("site.fcs").read_bytes())
     assert fc.Summary.from_bytes(Path("csv.fcs").read_bytes()).to_bytes() == plain.to_bytes()
-    options = ["predictor.json", "t.csv", "labels.csv", "--clients", "sites.csv", "--json"]
-    assert [group["rows"] for group in command.ok("evaluate", *options).json["by_client"]] == [67, 66, 66]
+    options = ["predictor.json", "t.csv", "labels.csv", "--sites", "sites.csv", "--json"]
+    assert [group["rows"] for group in command.ok("evaluate", *options).json["by_site"]] == [67, 66, 66]
     write("labels.csv", Path("labels.csv").read_text().split()[1:])
     command.ok("summarize", "t.csv", "labels.csv", "--score", "lac", "--site", "site", "-o", "again.fcs")
     assert Path("again.fcs").read_bytes() == Path("csv.fcs").read_bytes()

@@ -95,18 +95,6 @@ def test_the_files_of_a_watch(folder: Path, command: Command) -> None:
     assert "learns the id" in watch["learns"][0]
 
 
-def test_the_files_of_a_sums_session(folder: Path, command: Command) -> None:
-    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", "--kind", "exact", "--site", "a")
-    command.ok("sums", "start", "session")
-    invite = next(Path("session").glob("*.fcm"))
-    assert "the invitation to a sums session" in command.ok("show", invite).out
-    command.ok("sums", "answer", invite, "--summary", "a.fcs", "--state", "a.state", "-o", "join.fcm")
-    assert "a site's state of a sums session" in command.ok("show", "a.state").out
-    assert "never sent" in command.ok("show", "a.state").out
-    states = [path for path in Path("session").iterdir() if path.suffix != ".fcm"]
-    assert any("the coordinator's state" in command.ok("show", path).out for path in states)
-
-
 def test_a_policy(folder: Path, command: Command) -> None:
     command.ok("policy", "new", "policy.toml")
     done = command.ok("show", "policy.toml", "--json").json

@@ -38,11 +38,11 @@ def test_clients(calibrated: Path, command: Command) -> None:
     names = [*COMMANDS, *MARKUP]
     np.save("clients.npy", np.array([names[k % len(names)] for k in range(count)]))
     for file, clients in (("clients.csv", lines), ("clients.npy", names)):
-        options = ["predictor.json", "test-probs.npy", "test-labels.npy", "--clients", file]
+        options = ["predictor.json", "test-probs.npy", "test-labels.npy", "--sites", file]
         done = command.ok("evaluate", *options)
         assert harmless(done)
         assert [name for name in clients if f"\n{as_shown(name)} " not in done.out] == []
-        found = command.ok("evaluate", *options, "--json").json["by_client"]
+        found = command.ok("evaluate", *options, "--json").json["by_site"]
         assert {group["name"] for group in found} == set(clients)
 
 
@@ -71,7 +71,7 @@ WRONG = (
     ["predict", "predictor.json", "header.npy", "-o", "x.npz"],
     ["predict", "kind.json", "test-probs.npy", "-o", "x.npz"],
     ["verify", "predictor.json", "site-0.fcs", "site-1.fcs", "site-2.fcs", "--signed", "keys.json"],
-    ["calibrate", "site-0.fcs", "--guarantee", "one-client", "--client", "{}", "-o", "x.json"],
+    ["calibrate", "site-0.fcs", "--guarantee", "one-site", "--site", "{}", "-o", "x.json"],
     ["plan", "--sizes", "{}"],
     ["plan", "--{}", "3"],
 )

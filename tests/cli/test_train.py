@@ -46,12 +46,16 @@ def test_from_training_to_sets(here: Path, command: Command) -> None:
     sites = sorted(Path("run/sites").glob("*.fcs"))
     assert [site.name for site in sites] == [f"site-{k}.fcs" for k in range(10)]
     command.ok("calibrate", *sites, "--alpha", "0.1", "-o", "predictor.json")
+    done = command.ok("calibrate", *sites, "--alpha", "0.1", "--guarantee", "new-site", "-o", "new.json")
+    assert "nothing is promised: the model was trained on the sites that calibrated it" in done.out
+    assert fc.load("new.json").certificate.status == "estimated"
+    command.ok("verify", "new.json", *sites)
     result = command.ok("train", "--resume", "-o", "run", "--json").json
     assert result["next"] == following
     assert fc.load("predictor.json").certificate.temperature == result["temperature"]
     found = command.ok("evaluate", "predictor.json", "run/logits.npz", "--json").json
     assert found["overall"]["coverage"] > 0.85
-    assert {group["name"] for group in found["by_client"]} == {f"site-{k}" for k in range(10)}
+    assert {group["name"] for group in found["by_site"]} == {f"site-{k}" for k in range(10)}
 
 
 def test_options_go_before_the_file(here: Path, command: Command) -> None:
@@ -132,13 +136,13 @@ def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Com
         assert summary.origin.temperature == temperature
 
 
-def test_a_regressor_from_training_to_intervals(tmp_path: Path, command: Command) -> None:
+def test_a_regressor_from_training_to_intervals(here: Path, command: Command) -> None:
     given = ("--dataset", "diabetes", "--partition", "iid", "--clients", "2", "--rounds", "2", "--workers", "1")
-    said = command.ok("train", *given, "--loss", "pinball", "--quantiles", "0.1,0.9", "-o", tmp_path / "run").out
+    said = command.ok("train", *given, "--loss", "pinball", "--quantiles", "0.1,0.9", "-o", here / "run").out
     assert "progression: mean absolute error" in said
     assert "predictions.npz" in said
-    command.ok("summarize", tmp_path / "run" / "predictions.npz", "-o", tmp_path / "sites")
-    command.ok("calibrate", *sorted((tmp_path / "sites").glob("*.fcs")), "-o", tmp_path / "p.json")
-    found = command.ok("evaluate", tmp_path / "p.json", tmp_path / "run" / "predictions.npz", "--json").json
-    assert [one["name"] for one in found["by_client"]] == ["site-0", "site-1"]
+    command.ok("summarize", here / "run" / "predictions.npz", "-o", here / "sites")
+    command.ok("calibrate", *sorted((here / "sites").glob("*.fcs")), "-o", here / "p.json")
+    found = command.ok("evaluate", here / "p.json", here / "run" / "predictions.npz", "--json").json
+    assert [one["name"] for one in found["by_site"]] == ["site-0", "site-1"]
     assert found["overall"]["coverage"] > 0.75

@@ -81,14 +81,9 @@ def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
     command.ok("summarize", "new.csv", *options)
 
 
-def test_after_an_alarm_nothing_is_planned_and_the_watch_is_closed(watched: Path, command: Command) -> None:
+def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> None:
     assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
     renew = ("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
-    for options in ((), ("--why", "yearly", "--rows", "planned")):
-        done = command(*renew, *options)
-        assert done.code == 2
-        assert "watch.db: has raised an alarm, so this is no planned renewal" in done.err
-        assert not Path("next.json").exists()
     done = command.ok(*renew, "--why", "alarm", "--rows", "new")
     assert "closed watch.db: it counts no more, and still answers" in done.out
     status = command("monitor", "status", "watch.db", "--json")
@@ -97,7 +92,7 @@ def test_after_an_alarm_nothing_is_planned_and_the_watch_is_closed(watched: Path
     assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
     command.ok("verify", "next.json", "new.fcs", "--chain", "predictor.json")
     command.ok("monitor", "start", "next.db", "next.json")
-    done = command("recalibrate", "predictor.json", "new.fcs", "-o", "x.json", "--watch", "next.db")
+    done = command("recalibrate", "predictor.json", "new.fcs", "-o", "x.json", "--rows", "new", "--watch", "next.db")
     assert done.code == 2
     assert "next.db: watches another predictor" in done.err
     assert not Path("x.json").exists()
@@ -106,9 +101,9 @@ def test_after_an_alarm_nothing_is_planned_and_the_watch_is_closed(watched: Path
 def test_a_quiet_watch_may_end_as_planned(watched: Path, command: Command) -> None:
     command.ok("monitor", "start", "quiet.db", "predictor.json")
     assert summarize(command, "new", "--id", "id")[0] == 0
-    command.ok("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "quiet.db")
+    command.ok("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--rows", "new", "--watch", "quiet.db")
     assert command("monitor", "status", "quiet.db", "--json").json["closed"]
     replaced = fc.load("next.json").certificate.replaces
     assert replaced is not None
-    assert replaced.rows == "planned"
+    assert (replaced.rows, replaced.why) == ("new", "planned renewal")
     assert np.isfinite(fc.load("next.json").threshold())

@@ -54,13 +54,13 @@ def test_the_whole_way_in_json(folder: Path, command: Command) -> None:
         assert made["summaries"][0]["site"] == f"site-{k}"
         assert made["summaries"][0]["bytes"] == Path(SUMMARIES[k]).stat().st_size
     certificate = command.ok("calibrate", *SUMMARIES, "-o", "predictor.json", "--json").json["certificate"]
-    assert (certificate["clients"], certificate["scores"], certificate["rank"]) == (3, 180, 165)  # ceil(.9 * 183)
+    assert (certificate["sites"], certificate["scores"], certificate["rank"]) == (3, 180, 163)  # ceil(.9 * 180) + 1
     assert command.ok("verify", "predictor.json", *SUMMARIES, "--json").json["confirmed"] is True
     predicted = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz", "--json").json
     result = command.ok(
-        "evaluate", "predictor.json", "test-probs.npy", "test-labels.npy", "--clients", "test-sites.csv", "--json"
+        "evaluate", "predictor.json", "test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv", "--json"
     ).json
-    assert [group["name"] for group in result["by_client"]] == ["site-0", "site-1", "site-2"]
+    assert [group["name"] for group in result["by_site"]] == ["site-0", "site-1", "site-2"]
     assert result["overall"]["mean_size"] == predicted["mean_size"]
     assert result["overall"]["coverage"] > 0.8
     assert command.ok("plan", "--sizes", "60,60,60", "--json").json["options"][0]["rank"] == certificate["rank"]
@@ -122,7 +122,7 @@ def test_a_training_run(folder: Path, command: Command) -> None:
     assert files[1].read_bytes() == expected.to_bytes()
     command.ok("calibrate", *files, "-o", "predictor.json", "--alpha", "0.2")
     by_run = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json
-    assert [group["rows"] for group in by_run["by_client"]] == [30, 30, 30]
+    assert [group["rows"] for group in by_run["by_site"]] == [30, 30, 30]
     np.save("test-logits.npy", parts["test_logits"])
     np.save("test-labels.npy", parts["test_labels"])
     by_files = command.ok(
@@ -139,9 +139,8 @@ def test_a_training_run(folder: Path, command: Command) -> None:
     [
         (["--guarantee", "mixture", "--weights", "uniform"], fc.Mixture(weights="uniform")),
         (["--weights", "0.2,0.3,0.5"], fc.Mixture(weights=(0.2, 0.3, 0.5))),
-        (["--guarantee", "exchangeable"], fc.Exchangeable()),
-        (["--guarantee", "every-client"], fc.EveryClient()),
-        (["--guarantee", "one-client", "--client", "site-2"], fc.OneClient(client="site-2")),
+        (["--guarantee", "every-site"], fc.EverySite()),
+        (["--guarantee", "one-site", "--site", "site-2"], fc.OneSite(site="site-2")),
     ],
 )
 def test_guarantees(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
@@ -149,6 +148,31 @@ def test_guarantees(calibrated: Path, command: Command, options: list[str], guar
     summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
     assert fc.load("other.json").threshold() == fc.calibrate(summaries, guarantee=guarantee).threshold
     command.ok("verify", "other.json", *reversed(SUMMARIES))
+
+
+def test_a_threshold_for_each_site(calibrated: Path, command: Command) -> None:
+    """Sites at prediction: from a column or a file, in a report, and refused where they were not calibrated."""
+    command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--guarantee", "every-site")
+    predictor, probs = fc.load("p.json"), np.load("test-probs.npy")
+    sites = Path("test-sites.csv").read_text().split()
+    command.ok("predict", "p.json", "test-probs.npy", "--sites", "test-sites.csv", "-o", "sets.npy")
+    assert np.array_equal(np.load("sets.npy"), predictor.predict_set(probs, sites=sites))
+    test = ("test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
+    found = command.ok("evaluate", "p.json", *test, "--json").json
+    assert found["overall"]["mean_size"] == np.load("sets.npy").sum(axis=1).mean()
+    assert found["threshold"] == max(predictor.thresholds.values())
+    command.ok("report", "p.json", *test, "-o", "report.html")
+    page = Path("report.html").read_text()
+    assert "Every site by itself" in page
+    shown = command.ok("show", "p.json", "--json").json
+    limit = f"{predictor.thresholds['site-1']:.6g} (rank 55 of 61, coverage 0.9016 to 0.9016)"
+    assert shown["holds"]["threshold of each site"]["site-1"] == limit
+    Path("odd.csv").write_text("site-9\n" * len(sites))
+    bad = command("predict", "p.json", "test-probs.npy", "--sites", "odd.csv", "-o", "bad.npy")
+    assert (bad.code, Path("bad.npy").exists()) == (2, False)
+    assert "is of site-9, which was not calibrated" in bad.err
+    plain = command("predict", "predictor.json", "test-probs.npy", "--sites", "test-sites.csv", "-o", "bad.npy")
+    assert "the predictor has one threshold for all sites; leave them out" in plain.err
 
 
 def test_by_class(folder: Path, command: Command) -> None:
@@ -175,7 +199,7 @@ def test_by_class(folder: Path, command: Command) -> None:
 def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Command) -> None:
     done = command.ok("calibrate", *SUMMARIES, "-o", "other.json", "--alpha", "0.001")
     assert done.err.count("\n") == 1
-    assert "2817 more in all" in done.err  # 3 * .999 / .001 - 180
+    assert "820 more in all" in done.err  # 1 / .001 - 180
     predicted = command.ok("predict", "other.json", "test-probs.npy", "-o", "sets.npz", "--json")
     assert predicted.json["threshold"] == "inf"
     assert predicted.err.count("\n") == 1  # said once, however many blocks and alphas ask
@@ -190,7 +214,7 @@ def test_text_for_people(calibrated: Path, command: Command) -> None:
         command.ok("calibrate", *SUMMARIES, "-o", "other.json").out
     )
     assert "95% interval" in command.ok("evaluate", "predictor.json", "test-probs.npy", "test-labels.npy").out
-    assert "alpha >= 1/(N/K + 1)" in command.ok("plan", "--sizes", "3,60", "--alpha", "0.1").out
+    assert "mixture needs 1/alpha = 10 scores in all" in command.ok("plan", "--sizes", "3,60", "--alpha", "0.1").out
     assert "shape" in command.ok("-v", "predict", "predictor.json", "test-probs.npy", "-o", "sets.npz").err
     assert command.ok("--version").out == f"fedconformal {fc.__version__}\n"
     assert "summarize" in command.ok().out

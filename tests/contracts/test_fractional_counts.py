@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.losses import UNIT
 from fedconformal.summaries.origin import Origin, as_grid
 from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, refused
+from tests.guarantees.plain_fractions import of_mixtures
 
 EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
 taking = pytest.mark.parametrize("guarantee", [one for one in EXAMPLES if one.fractional], ids=repr)
@@ -38,15 +39,44 @@ def summaries_of(losses: list[Floats]) -> list[LossSummary]:
 
 def test_there_are_both() -> None:
     taken = {one.name for one in EXAMPLES if one.fractional}
-    alike = {"mixture", "exchangeable", "one-client", "every-client", "worst-case", "new-client", "robust"}
+    alike = {"mixture", "one-site", "every-site", "worst-case", "new-site", "robust"}
     assert taken == {*alike, "pac", "learn-then-test"}
+
+
+def promised_parts(bound: fc.Guarantee, parts: Integers, sizes: list[int]) -> list[Fraction]:
+    """Add up the parts of every group, and ask what they promise."""
+    group, promise = bound.grouped_parts(sizes, UNIT)
+    place = np.zeros(len(sizes), dtype=np.int64) if group is None else group
+    sums = np.zeros((place.max() + 1, parts.shape[1]), dtype=np.int64)
+    np.add.at(sums, place, parts)
+    return promise(sums)
+
+
+@given(some_sizes, st.lists(st.integers(0, UNIT), min_size=len(SITES), max_size=len(SITES)))
+@checks(100)
+def test_parts_of_rows_against_plain_fractions(sizes: list[int], shares_kept: list[int]) -> None:
+    """The price is that of one row, also where rows count in part."""
+    kept = [n * share for n, share in zip(sizes, shares_kept, strict=True)]
+    rows = [Fraction(part, UNIT) for part in kept]
+    by_rows = [Fraction(n, sum(sizes)) for n in sizes]
+    given_ = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
+    for guarantee, mixtures in (
+        (fc.Mixture(), [by_rows]),
+        (fc.Mixture(weights="uniform"), [[Fraction(1, 3)] * 3]),
+        (fc.Mixture(weights=(0.5, 0.3, 0.2)), [given_]),
+        (
+            fc.WorstCase(contamination=0.2),
+            [[w * 4 / 5 + Fraction(j == k, 5) for j, w in enumerate(by_rows)] for k in range(3)],
+        ),
+    ):
+        assert promised_parts(guarantee, np.array(kept)[:, None], sizes) == [of_mixtures(mixtures, rows, sizes)]
 
 
 @refusing
 def test_a_guarantee_that_takes_no_losses_says_why(guarantee: fc.Guarantee) -> None:
     sites = summaries_of([np.zeros((9, 6)) for _ in SITES])
     with refused(f"{guarantee.name} is no promise on losses: {guarantee.why_not_fractional}; use another guarantee"):
-        fc.calibrate(sites, risk=0.5, guarantee=guarantee)
+        fc.calibrate(sites, risk=0.5, guarantee=guarantee, exact=True)
 
 
 @taking
@@ -55,11 +85,7 @@ def test_a_guarantee_that_takes_no_losses_says_why(guarantee: fc.Guarantee) -> N
 def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int], data: st.DataObject) -> None:
     bound = guarantee.bind(SITES, sizes)
     counts = np.array([[data.draw(st.integers(0, n)) for _ in range(3)] for n in sizes])
-    group, promise = bound.grouped_parts(sizes, UNIT)
-    place = np.zeros(len(sizes), dtype=np.int64) if group is None else group
-    sums = np.zeros((place.max() + 1, 3), dtype=np.int64)
-    np.add.at(sums, place, counts * UNIT)
-    promised = promise(sums)
+    promised = promised_parts(bound, counts * UNIT, sizes)
     if isinstance(guarantee, fc.PAC):  # at a threshold that is fixed, a bound for any losses is above that for 0 and 1
         kept = counts.sum(axis=0)
         exact = clopper_pearson(kept, np.full(3, sum(sizes)), confidence=1 - 2 * guarantee.failure)[0]
@@ -77,7 +103,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     sites, bound = summaries_of(curves(sizes, data)), guarantee.bind(SITES, sizes)
     risk = Fraction(data.draw(st.integers(1, 99)), 100)
     with maybe_infeasible():
-        result = fc.calibrate(sites, risk=risk, guarantee=guarantee)
+        result = fc.calibrate(sites, risk=risk, guarantee=guarantee, exact=True)
     found = [Fraction(units, ALPHA_UNIT) for units in result.curve.risks]
     assert found == sorted(found, reverse=True) or isinstance(guarantee, fc.LearnThenTest)  # which may begin anew
     assert result.threshold == min((t for t, r in zip(range(6), found, strict=True) if r <= risk), default=np.inf)
@@ -85,7 +111,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     assert looser <= result.threshold <= tighter
     if not isinstance(guarantee, fc.PAC):
         kept = np.stack([site.n * UNIT - site.units for site in sites])
-        exact = [1 - bound.promised(column, sizes) / UNIT for column in kept.T.tolist()]
+        exact = [1 - promised for promised in promised_parts(bound, kept, sizes)]
         assert all(0 <= r - e < Fraction(2, ALPHA_UNIT) for r, e in zip(found, exact, strict=True))
         # Never below what the losses themselves give.
         assert all(e >= 0 for e in exact)
@@ -100,7 +126,7 @@ def test_a_row_that_loses_more_never_lowers_the_threshold(guarantee: fc.Guarante
         worse[k][:10, :4] = 1.0
         with maybe_infeasible():
             before, after = (
-                fc.calibrate(summaries_of(part), risk=0.6, guarantee=guarantee) for part in (losses, worse)
+                fc.calibrate(summaries_of(part), risk=0.6, guarantee=guarantee, exact=True) for part in (losses, worse)
             )
         assert all(a >= b for a, b in zip(after.curve.risks, before.curve.risks, strict=True))
 
@@ -112,22 +138,22 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     pooled = [fc.pool(sites[:2]), sites[2]]
     if guarantee.bind(SITES, [30] * 3).sites_apart:
         with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
-            fc.calibrate(pooled, risk=0.5, guarantee=guarantee)
+            fc.calibrate(pooled, risk=0.5, guarantee=guarantee, exact=True)
         return
     with maybe_infeasible():
-        apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee) for given in (sites, pooled))
+        apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee, exact=True) for given in (sites, pooled))
     assert apart.curve.to_dict() == together.curve.to_dict()
 
 
 HUGE = [
     fc.Mixture(),
     fc.Mixture(weights="uniform"),
-    fc.Exchangeable(),
-    fc.EveryClient(),
+    fc.Mixture(most_scores=1000),
+    fc.EverySite(),
     fc.WorstCase(contamination=0.5),
     fc.Robust(liars=1),
     fc.Robust(liars=1, most_scores=1000),
-    fc.NewClient(),
+    fc.NewSite(),
 ]
 
 
@@ -139,7 +165,7 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     origin = Origin(bound=1, grid=as_grid([0, 1]))
     sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]
     with maybe_infeasible():
-        result = fc.calibrate(sites, risk=0.4, guarantee=guarantee)
+        result = fc.calibrate(sites, risk=0.4, guarantee=guarantee, exact=True)
     assert [round(risk / ALPHA_UNIT, 2) for risk in result.curve.risks] == [0.5, 0.25]
     assert result.threshold == 1
 
@@ -151,7 +177,7 @@ def test_robust_takes_the_worst_honest_sites(claimed: list[tuple[int, float]], l
     kept = [int(n * UNIT * share) for n, share in claimed]
     promise = fc.Robust(liars=liars).grouped_parts(sizes, UNIT)[1]
     least = min(
-        Fraction(sum(kept[k] for k in some), UNIT * sum(sizes[k] + 1 for k in some))
+        Fraction(max(0, sum(kept[k] for k in some) - UNIT), UNIT * sum(sizes[k] for k in some))
         for some in combinations(range(len(sizes)), len(sizes) - liars)
     )
     assert promise(np.array(kept)[:, None]) == [least]

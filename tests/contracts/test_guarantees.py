@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITE
 scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
 
 
+def promised_by(bound: fc.Guarantee, rank: int, sizes: list[int]) -> Fraction:
+    """Return what a rank of all scores promises, or of the one site that counts; full counts if there are fewer."""
+    if isinstance(bound, fc.OneSite):
+        return bound.promised([min(rank, n) for n in sizes], sizes)
+    counts = [min(n, max(0, rank - before)) for n, before in zip(sizes, accumulate([0, *sizes]), strict=False)]
+    return bound.promised(counts, sizes)
+
+
 def summaries_of(scores: list[Floats]) -> list[fc.Summary]:
     return [fc.summarize(part, kind="exact", site=site) for part, site in zip(scores, SITES, strict=True)]
 
@@ -71,15 +80,15 @@ def test_a_guarantee_survives_json(guarantee: fc.Guarantee) -> None:
     "described",
     [
         {"name": "mixture"},
-        {"name": "mixture", "weights": "proportional", "most_scores": None},  # what is not given is not written
-        {"name": "mixture", "weights": "proportional", "least_scores": 5},
+        {"name": "mixture", "weights": "rows", "most_scores": None},  # what is not given is not written
+        {"name": "mixture", "weights": "rows", "least_scores": 5},
         {"name": "mixture", "most_scores": 5},
         {"name": "robust", "most_scores": None},
         {"name": "robust", "liars": 1},
         {"name": "quantile-of-quantiles", "least_scores": 5},
         {"name": "quantile-of-quantiles", "liars": 1, "least_scores": None},
         {"name": "pac"},
-        {"name": "exchangeable", "more": 1},
+        {"name": "fcp", "more": 1},
     ],
     ids=repr,
 )
@@ -98,7 +107,7 @@ def test_scores_are_described_in_full() -> None:
 @every_guarantee
 def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarantee) -> None:
     described = guarantee.to_dict()
-    optional = {"name", "most_scores", "least_scores", "holders", "estimated"}
+    optional = {"name", "most_scores", "least_scores", "estimated"}
     shares = "shares" in described  # where the rest may not fit without one
     for absent in set(described) - optional - ({"failure"} if shares else set()):
         with refused(*([] if shares else ["has the parameters"])):
@@ -152,7 +161,8 @@ def test_the_band_is_in_order(guarantee: fc.Guarantee, sizes: list[int], alpha: 
     rank = bound.rank(alpha, sizes)
     if rank is not None:
         assert Fraction(rank[0], rank[1]) >= least
-        assert Fraction(rank[0] - 1, rank[1]) < 1 - alpha or least == 1 - alpha  # no rank is promised, only 1 - alpha
+        assert promised_by(bound, rank[0] - 1, sizes) < 1 - alpha  # no smaller rank is enough
+        assert not feasible(bound, alpha, sizes) or promised_by(bound, rank[0], sizes) >= least
     expected = expected_coverage(bound, alpha, sizes)
     if expected is not None and feasible(bound, alpha, sizes):
         assert least <= expected <= exact
@@ -172,7 +182,7 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
         if bound.promised([int(true_counts(part, np.array([q]))[0]) for part in scores], sizes) >= 1 - alpha
     ]
     with maybe_infeasible():
-        result = fc.calibrate(summaries_of(scores), alpha=alpha, guarantee=guarantee)
+        result = fc.calibrate(summaries_of(scores), alpha=alpha, guarantee=guarantee, exact=True)
     assert result.threshold == min(enough, default=np.inf)
     assert result.curve.threshold(alpha) == result.threshold
     assert feasible(bound, alpha, sizes) == (result.threshold < np.inf)
@@ -219,7 +229,7 @@ def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarant
         fc.InfeasibleWarning,
         match=r"alpha=0\.01 cannot be promised .*(scores|sites|_scores is \d+,) needed: \d+ (or )?more",
     ) as caught:
-        result = fc.calibrate(sites, alpha=0.01, guarantee=guarantee)
+        result = fc.calibrate(sites, alpha=0.01, guarantee=guarantee, exact=True)
     assert len(caught) == 1
     assert result.threshold == np.inf
     assert result.certificate.threshold == "inf"
@@ -235,12 +245,12 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     pooled = [fc.pool(sites[:2]), sites[2]]
     if guarantee.bind(SITES, [30] * 3).sites_apart:
         with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
-            fc.calibrate(pooled, alpha=0.2, guarantee=guarantee)
+            fc.calibrate(pooled, alpha=0.2, guarantee=guarantee, exact=True)
         return
-    apart, together = (fc.calibrate(given, alpha=0.2, guarantee=guarantee) for given in (sites, pooled))
+    apart, together = (fc.calibrate(given, alpha=0.2, guarantee=guarantee, exact=True) for given in (sites, pooled))
     assert apart.threshold == together.threshold
     assert apart.certificate.rank == together.certificate.rank
-    assert apart.certificate.clients == together.certificate.clients == 3
+    assert apart.certificate.sites == together.certificate.sites == 3
     assert apart.certificate.scores == together.certificate.scores == 90
 
 
@@ -249,7 +259,7 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
 def test_bad_alphas_are_refused(guarantee: fc.Guarantee, alpha: object) -> None:
     sites = summaries_of([np.array([0.1, 0.2]) for _ in SITES])
     with pytest.raises(fc.InputError, match="expected a number between 0 and 1"):
-        fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
+        fc.calibrate(sites, alpha=alpha, guarantee=guarantee, exact=True)
 
 
 @one_threshold
@@ -258,6 +268,6 @@ def test_alpha_is_the_decimal_that_was_typed(guarantee: fc.Guarantee) -> None:
     sites = summaries_of([rng.normal(size=39) for _ in SITES])
     forms = [0.1, "0.1", np.float32(0.1), np.float64(0.1), Fraction(1, 10), "1e-1", np.float16(0.1)]
     with maybe_infeasible():
-        found = {fc.calibrate(sites, alpha=form, guarantee=guarantee).threshold for form in forms}
+        found = {fc.calibrate(sites, alpha=form, guarantee=guarantee, exact=True).threshold for form in forms}
     assert {as_alpha(form) for form in forms} == {Fraction(1, 10)}
     assert len(found) == 1

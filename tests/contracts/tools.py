@@ -89,6 +89,11 @@ def guarantee_examples(*, by_class: bool = False) -> list[fc.Guarantee]:
     return [one for one in found if (one.by_class or one.by_group) == by_class]
 
 
+def strata_examples() -> list[fc.Guarantee]:
+    """Return the examples of those that may be kept for every class or group: all but the paper's theorem."""
+    return [one for one in guarantee_examples() if not isinstance(one, fc.FCP)]
+
+
 def certified_kinds() -> list[str]:
     """Return the kinds of summary that bound counts for sure."""
     return [name for name, cls in KINDS.items() if cls.certified]

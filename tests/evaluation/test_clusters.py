@@ -207,16 +207,16 @@ def test_evaluation_with_clusters() -> None:
     covered, clusters = rows_of(rng, np.full(30, 10), 0.9, 1.0)
     names = np.array([f"patient {k:02}" for k in clusters])  # in the order of the numbers: sums are the same to the bit
     sites = np.where(clusters < 20, "a", "b")
-    plain, found = evaluate(covered, clients=sites), evaluate(covered, clients=sites, clusters=names)
+    plain, found = evaluate(covered, sites=sites), evaluate(covered, sites=sites, clusters=names)
     assert plain.interval_assumes == "rows are independent"
     assert found.interval_assumes == "clusters are independent"
     assert "if rows are independent" in plain.interval_words
     assert "if clusters are independent" in found.interval_words
     # Other names, another order of adding up.
     assert (found.overall.low, found.overall.high) == pytest.approx(clustered_interval(covered, clusters), abs=1e-12)
-    assert [group.clusters for group in [found.overall, *found.by_client]] == [30, 20, 10]
-    assert (found.by_client[1].low, found.by_client[1].high) == clustered_interval(covered[200:], clusters[200:])
-    assert {group.clusters for group in [plain.overall, *plain.by_client]} == {None}
+    assert [group.clusters for group in [found.overall, *found.by_site]] == [30, 20, 10]
+    assert (found.by_site[1].low, found.by_site[1].high) == clustered_interval(covered[200:], clusters[200:])
+    assert {group.clusters for group in [plain.overall, *plain.by_site]} == {None}
     assert found.columns == ("rows", "clusters", "coverage", "95% interval", "mean size")
     assert len(found.columns) + 1 == len(found.overall.cells)
     assert len(plain.columns) + 1 == len(plain.overall.cells)
@@ -225,16 +225,16 @@ def test_evaluation_with_clusters() -> None:
 
 def test_a_cluster_at_two_sites_is_one_over_all_and_one_at_each() -> None:
     covered = np.array([True, True, False, True, True, False])
-    found = evaluate(covered, clients=list("ababab"), clusters=[1, 1, 2, 2, 3, 3])
-    assert [group.clusters for group in [found.overall, *found.by_client]] == [3, 3, 3]
+    found = evaluate(covered, sites=list("ababab"), clusters=[1, 1, 2, 2, 3, 3])
+    assert [group.clusters for group in [found.overall, *found.by_site]] == [3, 3, 3]
     assert "rows in several groups counts in each, and once over all rows" in found.interval_words
 
 
 def test_one_cluster_has_no_interval() -> None:
-    found = evaluate(np.array([True, False, True]), clients=["a", "a", "b"], clusters=["p", "p", "q"])
+    found = evaluate(np.array([True, False, True]), sites=["a", "a", "b"], clusters=["p", "p", "q"])
     assert found.overall.low is not None
-    assert [(group.low, group.high, group.clusters) for group in found.by_client] == [(None, None, 1)] * 2
-    assert found.by_client[0].cells[-2] == "none (one cluster)"
+    assert [(group.low, group.high, group.clusters) for group in found.by_site] == [(None, None, 1)] * 2
+    assert found.by_site[0].cells[-2] == "none (one cluster)"
     alone = evaluate(np.array([True, False]), clusters=[7, 7])
     assert (alone.overall.low, alone.overall.high) == (None, None)
     assert alone.to_dict()["overall"]["low"] is None
@@ -247,7 +247,7 @@ def test_ids_that_only_look_different_are_one_cluster() -> None:
         assert found.overall.clusters == 2
 
 
-@pytest.mark.parametrize("what", ["clusters", "clients"])
+@pytest.mark.parametrize("what", ["clusters", "sites"])
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [

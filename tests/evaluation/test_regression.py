@@ -45,12 +45,12 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
     sites, patients = np.where(np.arange(400) < 100, "a", "b"), np.arange(400) // 8
     sets = np.column_stack([inside, ~inside])
     for clusters in (None, patients):
-        given: dict[str, Any] = {"clients": sites, "clusters": clusters, "groups": {"half": np.arange(400) % 2}}
+        given: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": {"half": np.arange(400) % 2}}
         ours = fc.evaluate_intervals(ends, y, **given)
         theirs = fc.evaluate_sets(sets, np.zeros(400, int), **given)
         for one, other in zip(
-            [ours.overall, *ours.by_client, *ours.by_group["half"]],
-            [theirs.overall, *theirs.by_client, *theirs.by_group["half"]],
+            [ours.overall, *ours.by_site, *ours.by_group["half"]],
+            [theirs.overall, *theirs.by_site, *theirs.by_group["half"]],
             strict=True,
         ):
             kept = ("name", "rows", "coverage", "low", "high", "clusters")
@@ -60,9 +60,9 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
 
 def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
     ends = [[-np.inf, np.inf], [0.0, np.inf], [0.0, 1.0]]
-    found = fc.evaluate_intervals(ends, [0.5, 0.5, 2.0], clients=["a", "b", "b"], alpha=0.1)
+    found = fc.evaluate_intervals(ends, [0.5, 0.5, 2.0], sites=["a", "b", "b"], alpha=0.1)
     assert (found.overall.infinite, found.overall.mean_width, found.overall.winkler) == (2, None, None)
-    assert [group.infinite for group in found.by_client] == [1, 1]
+    assert [group.infinite for group in found.by_site] == [1, 1]
     assert "infinite" in found.overall.cells
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -93,8 +93,8 @@ def certified() -> fc.Certificate:
 def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
     hits = np.arange(1000) >= 200
     ends = np.where(hits[:, None], [-1.0, 1.0], [1.0, 2.0])
-    found = fc.evaluate_intervals(ends, np.zeros(1000), clients=["a"] * 1000, certificate=certified())
-    theirs = fc.evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, clients=["a"] * 1000, certificate=certified())
+    found = fc.evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=certified())
+    theirs = fc.evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=certified())
     assert found.verdict is not None
     assert theirs.verdict is not None
     assert found.verdict.below

@@ -38,11 +38,11 @@ def row_of(group: Any) -> tuple[str, int, float, float]:
 
 
 def test_by_hand() -> None:
-    found = fc.evaluate_sets(SETS, LABELS, clients=CLIENTS)
+    found = fc.evaluate_sets(SETS, LABELS, sites=CLIENTS)
     assert (found.coverage, found.mean_size) == (3 / 6, 15 / 6)
     assert row_of(found.overall) == ("all", 6, 0.5, 2.5)
     assert found.size_histogram == [1, 1, 1, 1, 1, 1]
-    assert [row_of(group) for group in found.by_client] == [("a", 4, 2 / 4, 3.0), ("b", 2, 1 / 2, 1.5)]
+    assert [row_of(group) for group in found.by_site] == [("a", 4, 2 / 4, 3.0), ("b", 2, 1 / 2, 1.5)]
     assert [row_of(group) for group in found.by_class] == [
         ("0", 2, 1 / 2, 1.0),
         ("1", 2, 1 / 2, 2.0),
@@ -54,13 +54,13 @@ def test_by_hand() -> None:
         ("2-3", 2, 1.0, 2.5),
         ("4-10", 2, 0.5, 4.5),
     ]
-    for group in [found.overall, *found.by_client, *found.by_class, *found.by_size]:
+    for group in [found.overall, *found.by_site, *found.by_class, *found.by_size]:
         hits = round(group.coverage * group.rows)
         assert (group.low, group.high) == pytest.approx(interval(hits, group.rows), abs=1e-12)
 
 
 def test_without_clients_there_are_none() -> None:
-    assert fc.evaluate_sets(SETS, LABELS).by_client == []
+    assert fc.evaluate_sets(SETS, LABELS).by_site == []
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 30, 1000, 100_000])
@@ -95,10 +95,10 @@ def test_against_plain_python() -> None:
     rng = np.random.default_rng(0)
     sets, labels = rng.random((500, 7)) < 0.6, rng.integers(0, 7, 500)
     clients = rng.choice(["x", "y", "z"], 500)
-    found = fc.evaluate_sets(sets, labels, clients=clients)
+    found = fc.evaluate_sets(sets, labels, sites=clients)
     covered = [bool(row[label]) for row, label in zip(sets, labels, strict=True)]
     assert found.coverage == sum(covered) / 500
-    for group in found.by_client:
+    for group in found.by_site:
         mine = [hit for hit, client in zip(covered, clients, strict=True) if client == group.name]
         assert (group.rows, group.coverage) == (len(mine), sum(mine) / len(mine))
     for group in found.by_class:
@@ -114,17 +114,17 @@ def test_clients_of_any_form() -> None:
         np.array([[2], [1], [1], [2], [1], [1]]),
         np.array([2, 1, 1, 2, 1, 1], np.uint8),
     ):
-        assert [group.name for group in fc.evaluate_sets(SETS, LABELS, clients=clients).by_client] == ["1", "2"]
-    as_bytes = fc.evaluate_sets(SETS, LABELS, clients=np.array(CLIENTS, dtype="S"))
-    assert [group.name for group in as_bytes.by_client] == ["a", "b"]
+        assert [group.name for group in fc.evaluate_sets(SETS, LABELS, sites=clients).by_site] == ["1", "2"]
+    as_bytes = fc.evaluate_sets(SETS, LABELS, sites=np.array(CLIENTS, dtype="S"))
+    assert [group.name for group in as_bytes.by_site] == ["a", "b"]
 
 
 def test_it_is_plain_json() -> None:
-    found = fc.evaluate_sets(SETS.tolist(), FakeTensor(LABELS), clients=CLIENTS)
+    found = fc.evaluate_sets(SETS.tolist(), FakeTensor(LABELS), sites=CLIENTS)
     stated = found.to_dict()
     assert json.loads(json.dumps(stated, allow_nan=False)) == stated
     assert set(stated) == {
-        *("overall", "size_histogram", "by_client", "by_class", "by_size"),
+        *("overall", "size_histogram", "by_site", "by_class", "by_size"),
         *("full_sets", "interval_assumes", "reweighted", "by_group", "verdict"),
     }
     assert (stated["full_sets"], stated["interval_assumes"]) == (1, "rows are independent")
@@ -152,5 +152,5 @@ def test_bad_sets(sets: Any) -> None:
 
 
 def test_bad_clients() -> None:
-    with refused("clients: ", "6"):
-        fc.evaluate_sets(SETS, LABELS, clients=["a"])
+    with refused("sites: ", "6"):
+        fc.evaluate_sets(SETS, LABELS, sites=["a"])

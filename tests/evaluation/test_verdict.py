@@ -45,7 +45,7 @@ def verdict(certificate: fc.Certificate, missed: Any, clients: Any = CLIENTS, **
         mine = np.flatnonzero(clients == site)
         covered[mine[: round(share * len(mine))]] = False
     sets = np.stack([covered, ~covered, ~covered], axis=1)
-    given = {"clients": clients, **more}
+    given = {"sites": clients, **more}
     found = fc.evaluate_sets(sets, np.zeros(len(clients), dtype=int), certificate=certificate, **given).verdict
     assert found is not None
     return found
@@ -59,14 +59,14 @@ def test_the_three_answers() -> None:
     assert good.p > 0.5
     assert bad.p < 1e-6
     assert bad.words.startswith("Below the promise: the sets miss 20.0% of 1,000 rows (p = ")
-    assert "at most 10% is promised, and an unlucky calibration explains up to 11.7%" in bad.words
+    assert "at most 10% is promised, and an unlucky calibration explains up to 11.9%" in bad.words
     few = verdict(certified(), 0.1, list("abc") * 5)
     assert few.kind == "too few rows to tell"
     assert "even sets that miss twice as often as promised would not be found" in few.words
 
 
 def test_too_few_calibration_rows_are_said() -> None:
-    found = verdict(certified(fc.OneClient(client="b"), {"a": 20, "b": 20, "c": 20}), 0.1)
+    found = verdict(certified(fc.OneSite(site="b"), {"a": 20, "b": 20, "c": 20}), 0.1)
     assert found.kind == "too few rows to tell"
     assert "so more calibration rows are needed" in found.words
 
@@ -87,7 +87,7 @@ def test_a_site_without_rows_is_named_and_nothing_is_assured() -> None:
 
 
 def test_without_sites_the_assumption_is_said() -> None:
-    found = verdict(certified(), 0.09, clients=CLIENTS)
+    found = verdict(certified(), 0.09, sites=CLIENTS)
     assert "site of each row is not known" not in found.words
     sets = np.tile([True, False], (1000, 1))
     plain = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), certificate=certified()).verdict
@@ -98,16 +98,16 @@ def test_without_sites_the_assumption_is_said() -> None:
 
 def test_every_site_is_tested_by_itself() -> None:
     sizes = {"a": 2000, "b": 2000, "c": 2000}
-    found = verdict(certified(fc.EveryClient(), sizes), {"a": 0.05, "b": 0.3})
+    found = verdict(certified(fc.EverySite(), sizes), {"a": 0.05, "b": 0.3})
     assert found.below
     assert [part.kind for part in found.parts] == ["no contradiction", "below the promise", "no contradiction"]
     assert "of 300 rows of site b" in found.words
-    close = [verdict(certified(fc.EveryClient(), sizes), {"b": missed / 300}) for missed in range(46, 54)]
+    close = [verdict(certified(fc.EverySite(), sizes), {"b": missed / 300}) for missed in range(46, 54)]
     least = [min(part.p for part in one.parts) for one in close]
     assert [one.p for one in close] == [min(1.0, 3 * p) for p in least]
     assert [one.below for one in close] == [3 * p <= 0.025 for p in least]
     assert any(0.025 / 3 < p <= 0.025 for p in least)
-    absent = verdict(certified(fc.EveryClient(), sizes), 0.05, CLIENTS[CLIENTS != "c"])
+    absent = verdict(certified(fc.EverySite(), sizes), 0.05, CLIENTS[CLIENTS != "c"])
     assert (absent.kind, absent.without_rows) == ("too few rows to tell", ["c"])
 
 
@@ -129,9 +129,9 @@ def test_by_class_each_is_tested() -> None:
 @pytest.mark.parametrize(
     ("guarantee", "why"),
     [
-        (fc.NewClient(), "average over fresh sites"),
+        (fc.NewSite(), "average over fresh sites"),
         (fc.Robust(liars=1), "mixture of the honest sites"),
-        (fc.ByClass(fc.EveryClient()), "does not keep how many calibration rows of each class"),
+        (fc.ByClass(fc.EverySite()), "does not keep how many calibration rows of each class"),
     ],
 )
 def test_where_there_is_no_limit_it_says_so(guarantee: Any, why: str) -> None:
@@ -146,7 +146,7 @@ def test_nothing_void_is_assured() -> None:
     certificate = certified()
     estimated = msgspec.structs.replace(certificate, status="estimated")
     expired = msgspec.structs.replace(certificate, expires="2001-02-03", format=2)
-    for void, why in ((estimated, "the summaries are estimates"), (expired, "expired on 2001-02-03")):
+    for void, why in ((estimated, "an estimate can be off either way"), (expired, "expired on 2001-02-03")):
         assert verdict(void, 0.05).kind == "no verdict"
         assert why in verdict(void, 0.05).words
         assert verdict(void, 0.3).below

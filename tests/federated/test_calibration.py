@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.federated.calibration import FORMAT, Question, Reader, calibrate_summaries, reasons_to_refuse
+from fedconformal.federated.calibration import (
+    FORMAT,
+    Question,
+    Reader,
+    calibrate_summaries,
+    check_origin,
+    reasons_to_refuse,
+)
 from tests.contracts.tools import refused
 
 QUESTION = Question(model="m", alpha=0.2, kind="exact")
@@ -51,3 +58,12 @@ def test_a_site_of_the_first_release_is_accepted() -> None:
     with pytest.warns(fc.VersionWarning, match="'a'"):
         found = calibrate_summaries([read(old), read(answer("b"))], [], alpha=0.2)
     assert found.certificate.version_1_sites == ["a"]
+
+
+def test_a_question_says_that_the_model_was_trained_on_the_sites() -> None:
+    question = Question(model="m", kind="exact", trained=True)
+    assert Question.from_dict(question.to_dict()) == question
+    assert question.answer([[2.0, 0.0], [0.0, 1.0]], [0, 0], site="a").origin.trained
+    check_origin(question.origin, question.answer([[2.0, 0.0]], [0], site="a").origin)
+    with pytest.raises(fc.InputError, match="for a calibration of its own"):
+        check_origin(Question(model="m").origin, question.answer([[2.0, 0.0]], [0], site="a").origin)

@@ -60,6 +60,8 @@ def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
         ("cifar100", "fedprox", {"rounds": 200, "mu": 0.1, "momentum": 0.9}),
         ("cifar100", "tct", {"rounds": 100, "linear_rounds": 100, "steps": 500, "coordinates": 100_000}),
         ("cifar100", "tct", {"solver": "scaffold", "intercept": False, "weighting": "uniform"}),
+        ("cifar100", "central", {"rounds": 200, "epochs": 1}),
+        ("tissuemnist", "fedavg", {"model": "resnet14"}),
         ("fitzpatrick17k", "fedavg", {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}),
     ],
 )

@@ -37,6 +37,21 @@ def same(a: Path, b: Path) -> bool:
     return all((a / name).read_bytes() == (b / name).read_bytes() for name in SAME)
 
 
+def test_tct_starts_from_a_kept_round_of_fedavg(tmp_path: Path) -> None:
+    tct = {"method": "tct", "rounds": 2, "linear_rounds": 2, "coordinates": 50}
+    train(config(**tct), tmp_path / "whole")
+    train(config(keep=[2]), tmp_path / "fedavg")
+    kept = tmp_path / "fedavg" / "checkpoint-2.npz"
+    train(config(**tct, first_stage=str(kept)), tmp_path / "second")
+    assert same(tmp_path / "whole", tmp_path / "second")
+    with pytest.raises(InputError, match=r"checkpoint-2.npz: is of fedavg, round 2; expected fedavg, round 3"):
+        train(config(**{**tct, "rounds": 3}, first_stage=str(kept)), tmp_path / "wrong")
+    with pytest.raises(InputError, match=r"nowhere.npz: no such file"):
+        train(config(**tct, first_stage=str(tmp_path / "nowhere.npz")), tmp_path / "absent")
+    with pytest.raises(InputError, match="first_stage is for tct, not for fedavg"):
+        train(config(first_stage=str(kept)), tmp_path / "other")
+
+
 def test_what_a_run_leaves(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     result = train(config(method="central"), tmp_path, progress=lambda *now: told.append(now))

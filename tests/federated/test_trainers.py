@@ -84,7 +84,7 @@ def test_workers_that_start_in_the_middle_give_the_same_bits(monkeypatch: pytest
     [(SmallNet, 1), (lambda: models.build("lenet", shape=(1, 16, 16), classes=3), 2)],
     ids=["a user's model", "ours, channels last"],
 )
-def test_one_client_is_plain_sgd(make: Callable[[], Any], tiles: int) -> None:
+def test_one_site_is_plain_sgd(make: Callable[[], Any], tiles: int) -> None:
     (small,) = images((150,))
     client = ClientData(name=small.name, x=small.x.tile(1, 1, tiles, tiles), y=small.y)
     trained = FedAvg(rounds=2, epochs=3, rate=0.05, workers=1, seed=7).fit(make(), [client])

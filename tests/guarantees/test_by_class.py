@@ -14,22 +14,28 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
 from fedconformal.guarantees.worst_case import WorstClassShare
-from tests.contracts.tools import SITES, guarantee_examples, refused
+from tests.contracts.tools import SITES, guarantee_examples, refused, strata_examples
+from tests.guarantees.plain_fractions import in_class
 
 TOTALS = [30, 12, 5]
 CLASS_SIZES = [9, 6, 0]
 COUNTS = [8, 3, 0]
 
 
-def share(weights: list[Fraction], more: Fraction) -> Fraction:
-    top = sum((w * m for w, m in zip(weights, COUNTS, strict=True)), start=Fraction(0))
+def share(weights: list[Fraction], more: Fraction, price: Fraction = Fraction(0)) -> Fraction:
+    top = sum((w * m for w, m in zip(weights, COUNTS, strict=True)), start=-price)
     return top / (sum(w * n for w, n in zip(weights, CLASS_SIZES, strict=True)) + more)
 
 
-def ratio(mixture: list[Fraction]) -> Fraction:
-    """Return sum w_k m_kc / sum w_k (n_kc + 1), with w_k = lambda_k / (n_k + 1)."""
-    weights = [share / (n + 1) for share, n in zip(mixture, TOTALS, strict=True)]
-    return share(weights, sum(weights, start=Fraction(0)))
+def swapped(mixture: list[Fraction]) -> Fraction:
+    """Return (sum w_k m_kc - max w) / sum w_k n_kc, with w_k = lambda_k / n_k and the largest of all sites."""
+    weights = [share / n for share, n in zip(mixture, TOTALS, strict=True)]
+    return share(weights, Fraction(0), max(weights))
+
+
+def of_set(*corners: list[Fraction]) -> Fraction:
+    """Return the least share over a set of mixtures, by the form that costs less in its worst corner."""
+    return in_class(corners, COUNTS, CLASS_SIZES, TOTALS)
 
 
 def promised(guarantee: fc.Guarantee) -> Fraction:
@@ -37,28 +43,55 @@ def promised(guarantee: fc.Guarantee) -> Fraction:
 
 
 THIRD = [Fraction(1, 3)] * 3
-PROPORTIONAL = [Fraction(n + 1, 50) for n in TOTALS]
+PROPORTIONAL = [Fraction(n, 47) for n in TOTALS]
 UNIT = [[Fraction(int(j == k)) for j in range(3)] for k in range(3)]
 
 
 @pytest.mark.parametrize(
     ("guarantee", "expected"),
     [
-        (fc.Mixture(), Fraction(11, 15 + 3)),
-        (fc.Mixture(weights="uniform"), ratio(THIRD)),
-        (fc.Mixture(weights=(0.5, 0.3, 0.2)), ratio([Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)])),
-        (fc.Exchangeable(), Fraction(11, 16)),
-        (fc.OneClient(client="a"), Fraction(8, 10)),
-        (fc.EveryClient(), Fraction(0)),
-        (fc.NewClient(), share([Fraction(1, n) for n in TOTALS], Fraction(1))),
+        (fc.Mixture(), Fraction(11 - 1, 15)),
+        (fc.Mixture(weights="uniform"), swapped(THIRD)),
+        (fc.Mixture(weights=(0.5, 0.3, 0.2)), swapped([Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)])),
+        (fc.Mixture(weights=(0.0, 1.0, 0.0)), Fraction(3, 6 + 1)),  # one site: its own rank
+        (fc.Robust(liars=0), Fraction(11 - 1, 15)),
+        (fc.Robust(liars=1), Fraction(3 - 1, 6)),  # without the first
+        (fc.OneSite(site="a"), Fraction(8, 10)),
+        (fc.EverySite(), Fraction(0)),
+        (fc.NewSite(), share([Fraction(1, n) for n in TOTALS], Fraction(1))),
     ],
 )
 def test_shares_of_the_class(guarantee: fc.Guarantee, expected: Fraction) -> None:
     assert promised(guarantee) == expected
 
 
-def test_the_mixture_in_proportion_is_the_weighted_one_with_those_weights() -> None:
-    assert promised(fc.Mixture()) == ratio(PROPORTIONAL)
+def test_the_mixture_by_rows_is_the_weighted_one_with_those_weights() -> None:
+    assert promised(fc.Mixture()) == swapped(PROPORTIONAL)
+
+
+def test_the_price_is_that_of_all_sites_and_not_of_the_holders() -> None:
+    """The third site has the heaviest rows and none of the class."""
+    weights = [Fraction(1, 3 * n) for n in TOTALS]
+    assert promised(fc.Mixture(weights="uniform")) == share(weights, Fraction(0), weights[2])
+    assert promised(fc.Mixture(weights="uniform")) < share(weights, Fraction(0), max(weights[:2]))
+
+
+def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
+    """A third of the test rows is from it, none of which is covered for sure."""
+    bound = fc.Mixture(weights="uniform").in_class([30, 12, 0])
+    top = Fraction(8, 3 * 30) + Fraction(3, 3 * 12) - Fraction(1, 3 * 12)
+    assert bound.promised([8, 3, 0], [9, 6, 0]) == top / (Fraction(9, 3 * 30) + Fraction(6, 3 * 12) + Fraction(1, 3))
+    worst = fc.WorstCase(box=(0.2, 1)).in_class([30, 12, 0])
+    corner = [Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)]  # as much as the box allows on the site without rows
+    top = corner[0] * 8 / 30 + corner[1] * 3 / 12 - Fraction(3, 5 * 12)
+    share = top / (corner[0] * 9 / 30 + corner[1] * 6 / 12 + corner[2])
+    assert worst.promised([8, 3, 0], [9, 6, 0]) == Fraction(math.floor(share * ALPHA_UNIT), ALPHA_UNIT)
+
+
+def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
+    """How many rows it has is a part of the draw: 10 of 11 is not what 0.9 becomes."""
+    assert fc.Mixture().in_class(TOTALS).at_least(Fraction(1, 10), [5, 6, 0]) == Fraction(9, 10)
+    assert fc.Mixture().at_least(Fraction(1, 10), [5, 6]) == Fraction(10, 11)
 
 
 @pytest.mark.parametrize(
@@ -87,17 +120,24 @@ def test_the_mixture_in_proportion_is_the_weighted_one_with_those_weights() -> N
     ],
 )
 def test_the_worst_share_over_a_set_is_at_a_corner(guarantee: fc.Guarantee, corners: list[list[Fraction]]) -> None:
-    worst = min(ratio(corner) for corner in corners)
+    worst = of_set(*corners)
     assert worst - Fraction(1, ALPHA_UNIT) < promised(guarantee) <= worst
 
 
-@pytest.mark.parametrize("guarantee", [fc.WorstCase(), fc.WorstCase(contamination=0.25), fc.WorstCase(box=(0.1, 0.8))])
+@pytest.mark.parametrize("guarantee", [fc.WorstCase(), fc.WorstCase(total_variation=1), fc.WorstCase(box=(0, 1))])
 def test_a_share_without_a_rest_is_promised_in_full(guarantee: fc.Guarantee) -> None:
     """Nine scores of a class at each site are just enough for 0.9, which one unit less would not be."""
     assert guarantee.in_class(TOTALS).promised([9, 9, 9], [9, 9, 9]) == Fraction(9, 10)
 
 
-@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+def test_what_summaries_leave_open_costs_no_more_than_is_said() -> None:
+    """Four sites of five rows, any share up to 0.3: a row weighs 0.06, less than 1/6 of the stand-ins."""
+    bound = fc.WorstCase(box=(0.2, 0.3)).in_class([5] * 4)
+    full, less = bound.promised([5] * 4, [5] * 4), bound.promised([4] * 4, [5] * 4)
+    assert full - less == bound.slack([1] * 4, [5] * 4) == Fraction(1, 5)
+
+
+@pytest.mark.parametrize("guarantee", strata_examples(), ids=repr)
 def test_promises_rise_with_the_counts_and_stay_below_one(guarantee: fc.Guarantee) -> None:
     bound = guarantee.bind(SITES, TOTALS).in_class(TOTALS)
     rng = np.random.default_rng(3)
@@ -125,12 +165,13 @@ def test_it_is_rebuilt_from_its_description(guarantee: fc.Guarantee) -> None:
 def test_what_is_missing_is_enough() -> None:
     alpha = Fraction(1, 10)
     share = fc.Mixture().in_class(TOTALS)
-    extra = missing(share, alpha, CLASS_SIZES)[0]
-    assert feasible(share, alpha, [CLASS_SIZES[0] + extra, *CLASS_SIZES[1:]])
-    assert not feasible(share, alpha, [CLASS_SIZES[0] + extra - 1, *CLASS_SIZES[1:]])
-    fresh = fc.NewClient().in_class(TOTALS)
+    assert missing(share, alpha, CLASS_SIZES) == {}
+    extra = missing(share, alpha, [3, 2, 0])[0]
+    assert feasible(share, alpha, [3 + extra, 2, 0])
+    assert not feasible(share, alpha, [3 + extra - 1, 2, 0])
+    fresh = fc.NewSite().in_class(TOTALS)
     more = missing_sites(fresh, alpha, CLASS_SIZES)
-    many = fc.NewClient().in_class(TOTALS * (1 + more))
+    many = fc.NewSite().in_class(TOTALS * (1 + more))
     assert feasible(many, alpha, CLASS_SIZES * (1 + more))
     assert "some that hold the class" in shortfall(fresh, alpha, [0, 0, 0], SITES)
     weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).in_class(TOTALS)
@@ -140,9 +181,9 @@ def test_what_is_missing_is_enough() -> None:
 
 @pytest.mark.parametrize("alpha", ["0.1", "0.05", "0.3"])
 def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> None:
-    """N_c >= K (1 - alpha) / alpha, with K all sites."""
-    exact, sites = Fraction(alpha), len(TOTALS)
-    needed = math.ceil(sites * (1 - exact) / exact)
+    """N_c >= 1 / alpha, at however many sites."""
+    exact = Fraction(alpha)
+    needed = math.ceil(1 / exact)
     share = fc.Mixture().in_class(TOTALS)
     assert feasible(share, exact, [needed, 0, 0])
     assert not feasible(share, exact, [needed - 1, 0, 0])
@@ -156,12 +197,12 @@ def test_every_class_that_lacks_scores_is_said() -> None:
     sites = [
         fc.summarize(np.arange(len(labels)) / 100, "exact", site=site, labels=labels, by_class=True) for site in "ab"
     ]
-    words = [f"class {label}: calibration scores needed: {18 - 2 * (label + 1)} more in all" for label in range(5)]
+    words = [f"class {label}: calibration scores needed: {10 - 2 * (label + 1)} more in all" for label in range(4)]
     with pytest.warns(fc.InfeasibleWarning) as caught:
         fc.calibrate(sites, alpha=0.1, guarantee=fc.ByClass())
     message = str(caught[0].message)
     assert all(word in message for word in words)
-    assert message.endswith("; and 2 more classes")
+    assert "class 4:" not in message  # ten at two sites
 
 
 def test_the_two_stand_ins_have_words_of_their_own() -> None:

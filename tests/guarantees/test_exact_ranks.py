@@ -60,14 +60,14 @@ def test_a_rank_is_the_least_that_is_enough(units: int, total: int) -> None:
     assert Fraction(rank, total) >= 1 - alpha > Fraction(rank - 1, total)
 
 
-@given(st.integers(1, 10**15 - 1), st.integers(1, 10**6), st.integers(1, 1000))
+@given(st.integers(1, 10**15 - 1), st.integers(1, 10**6), st.integers(0, 1000), st.integers(0, 1))
 @checks(300)
-def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: int, stand_ins: int) -> None:
-    alpha = Fraction(units, 10**15)
-    extra = missing(ClassShare(weights=(1,), more=stand_ins), alpha, [total]).get(0, 0)
-    assert ceil_rank(alpha, total + extra + stand_ins) <= total + extra
+def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: int, more: int, price: int) -> None:
+    alpha, more = Fraction(units, 10**15), more or 1 - price
+    extra = missing(ClassShare(weights=(1,), more=more, price=price), alpha, [total]).get(0, 0)
+    assert ceil_rank(alpha, total + extra + more) + price <= total + extra
     if extra:
-        assert ceil_rank(alpha, total + extra - 1 + stand_ins) > total + extra - 1
+        assert ceil_rank(alpha, total + extra - 1 + more) + price > total + extra - 1
 
 
 @pytest.mark.parametrize("alpha", [0.1, "0.1", np.float32(0.1), Fraction(1, 10)])
@@ -85,8 +85,9 @@ def test_thresholds_are_the_scores_at_these_ranks(decimal: str, sites: int) -> N
         n = sites * per_site
         scores = np.random.default_rng(n).permutation(np.arange(1.0, n + 1)).reshape(sites, per_site)
         summaries = [fc.summarize(row, kind="exact", site=f"s{k}") for k, row in enumerate(scores)]
-        for guarantee, stand_ins in ((fc.Mixture(), sites), (fc.Exchangeable(), 1)):
-            rank = whole_rank(decimal, n + stand_ins)
+        swapped = int(sites > 1)
+        for guarantee, whole, price in ((fc.Mixture(), n + 1 - swapped, swapped), (fc.FCP(), n + sites, 0)):
+            rank = whole_rank(decimal, whole) + price
             if rank > n:
                 with pytest.warns(fc.InfeasibleWarning):
                     result = fc.calibrate(summaries, alpha=decimal, guarantee=guarantee)
@@ -94,7 +95,7 @@ def test_thresholds_are_the_scores_at_these_ranks(decimal: str, sites: int) -> N
             else:
                 result = fc.calibrate(summaries, alpha=decimal, guarantee=guarantee)
                 assert result.threshold == rank  # the scores are 1 to n
-            assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, n + stand_ins)
+            assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, whole)
 
 
 def test_alpha_is_rounded_down_to_the_safe_side() -> None:

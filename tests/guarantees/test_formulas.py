@@ -16,6 +16,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal.guarantees.planning import feasible
 from fedconformal.privacy.sums.wanted import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
+from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
 
 sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)
 
@@ -30,7 +31,7 @@ def at_rank(scores: list[float], rank: int) -> float:
 
 def calibrated(scores: list[Floats], alpha: Fraction, guarantee: fc.Guarantee | None = None) -> fc.Calibration:
     with maybe_infeasible():
-        return fc.calibrate(made(scores), alpha=alpha, guarantee=guarantee)
+        return fc.calibrate(made(scores), alpha=alpha, guarantee=guarantee, exact=True)
 
 
 def split_conformal(scores: Floats, alpha: Fraction) -> float:
@@ -39,46 +40,64 @@ def split_conformal(scores: Floats, alpha: Fraction) -> float:
 
 @given(sites_of_scores, alphas)
 @checks(80)
-def test_the_proportional_mixture(scores: list[Floats], alpha: Fraction) -> None:
+def test_the_mixture_by_rows(scores: list[Floats], alpha: Fraction) -> None:
+    """Several sites: rank ceil((1 - alpha) N) + 1, in [(r - 1)/N, r/N]; one site: ceil((1 - alpha)(n + 1))."""
     result = calibrated(scores, alpha)
+    N, K = sum(map(len, scores)), len(scores)
+    rank, whole = (math.ceil((1 - alpha) * N) + 1, N) if K > 1 else (math.ceil((1 - alpha) * (N + 1)), N + 1)
+    assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
+    about = result.certificate
+    assert (about.rank, about.rank_out_of, about.sites, about.scores) == (rank, whole, K, N)
+    if result.threshold < math.inf:
+        assert about.coverage_at_least == float(Fraction(rank - (K > 1), whole))
+        assert about.coverage_at_most == float(Fraction(rank, whole))
+    assert feasible(fc.Mixture(), alpha, [len(part) for part in scores]) == (alpha >= Fraction(1, whole))
+
+
+@given(sites_of_scores, alphas)
+@checks(80)
+def test_the_theorem_of_the_paper(scores: list[Floats], alpha: Fraction) -> None:
+    result = calibrated(scores, alpha, fc.FCP())
     N, K = sum(map(len, scores)), len(scores)
     rank = math.ceil((1 - alpha) * (N + K))
     assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
     about = result.certificate
-    assert (about.rank, about.rank_out_of, about.clients, about.scores) == (rank, N + K, K, N)
+    assert (about.rank, about.rank_out_of, about.sites, about.scores) == (rank, N + K, K, N)
     if result.threshold < math.inf:
         assert about.coverage_at_least == float(Fraction(rank, N + K))
         assert about.coverage_at_most == float(min(Fraction(1), Fraction(rank + K - 1, N + K)))
-    assert feasible(fc.Mixture(), alpha, [len(part) for part in scores]) == (alpha >= 1 / (Fraction(N, K) + 1))
+    assert feasible(fc.FCP(), alpha, [len(part) for part in scores]) == (alpha >= 1 / (Fraction(N, K) + 1))
 
 
-@given(sites_of_scores, alphas)
-@checks(80)
-def test_the_exchangeable_rank(scores: list[Floats], alpha: Fraction) -> None:
-    result = calibrated(scores, alpha, fc.Exchangeable())
-    N = sum(map(len, scores))
-    rank = math.ceil((1 - alpha) * (N + 1))
-    assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
-    assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, N + 1)
-    if result.threshold < math.inf:
-        band = 1 - alpha, 1 - alpha + Fraction(1, N + 1)
-        assert band[0] <= Fraction(result.certificate.target) <= band[1]
-        assert result.certificate.coverage_at_most == result.certificate.coverage_at_least
+@pytest.mark.parametrize(
+    ("sizes", "paper", "rank"), [([10] * 100, 990, 901), ([5] * 200, 1080, 901), ([1000] * 5, 4505, 4501)]
+)
+def test_ranks_at_one_tenth(sizes: list[int], paper: int, rank: int) -> None:
+    """A rank above N is infinite: the paper's, at 200 sites of five rows."""
+    assert fc.FCP().rank(Fraction(1, 10), sizes) == (paper, sum(sizes) + len(sizes))
+    assert fc.Mixture().rank(Fraction(1, 10), sizes) == (rank, sum(sizes))
+
+
+def test_the_paper_has_no_classes_and_no_losses() -> None:
+    with refused("no thresholds for classes or groups; use mixture"):
+        fc.FCP().in_class([20, 20])
+    with refused("fcp is no promise on losses"):
+        fc.FCP().grouped_parts([20, 20], 10)
 
 
 @given(sites_of_scores, alphas, st.data())
 @checks(80)
-def test_one_client_is_split_conformal(scores: list[Floats], alpha: Fraction, data: st.DataObject) -> None:
+def test_one_site_is_split_conformal(scores: list[Floats], alpha: Fraction, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, len(scores) - 1))
     expected = split_conformal(scores[k], alpha)
-    assert calibrated(scores, alpha, fc.OneClient(client=k)).threshold == expected
-    assert calibrated(scores, alpha, fc.OneClient(client=f"s{k}")).threshold == expected
+    assert calibrated(scores, alpha, fc.OneSite(site=k)).threshold == expected
+    assert calibrated(scores, alpha, fc.OneSite(site=f"s{k}")).threshold == expected
 
 
 @given(sites_of_scores, alphas)
 @checks(80)
-def test_every_client_is_the_largest_of_the_sites_own(scores: list[Floats], alpha: Fraction) -> None:
-    found = calibrated(scores, alpha, fc.EveryClient())
+def test_every_site_is_the_largest_of_the_sites_own(scores: list[Floats], alpha: Fraction) -> None:
+    found = calibrated(scores, alpha, fc.EverySite())
     assert found.threshold == max(split_conformal(part, alpha) for part in scores)
     assert found.certificate.coverage_at_most == 1.0
 
@@ -89,22 +108,70 @@ def test_a_mixture_with_known_weights(scores: list[Floats], alpha: Fraction, dat
     parts = data.draw(st.lists(st.integers(0, 8), min_size=len(scores), max_size=len(scores)).filter(any))
     weights = [part / sum(parts) for part in parts]
     shares = [Fraction(repr(weight)) / sum(Fraction(repr(w)) for w in weights) for weight in weights]
+    sizes = list(map(len, scores))
     enough = [
         q
         for q in np.concatenate(scores).tolist()
-        if sum(
-            share * Fraction(int(np.count_nonzero(part <= q)), len(part) + 1)
-            for share, part in zip(shares, scores, strict=True)
-        )
-        >= 1 - alpha
+        if of_mixture(shares, [int(np.count_nonzero(part <= q)) for part in scores], sizes) >= 1 - alpha
     ]
     result = calibrated(scores, alpha, fc.Mixture(weights=tuple(weights)))
     assert result.threshold == min(enough, default=math.inf)
     assert (result.certificate.rank, result.certificate.rank_out_of) == (None, None)
     assert result.certificate.target == str(1 - alpha)
     if enough:
-        wide = 1 - alpha + sum(share / (len(part) + 1) for share, part in zip(shares, scores, strict=True))
-        assert result.certificate.coverage_at_most == float(min(Fraction(1), wide))
+        price = form([shares], sizes).price
+        above = 2 * price or total([share / (n + 1) for share, n in zip(shares, sizes, strict=True)])
+        assert result.certificate.coverage_at_most == float(min(Fraction(1), 1 - alpha + above))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=6),
+    st.sampled_from(["rows", "uniform", "given", "capped"]),
+    alphas,
+)
+@checks(200)
+def test_any_mixture_against_plain_fractions(sites: list[tuple[int, int, int]], how: str, alpha: Fraction) -> None:
+    """Sites of any sizes, also without rows, and any shares."""
+    sizes, lacking = [n for n, _, _ in sites], [min(n, m) for n, _, m in sites]
+    parts = {"rows": sizes, "uniform": [1] * len(sizes), "capped": [min(n, 3) for n in sizes]}.get(how)
+    parts = [part for _, part, _ in sites] if parts is None else parts
+    if not sum(parts):
+        return
+    shares = [Fraction(part, sum(parts)) for part in parts]
+    given_ = tuple(part / sum(parts) for part in parts)
+    if how == "given":
+        exact = [Fraction(repr(weight)) for weight in given_]
+        shares = [weight / sum(exact) for weight in exact]
+    mixture = {
+        "rows": fc.Mixture(),
+        "uniform": fc.Mixture(weights="uniform"),
+        "capped": fc.Mixture(most_scores=3),
+        "given": fc.Mixture(weights=given_),
+    }[how]
+    counts = [n - less for n, less in zip(sizes, lacking, strict=True)]
+    assert mixture.promised(counts, sizes) == of_mixture(shares, counts, sizes)
+    assert mixture.promised_many(np.array([counts, sizes]).T, sizes)[1] == of_mixture(shares, sizes, sizes)
+    rows, price = form([shares], sizes)
+    unseen = total([w / n for w, n, size in zip(shares, rows, sizes, strict=True) if not (price and size)])
+    if mixture.sites_apart:
+        assert mixture.at_most(alpha, sizes, [0] * len(sizes)) == min(Fraction(1), 1 - alpha + 2 * price + unseen)
+    of_class = [m // 2 for m in counts], [n // 2 for n in sizes]
+    assert mixture.in_class(sizes).promised(*of_class) == in_class([shares], *of_class, sizes)
+
+
+def test_neither_price_is_always_the_smaller() -> None:
+    """Uniform shares: of a site of one row and five of 200, the sum of 1/(6 (n_k + 1)); of 20 sites of ten, 1/200."""
+    uniform = fc.Mixture(weights="uniform")
+    few, many = [1, *[200] * 5], [10] * 20
+    assert uniform.promised(few, few) == 1 - Fraction(1, 12) - Fraction(5, 6 * 201)
+    assert uniform.promised(many, many) == 1 - Fraction(1, 200)
+    assert float(1 - uniform.promised(few, few)) == pytest.approx(0.0875, abs=1e-4)
+
+
+def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:
+    sizes, mixture = [0, 100, 100], fc.Mixture(weights=(0.05, 0.475, 0.475))
+    assert mixture.promised(sizes, sizes) == Fraction(95, 100) - Fraction(475, 100_000)
+    assert mixture.at_most(Fraction(1, 10), sizes, [0] * 3) == Fraction(95, 100) + 2 * Fraction(475, 100_000)
 
 
 @given(sites_of_scores, alphas)
@@ -130,10 +197,11 @@ def test_a_cap_that_nobody_exceeds_changes_nothing() -> None:
 def test_a_capped_mixture_is_a_weighted_sum(sizes: list[int], cap: int, alpha: Fraction) -> None:
     """So that sites may add up their scores behind masks; up to rounding, to the safe side."""
     found = weighted_sum(fc.Mixture(most_scores=cap), alpha, sizes)
-    counted = [min(n, cap) + 1 for n in sizes]
-    exact = [Fraction(c, n + 1) for c, n in zip(counted, sizes, strict=True)]
-    for weight, other in zip(found.weights, exact, strict=True):
-        assert Fraction(weight, found.target) <= other / ((1 - alpha) * sum(counted))
+    counted = [min(n, cap) for n in sizes]
+    shares = [Fraction(c, sum(counted)) for c in counted]
+    rows, price = form([shares], sizes)
+    for weight, share, n in zip(found.weights, shares, rows, strict=True):
+        assert Fraction(weight, found.target) <= share / n / (1 - alpha + price)
 
 
 @pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
@@ -144,11 +212,11 @@ def test_bad_caps_are_refused(cap: Any) -> None:
 
 @pytest.mark.parametrize("weights", ["uniform", (0.5, 0.5), np.array([0.5, 0.5])], ids=repr)
 def test_a_cap_goes_with_proportions(weights: Any) -> None:
-    with refused("most_scores goes with weights 'proportional'"):
+    with refused("most_scores goes with weights 'rows'"):
         fc.Mixture(weights=weights, most_scores=9)
 
 
-def test_equal_sites_make_the_uniform_and_the_proportional_mixture_the_same() -> None:
+def test_equal_sites_make_the_uniform_mixture_and_that_by_rows_the_same() -> None:
     rng = np.random.default_rng(0)
     scores = list(rng.normal(size=(4, 24)))
     for alpha in (Fraction(1, 10), Fraction(1, 5), Fraction(37, 100)):
@@ -161,14 +229,14 @@ def test_equal_sites_make_the_uniform_and_the_proportional_mixture_the_same() ->
     [
         (
             fc.Mixture(),
-            "so every label is in every set; calibration scores needed: 10 more in all, at any site",
+            "so every label is in every set; calibration scores needed: 2 more in all, at any site",
         ),
-        (fc.Exchangeable(), "calibration scores needed: 1 more in all, at any site"),
-        (fc.OneClient(client="b"), "calibration scores needed: 7 more at site 'b'"),
-        (fc.OneClient(client=0), "calibration scores needed: 3 more at site 'a'"),
-        (fc.EveryClient(), "calibration scores needed: 3 more at site 'a', 7 more at site 'b'"),
+        (fc.FCP(), "calibration scores needed: 10 more in all, at any site"),
+        (fc.OneSite(site="b"), "calibration scores needed: 7 more at site 'b'"),
+        (fc.OneSite(site=0), "calibration scores needed: 3 more at site 'a'"),
+        (fc.EverySite(), "calibration scores needed: 3 more at site 'a', 7 more at site 'b'"),
         (fc.Mixture(weights=(0.0, 1.0)), "calibration scores needed: 7 more at site 'b'"),
-        (fc.Mixture(weights="uniform"), "calibration scores needed: 3 more at site 'a', 7 more at site 'b'"),
+        (fc.Mixture(weights="uniform"), "calibration scores needed: 3 more at site 'b'"),  # 1/2 of 1/5
     ],
     ids=repr,
 )
@@ -182,30 +250,44 @@ def test_the_warning_says_how_many_more_and_where(guarantee: fc.Guarantee, words
     assert warning.filename == __file__  # it points at the caller
 
 
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+@pytest.mark.parametrize("guarantee", [fc.ByClass(), fc.ByGroup(), fc.Prevalence({0: 1.0}), None], ids=repr)
+def test_the_warning_points_at_the_caller(guarantee: fc.Guarantee | None) -> None:
+    """By class, by group, over classes and for losses; for one threshold see above."""
+    few = fc.summarize([0.1, 0.2], "exact", labels=[0, 0], by_class=True)
+    if isinstance(guarantee, fc.ByGroup):
+        few = fc.summarize([0.1, 0.2], "exact", groups={"sex": ["F", "F"]})
+    losses: dict[str, Any] = {"summaries": [fc.summarize_losses([[1.0]], thresholds=[1])], "risk": 0.5}
+    scores: dict[str, Any] = {"summaries": [few], "alpha": 0.1, "guarantee": guarantee}
+    with pytest.warns(fc.InfeasibleWarning) as caught:
+        fc.calibrate(**(losses if guarantee is None else scores))
+    assert {warning.filename for warning in caught if warning.category is fc.InfeasibleWarning} == {__file__}
+
+
 def test_sites_without_names_are_numbered() -> None:
     sites = [fc.summarize([0.5], kind="exact"), fc.summarize(range(30), kind="exact")]
-    with pytest.warns(fc.InfeasibleWarning, match="8 more at site '#1'$"):
-        fc.calibrate(sites, alpha=0.1, guarantee=fc.EveryClient())
+    with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 1$"):
+        fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
 
 
 def test_a_long_list_of_sites_is_cut_short() -> None:
     sites = [fc.summarize([0.5], kind="exact") for _ in range(9)]
-    with pytest.warns(fc.InfeasibleWarning, match="8 more at site '#5', and likewise at 4 more sites$"):
-        fc.calibrate(sites, alpha=0.1, guarantee=fc.EveryClient())
+    with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 5, and likewise at 4 more sites$"):
+        fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
 
 
 def test_a_numbered_site_is_not_confused_with_a_named_one() -> None:
     sites = [fc.summarize([0.1] * 9, site="#2"), fc.summarize([0.2] * 9)]
     with pytest.raises(fc.InputError, match="some have none"):
-        fc.calibrate(sites, alpha=0.5, guarantee=fc.OneClient(client="#2"))
+        fc.calibrate(sites, alpha=0.5, guarantee=fc.OneSite(site="#2"))
 
 
 @pytest.mark.parametrize(
     ("guarantee", "message"),
     [
-        (fc.OneClient(client="z"), "no site is called 'z'; there are a, b"),
-        (fc.OneClient(client=2), "client is 2, expected a site's name or a position from 0 to 1"),
-        (fc.OneClient(client=-1), "client is -1"),
+        (fc.OneSite(site="z"), "no site is called 'z'; there are a, b"),
+        (fc.OneSite(site=2), "site is 2, expected a site's name or a position from 0 to 1"),
+        (fc.OneSite(site=-1), "site is -1"),
         (fc.Mixture(weights=(1.0,)), "weights: 1 were given for 2 sites"),
         (fc.Mixture(weights=(0.5, 0.25, 0.25)), "weights: 3 were given for 2 sites"),
     ],
@@ -218,10 +300,10 @@ def test_a_guarantee_that_does_not_fit_the_sites(guarantee: fc.Guarantee, messag
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("client", [None, True, 1.5, ["a"], b"a"])
-def test_a_client_is_a_name_or_a_position(client: object) -> None:
+@pytest.mark.parametrize("site", [None, True, 1.5, ["a"], b"a"])
+def test_a_site_is_a_name_or_a_position(site: object) -> None:
     with pytest.raises(fc.InputError, match="expected a site's name or its position"):
-        fc.OneClient(client=client)  # type: ignore[arg-type]
+        fc.OneSite(site=site)  # type: ignore[arg-type]
 
 
 def test_slack_of_the_summaries_is_in_the_band() -> None:
@@ -231,19 +313,21 @@ def test_slack_of_the_summaries_is_in_the_band() -> None:
     gaps = [summary.gap for summary in rough]
     N, K = 1400, 2
     for guarantee, slack in (
-        (fc.Mixture(), Fraction(sum(gaps), N + K)),
-        (fc.Exchangeable(), Fraction(sum(gaps), N + 1)),
-        (fc.OneClient(client=1), Fraction(gaps[1], 401)),
+        (fc.Mixture(), Fraction(sum(gaps), N)),
+        (fc.FCP(), Fraction(sum(gaps), N + K)),
+        (fc.OneSite(site=1), Fraction(gaps[1], 401)),
         (
             fc.Mixture(weights=(0.25, 0.75)),
-            Fraction(1, 4) * Fraction(gaps[0], 1001) + Fraction(3, 4) * Fraction(gaps[1], 401),
+            Fraction(1, 4) * Fraction(gaps[0], 1000) + Fraction(3, 4) * Fraction(gaps[1], 400),
         ),
-        (fc.EveryClient(), max(Fraction(gaps[0], 1001), Fraction(gaps[1], 401))),
+        (fc.EverySite(), max(Fraction(gaps[0], 1001), Fraction(gaps[1], 401))),
     ):
-        exact, sent = (fc.calibrate(sites, alpha=0.1, guarantee=guarantee) for sites in (made(scores), rough))
+        exact, sent = (
+            fc.calibrate(sites, alpha=0.1, guarantee=guarantee, exact=True) for sites in (made(scores), rough)
+        )
         assert sent.threshold >= exact.threshold
         assert sent.certificate.slack == float(slack) > 0
         assert sent.certificate.target == exact.certificate.target
         assert sent.certificate.coverage_at_least == exact.certificate.coverage_at_least
-        if not isinstance(guarantee, fc.EveryClient):
+        if not isinstance(guarantee, fc.EverySite):
             assert sent.certificate.coverage_at_most == pytest.approx(exact.certificate.coverage_at_most + float(slack))

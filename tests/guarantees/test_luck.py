@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.guarantees.luck import mixture_limit, rank_limit, shares_limit
+from fedconformal.guarantees.luck import rank_limit, shares_limit
 from tests.contracts.tools import SITES, guarantee_examples
 
 TENTH = Fraction(1, 10)
@@ -20,7 +20,9 @@ TENTH = Fraction(1, 10)
 def test_the_numbers() -> None:
     assert rank_limit(901, 1000, 0.05) == pytest.approx(0.1159245114, abs=1e-10)
     shares = [Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)]
-    assert shares_limit(TENTH, [50, 100, 30], shares, 0.1) == pytest.approx(0.2043366162, abs=1e-10)
+    assert shares_limit(TENTH, [50, 100, 30], shares, 0.1) == pytest.approx(
+        0.1 + math.sqrt(math.log(10) * (0.04 / 50 + 0.09 / 100 + 0.25 / 30) / 2), abs=1e-10
+    )
 
 
 @pytest.mark.parametrize(("rank", "size", "failure"), [(2, 2, 0.25), (7, 10, 0.025), (46, 50, 0.05), (200, 200, 0.01)])
@@ -31,20 +33,19 @@ def test_it_is_rounded_outward(rank: int, size: int, failure: float) -> None:
     assert rank_limit(size + 1, size, failure) == 1
 
 
-def test_shares_that_are_off_add_what_they_are_off() -> None:
+def test_shares_by_rows_are_a_rank() -> None:
     sizes = [20_000, 2000, 200]
-    (found,) = fc.Mixture().miss_limits(TENTH, sizes, 0.025)
-    total, whole = sum(sizes), sum(sizes) + 3
-    off = sum(abs((n + 1) / whole - n / total) for n in sizes) / 2
-    assert found.rate == pytest.approx(rank_limit(math.ceil(0.9 * whole), total, 0.025) + off, abs=1e-10)
-    assert found.shares == tuple(Fraction(n + 1, whole) for n in sizes)
+    for guarantee, rank in ((fc.Mixture(), 19_981), (fc.FCP(), 19_983)):  # .9 * 22,200 + 1 and .9 * 22,203
+        (found,) = guarantee.miss_limits(TENTH, sizes, 0.025)
+        assert found.rate == rank_limit(rank, sum(sizes), 0.025)
+        assert found.shares == tuple(Fraction(n, sum(sizes)) for n in sizes)
+    (one,) = fc.Mixture().miss_limits(TENTH, [99], 0.025)
+    assert one.rate == rank_limit(90, 99, 0.025)
 
 
-def test_uniform_shares_of_sites_of_one_size_are_a_rank() -> None:
-    (uniform,) = fc.Mixture(weights="uniform").miss_limits(TENTH, [60, 60], 0.025)
-    assert uniform == fc.Mixture().miss_limits(TENTH, [60, 60], 0.025)[0]
-    (apart,) = fc.Mixture(weights="uniform").miss_limits(TENTH, [60, 61], 0.025)
-    assert apart.rate > uniform.rate
+def test_a_share_without_rows_has_no_limit() -> None:
+    assert shares_limit(TENTH, [50, 0], [Fraction(9, 10), TENTH], 0.1) == 1
+    assert shares_limit(TENTH, [50, 0], [Fraction(1), Fraction(0)], 0.1) < 0.26
 
 
 def test_no_more_draws_are_unlucky() -> None:
@@ -59,7 +60,7 @@ def test_no_more_draws_are_unlucky() -> None:
                 stats.binom.pmf(a, 6, easy) * stats.binom.pmf(b, 3, hard)
                 for a in range(7)
                 for b in range(4)
-                if Fraction(a, 4 * 7) + Fraction(3 * b, 4 * 4) >= Fraction(3, 5)
+                if Fraction(a, 4 * 7) + Fraction(3 * b, 4 * 4) >= Fraction(3, 5)  # 1/28 + 3/16 is less than 1/4
             )
             assert miss <= limit.rate or unlucky <= failure + 1e-12
 
@@ -72,23 +73,30 @@ def test_pac_is_alpha_itself_at_its_own_failure() -> None:
 
 
 def test_every_site_by_its_own_scores() -> None:
-    found = fc.EveryClient().miss_limits(TENTH, [50, 100], 0.025)
+    found = fc.EverySite().miss_limits(TENTH, [50, 100], 0.025)
     assert [limit.site for limit in found] == [0, 1]
     assert [limit.rate for limit in found] == [rank_limit(46, 50, 0.0125), rank_limit(91, 100, 0.0125)]
     assert fc.WorstCase().miss_limits(TENTH, [50, 100], 0.025) == found
 
 
 def test_a_set_of_mixtures_is_judged_by_the_proportional_one() -> None:
-    proportional = fc.Mixture().miss_limits(TENTH, [99, 299], 0.025)
+    proportional = fc.Mixture().miss_limits(TENTH, [100, 300], 0.025)
     for given in (
         {"contamination": 0.1},
         {"total_variation": 0.1},
         {"box": (0.2, 0.8)},
         {"polytope": ([[1, 0]], [0.3])},
     ):
-        assert fc.WorstCase(**given).miss_limits(TENTH, [99, 299], 0.025) == proportional
+        assert fc.WorstCase(**given).miss_limits(TENTH, [100, 300], 0.025) == proportional
     for given in ({"box": (0.3, 0.7)}, {"polytope": ([[1, 0]], [0.2])}):
-        assert fc.WorstCase(**given).miss_limits(TENTH, [99, 299], 0.025) == []
+        assert fc.WorstCase(**given).miss_limits(TENTH, [100, 300], 0.025) == []
+
+
+def test_with_stand_ins_no_rank_is_known() -> None:
+    """Nine tenths of the rows may be of the site of five: 1/5 of them costs more than 1/6."""
+    shares = (Fraction(5, 305), Fraction(300, 305))
+    (found,) = fc.WorstCase(contamination=0.9).miss_limits(TENTH, [5, 300], 0.025)
+    assert found == (shares_limit(TENTH, [5, 300], shares, 0.025), shares, None)
 
 
 def test_a_quantile_of_quantiles_by_simulation() -> None:
@@ -109,10 +117,5 @@ def test_every_guarantee_has_limits_or_says_why_not(guarantee: Any) -> None:
         assert 0 < less.rate <= more.rate <= 1
         assert more.shares is None or (sum(more.shares) == 1 and len(more.shares) == 3)
     assert wide or len(bound.why_no_limit) > 40
-    if guarantee.name == "new-client" or getattr(guarantee, "liars", 0):
+    if guarantee.name == "new-site" or getattr(guarantee, "liars", 0):
         assert wide == []
-
-
-def test_the_bound_of_the_two_that_is_smaller_counts() -> None:
-    few = mixture_limit(TENTH, [1] * 20, [2] * 20, 0.025)
-    assert few.rate == shares_limit(TENTH, [1] * 20, few.shares or (), 0.025)

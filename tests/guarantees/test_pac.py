@@ -16,9 +16,9 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.guarantees import pac
+from fedconformal.guarantees.binomial import DIGITS, EXACT_SCORES
 from fedconformal.guarantees.pac import _exact_units, _safe_units
 from fedconformal.guarantees.planning import feasible, missing, shortfall
-from fedconformal.guarantees.ranked import DIGITS, EXACT_SCORES
 from tests.contracts.tools import alphas, checks, refused
 
 

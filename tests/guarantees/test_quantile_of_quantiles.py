@@ -49,7 +49,9 @@ def test_the_threshold_is_the_named_one(alpha: str) -> None:
     guarantee = fc.QuantileOfQuantiles(liars=3, least_scores=20)
     assert guarantee.pair(Fraction(alpha), [20] * 13) == pair
     assert (pair[1] > 5) == (alpha != "0.1")
-    result = fc.calibrate([fc.summarize(part, "exact") for part in scores], alpha=alpha, guarantee=guarantee)
+    result = fc.calibrate(
+        [fc.summarize(part, "exact") for part in scores], alpha=alpha, guarantee=guarantee, exact=True
+    )
     named = np.sort(np.sort(scores, axis=1)[:, pair[0] - 1])
     assert result.threshold == named[pair[1] + 3 - 1]
 
@@ -59,7 +61,9 @@ def test_larger_sites_take_the_rank_with_the_same_share() -> None:
     sizes = [20, 20, 41, 62, 83, 100, 5]
     scores = [np.sort(rng.random(n)) for n in sizes]
     guarantee = fc.QuantileOfQuantiles(liars=1, least_scores=20)
-    result = fc.calibrate([fc.summarize(part, "exact") for part in scores], alpha="0.1", guarantee=guarantee)
+    result = fc.calibrate(
+        [fc.summarize(part, "exact") for part in scores], alpha="0.1", guarantee=guarantee, exact=True
+    )
     pair = guarantee.pair(TENTH, sizes)
     assert pair is not None
     named = [part[-(-pair[0] * (n + 1) // 21) - 1] for part, n in zip(scores, sizes, strict=True) if n >= 20]
@@ -148,7 +152,7 @@ def test_a_third_is_not_withstood_with_few_scores() -> None:
     guarantee = fc.QuantileOfQuantiles(liars=9, least_scores=10)
     assert guarantee.withstands(Fraction(1, 20), [10] * 30) == 8
     with maybe_infeasible():
-        assert fc.calibrate(honest[:21] + huge, alpha=0.05, guarantee=guarantee).threshold == 1e300
+        assert fc.calibrate(honest[:21] + huge, alpha=0.05, guarantee=guarantee, exact=True).threshold == 1e300
     guarantee = fc.QuantileOfQuantiles(liars=8, least_scores=10)
     assert float(fc.calibrate(honest + huge[:8], alpha=0.05, guarantee=guarantee).threshold) <= 1
 

@@ -17,20 +17,29 @@ from fedconformal.guarantees.mixture_sets import Polytope
 from fedconformal.guarantees.planning import missing
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from tests.contracts.tools import checks, refused
+from tests.guarantees.plain_fractions import of_mixtures
 
 SIZES = [20, 7, 11, 3]
 TENTH = Fraction(1, 10)
 
 
-def shares(counts: list[int]) -> list[Fraction]:
-    return [Fraction(m, n + 1) for m, n in zip(counts, SIZES, strict=True)]
+def expected(counts: list[int], A: Any, b: Any, bounds: Any = (0, 1)) -> float:
+    """Let scipy find both prices of a set, and what the counts promise by the one that is smaller."""
+
+    def least(values: list[float]) -> float:
+        return program(values, A, b, bounds)
+
+    largest = max(-least([-float(j == k) / n for j in range(len(SIZES))]) for k, n in enumerate(SIZES))
+    stand_ins = -least([-1 / (n + 1) for n in SIZES])
+    if abs(largest - stand_ins) < 1e-9:
+        largest = stand_ins
+    swap, paper = ([m / (n + more) for m, n in zip(counts, SIZES, strict=True)] for more in (0, 1))
+    return max(0.0, least(swap) - largest) if largest <= stand_ins else least(paper)
 
 
-def program(values: list[Fraction], A: Any, b: Any, bounds: Any = (0, 1)) -> float:
+def program(values: list[float], A: Any, b: Any, bounds: Any = (0, 1)) -> float:
     """Let scipy find the least weighted sum."""
-    found = optimize.linprog(
-        [float(v) for v in values], A_ub=A, b_ub=b, A_eq=np.ones((1, len(values))), b_eq=[1], bounds=bounds
-    )
+    found = optimize.linprog(values, A_ub=A, b_ub=b, A_eq=np.ones((1, len(values))), b_eq=[1], bounds=bounds)
     assert found.status == 0
     return float(found.fun)
 
@@ -41,24 +50,22 @@ counts_of_sites = st.tuples(*(st.integers(0, n) for n in SIZES)).map(list)
 @given(counts_of_sites, st.integers(0, 20))
 @checks(60)
 def test_contamination(counts: list[int], twentieths: int) -> None:
-    share = Fraction(twentieths, 20)
-    total = sum(SIZES) + len(SIZES)
-    expected = (1 - share) * Fraction(sum(counts), total) + share * min(shares(counts))
-    assert fc.WorstCase(contamination=twentieths / 20).promised(counts, SIZES) == expected
-    lower = [float((1 - share) * (n + 1) / total) for n in SIZES]
-    assert program(shares(counts), None, None, [(low, 1) for low in lower]) == pytest.approx(float(expected), abs=1e-9)
+    share, total = Fraction(twentieths, 20), sum(SIZES)
+    mixtures = [[(1 - share) * n / total + share * (j == k) for j, n in enumerate(SIZES)] for k in range(len(SIZES))]
+    found = fc.WorstCase(contamination=twentieths / 20).promised(counts, SIZES)
+    assert found == of_mixtures(mixtures, counts, SIZES)
+    lower = [float((1 - share) * n / total) for n in SIZES]
+    assert expected(counts, None, None, [(low, 1) for low in lower]) == pytest.approx(float(found), abs=1e-9)
 
 
 @given(counts_of_sites, st.integers(0, 20))
 @checks(60)
 def test_total_variation(counts: list[int], twentieths: int) -> None:
     """The ball as inequalities: no group of sites gains more than the radius."""
-    total = sum(SIZES) + len(SIZES)
-    centre = np.array([(n + 1) / total for n in SIZES])
+    centre = np.array(SIZES) / sum(SIZES)
     groups = np.array([[(i >> k) & 1 for k in range(len(SIZES))] for i in range(1, 2 ** len(SIZES))])
-    expected = program(shares(counts), groups, groups @ centre + twentieths / 20)
     found = fc.WorstCase(total_variation=twentieths / 20).promised(counts, SIZES)
-    assert float(found) == pytest.approx(expected, abs=1e-9)
+    assert float(found) == pytest.approx(expected(counts, groups, groups @ centre + twentieths / 20), abs=1e-9)
 
 
 @given(counts_of_sites, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 15)), min_size=4, max_size=4))
@@ -71,8 +78,8 @@ def test_box(counts: list[int], bounds: list[tuple[int, int]]) -> None:
         with refused("box: the lower bounds add up to"):
             guarantee.bind((), SIZES)
         return
-    expected = program(shares(counts), None, None, list(zip(lower, upper, strict=True)))
-    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(expected, abs=1e-9)
+    found = expected(counts, None, None, list(zip(lower, upper, strict=True)))
+    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(found, abs=1e-9)
 
 
 @given(counts_of_sites, st.integers(0, 2**32 - 1))
@@ -82,7 +89,7 @@ def test_polytope(counts: list[int], seed: int) -> None:
     A = rng.integers(-9, 10, size=(rng.integers(1, 7), len(SIZES))) / 4
     b = (A @ rng.dirichlet(np.ones(len(SIZES))) + rng.choice([0, 0.1, 1]) * rng.random(len(A))).round(3) + 0.001
     guarantee = fc.WorstCase(polytope=(A, b))
-    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(program(shares(counts), A, b), abs=1e-9)
+    assert float(guarantee.promised(counts, SIZES)) == pytest.approx(expected(counts, A, b), abs=1e-9)
 
 
 def test_a_box_is_a_polytope_is_a_ball() -> None:
@@ -98,7 +105,7 @@ def test_a_box_is_a_polytope_is_a_ball() -> None:
         assert box.promised(counts, sizes) == polytope.promised(counts, sizes)
         assert contaminated.promised(counts, sizes) == floor.promised(counts, sizes)
         assert ball.promised(counts, sizes) == all_of_it.promised(counts, sizes)
-        assert all_of_it.promised(counts, sizes) == fc.EveryClient().promised(counts, sizes)
+        assert all_of_it.promised(counts, sizes) == fc.EverySite().promised(counts, sizes)
         for none in (fc.WorstCase(contamination=0), fc.WorstCase(total_variation=0)):
             assert none.promised(counts, sizes) == fc.Mixture().promised(counts, sizes)
 
@@ -186,7 +193,7 @@ def test_sets_that_do_not_fit_the_sites(guarantee: fc.Guarantee, words: str) -> 
 
 def test_a_site_that_cannot_carry_weight_needs_no_scores() -> None:
     guarantee = fc.WorstCase(box=((0, 0.2, 0.2), (0, 1, 1)))
-    assert missing(guarantee, TENTH, [1, 4, 2]) == {1: 5, 2: 7}
+    assert missing(guarantee, TENTH, [1, 4, 2]) == {1: 4, 2: 6}  # 0.8/8 at the most
 
 
 def test_decimals_are_read_as_decimals() -> None:
@@ -204,7 +211,7 @@ def test_finite_where_the_paper_is_infinite() -> None:
     sites = [fc.summarize(rng.normal(k / 5, size=200), "exact", site=f"s{k}") for k in range(10)]
     result = fc.calibrate(sites, alpha=0.1, guarantee=fc.WorstCase(contamination=0.1))
     assert result.threshold < np.inf
-    at_rank = fc.Mixture().rank(TENTH, sizes)
+    at_rank = fc.FCP().rank(TENTH, sizes)
     assert at_rank == (1809, 2010)
     assert paper_bound(1809, TENTH, sizes) == Fraction(81, 100)
     assert paper_bound(1809, Fraction(0), sizes, error=Fraction(1, 100)) == Fraction(1789, 2010)

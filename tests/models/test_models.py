@@ -129,11 +129,23 @@ def test_weights_come_back(tmp_path: Path) -> None:
         assert not torch.equal(fresh.state_dict()["fc1.weight"], other.state_dict()["fc1.weight"])
 
 
+def test_the_last_layer_stays_where_the_file_has_other_classes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained, network = (models.build("lenet", shape=(1, 28, 28), classes=n, seed=n) for n in (10, 4))
+    drawn = network.state_dict()["fc3.weight"].clone()
+    torch.save(trained.state_dict(), tmp_path / "ten.pt")
+    models.load_weights(network, tmp_path / "ten.pt")
+    assert torch.equal(network.state_dict()["fc2.weight"], trained.state_dict()["fc2.weight"])
+    assert torch.equal(network.state_dict()["fc3.weight"], drawn)
+    assert "fc3.weight is for 10 classes and is not used" in caplog.text
+
+
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.pt"
     network = models.build("mlp", shape=(3,), classes=2)
-    torch.save(models.build("mlp", shape=(3,), classes=4).state_dict(), path)
-    with pytest.raises(InputError, match=r"fc3.weight has shape \(4, 128\), expected \(2, 128\)"):
+    torch.save(models.build("mlp", shape=(5,), classes=2).state_dict(), path)
+    with pytest.raises(InputError, match=r"fc1.weight has shape \(128, 5\), expected \(128, 3\)"):
         models.load_weights(network, path)
     torch.save(models.build("logistic", shape=(3,), classes=2).state_dict(), path)
     with pytest.raises(InputError, match=r"lacks fc1.weight, fc1.bias and 4 more and has linear.weight"):

@@ -63,23 +63,67 @@ def test_other_summaries_are_refused() -> None:
 def test_summaries_of_all_sites_give_each_a_limit() -> None:
     rule, sent = predictor(), summaries()
     found = limits_of(rule, summaries=sent)
-    assert found.rate == limits_of(rule).rate
+    assert found.rate == limits_of(rule, failure=0.0125).rate  # two families of limits, a half each
+    assert found.failure == 0.025
     assert found.sites == {
-        site: limits_of(rule, site=site, summaries=[one]).rate for site, one in zip("ab", sent, strict=True)
+        site: limits_of(rule, site=site, summaries=[one], failure=0.0125).rate
+        for site, one in zip("ab", sent, strict=True)
     }
 
 
+def test_a_tiny_site_does_not_take_the_limits_of_the_others() -> None:
+    sent = [fc.summarize(np.arange(n) / n, site=site, score=fc.LAC(), classes=3) for site, n in (("a", 400), ("b", 2))]
+    rule: Any = fc.Predictor.of(fc.calibrate(sent, alpha=0.1))
+    found = limits_of(rule, summaries=sent)
+    assert (list(found.sites), found.too_few) == (["a"], ("b",))
+    with pytest.raises(InputError, match="site 'b' has too few scores for a limit below 1; state a limit by hand"):
+        limits_of(rule, site="b", summaries=sent[1:])
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_the_limits_of_classes_are_not_those_of_sites() -> None:
+    probs, labels = rows_of(0, 900)
+    truth = np.array(["n", "y", "z"])[labels]
+    sent = [
+        summarize_rows(probs[k::2], truth[k::2], score=fc.LAC(), classes=["n", "y", "z"], site=site, by_class=True)
+        for k, site in enumerate(("n", "b"))  # a site that is called like a class
+    ]
+    rule = fc.Predictor.of(fc.calibrate(sent, alpha=0.1, guarantee=fc.Prevalence()))
+    found = limits_of(rule)
+    assert (found.sites, sorted(found.classes)) == ({}, [0, 1, 2])
+    assert found.rate == max(found.classes.values())
+
+
+def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
+    rng = np.random.default_rng(1)
+    score = fc.Signed(lower=0.25)
+    sent = [fc.summarize(rng.normal(size=n), site=site, score=score) for site, n in (("a", 300), ("b", 100))]
+    rule = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.1), score=score)
+    parts = (Fraction(1, 40), Fraction(3, 40))
+    each = [fc.Mixture().miss_limits(part, [300, 100], 0.0125)[0].rate for part in parts]
+    assert limits_of(rule).rate == sum(each)
+    pac = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.1, guarantee=fc.PAC(failure=0.025)), score=score)
+    assert limits_of(pac).rate == pytest.approx(0.1)
+    with pytest.warns(fc.InfeasibleWarning):
+        open_ended = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.008), score=score)
+    lower, upper = open_ended.certificate.lower, open_ended.certificate.threshold
+    assert lower is not None
+    assert (lower.threshold, upper == "inf") == ("-inf", False)
+    upper_limit = fc.Mixture().miss_limits(Fraction(3, 500), [300, 100], 0.0125)[0].rate
+    assert limits_of(open_ended).rate == upper_limit
+
+
 def test_sites_that_are_promised_coverage_need_no_summary() -> None:
-    rule = predictor(fc.EveryClient())
+    rule = predictor(fc.EverySite())
     each = {"a": rank_limit(math.ceil(0.9 * 301), 300, 0.0125), "b": rank_limit(math.ceil(0.9 * 201), 200, 0.0125)}
     assert {site: limits_of(rule, site=site).rate for site in "ab"} == each
     found = limits_of(rule)
     assert (found.sites, found.rate) == (each, max(each.values()))
-    assert limits_of(predictor(fc.OneClient(client="b")), site="b").rate == rank_limit(math.ceil(0.9 * 201), 200, 0.025)
+    assert limits_of(predictor(fc.OneSite(site="b")), site="b").rate == rank_limit(math.ceil(0.9 * 201), 200, 0.025)
     with pytest.raises(InputError, match="site a by itself is not"):
-        limits_of(predictor(fc.OneClient(client="b")), site="a")
+        limits_of(predictor(fc.OneSite(site="b")), site="a")
     with pytest.raises(InputError, match="only site b is promised coverage"):
-        limits_of(predictor(fc.OneClient(client="b")))
+        limits_of(predictor(fc.OneSite(site="b")))
     assert limits_of(predictor(sizes=(300,)), site="a").rate == limits_of(predictor(sizes=(300,))).rate
 
 
@@ -136,9 +180,9 @@ def losses(rows: int, seed: int = 0) -> Any:
 def test_losses_are_bounded_without_ranks() -> None:
     sent = [fc.summarize_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
     rule = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2))
-    shares = [Fraction(401, 502), Fraction(101, 502)]
+    shares = [Fraction(4, 5), Fraction(1, 5)]
     assert limits_of(rule).rate == shares_limit(Fraction(1, 5), [400, 100], shares, 0.025)
-    every = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.EveryClient()))
+    every = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.EverySite()))
     assert limits_of(every, site="b").rate == shares_limit(Fraction(1, 5), [100], [Fraction(1)], 0.0125)
     pac = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.PAC(failure=0.05)))
     assert limits_of(pac, failure=0.05).rate == 0.2
@@ -164,10 +208,10 @@ def test_bad_settings_are_refused(about: dict[str, Any], words: str) -> None:
 
 
 def test_a_limit_by_hand_is_the_users_word() -> None:
-    found = limits_of(predictor(fc.NewClient(), sizes=tuple(range(40, 55))), limit=0.2)
+    found = limits_of(predictor(fc.NewSite(), sizes=tuple(range(40, 55))), limit=0.2)
     assert (found.rate, found.failure, found.sites) == (0.2, 0.0, {})
     with pytest.raises(InputError, match="state a limit by hand"):
-        limits_of(predictor(fc.NewClient(), sizes=tuple(range(40, 55))))
+        limits_of(predictor(fc.NewSite(), sizes=tuple(range(40, 55))))
     with pytest.warns(fc.InfeasibleWarning), pytest.raises(InputError, match="nothing can be missed"):
         limits_of(predictor(sizes=(4, 3)), limit=0.2)
 

@@ -101,12 +101,12 @@ def predictor(guarantee: fc.Guarantee, sizes: tuple[int, ...] = (300, 200)) -> f
 
 def test_a_predictor_gives_the_limit() -> None:
     assert Monitor.of(predictor(fc.PAC(failure=0.025))).limit == pytest.approx(0.1, abs=1e-6)
-    watch = Monitor.of(predictor(fc.Exchangeable()))
+    watch = Monitor.of(predictor(fc.Mixture()))
     assert watch.limit == rank_limit(451, 500, 0.025)
     with pytest.raises(InputError, match="several by themselves"):
-        Monitor.of(predictor(fc.EveryClient()))
+        Monitor.of(predictor(fc.EverySite()))
     with pytest.raises(InputError, match="no limit to watch"):
-        Monitor.of(predictor(fc.NewClient(), sizes=tuple(range(40, 55))))
+        Monitor.of(predictor(fc.NewSite(), sizes=tuple(range(40, 55))))
     with pytest.warns(fc.InfeasibleWarning), pytest.raises(InputError, match="nothing can be missed"):
         Monitor.of(predictor(fc.Mixture(), sizes=(4, 3)))
 

@@ -226,7 +226,7 @@ def test_the_history_is_worked_out_anew_only_after_something_was_written(
 
 def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
     rng, rows = np.random.default_rng(0), 400
-    rule = predictor(fc.EveryClient())
+    rule = predictor(fc.EverySite())
     ids, sites = [f"p{k}" for k in range(rows)], ["a" if k % 2 else "b" for k in range(rows)]
     bad = np.array([site == "b" for site in sites]) & (rng.random(rows) < 0.6)
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
@@ -237,7 +237,7 @@ def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
         assert found["site a"].verdict == "holds"
         assert found["sex=F"].verdict == found["group none of the others"].verdict == "no limit"
         assert found["sex=F"].state.known == 200
-        assert found["site b"].state.false_alarm == 0.0125
+        assert found["site b"].state.false_alarm == 0.025 / 2 / 2  # two families, and two sites in this one
         assert watch.status().verdict == "alarm"
         assert [(one.site, len(one.streams)) for one in watch.periods()] == [("all sites", 1), ("a", 1), ("b", 1)]
 
@@ -320,8 +320,12 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
             held = Predicted(ids=ids[some], times=days, sets=rule.predict_set(new[some]), scores=after[some])
             watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
     with Watch.open(tmp_path / "w.db") as watch:
-        unlabelled = fc.ChangeDetector(scores["unlabelled"]).update(after.min(axis=1))
-        labelled = fc.ChangeDetector(scores["labelled"]).update(after[np.arange(400), truth])
+        begun = {
+            name: fc.ChangeDetector(some, random_state=watch.changes.read(name).random_state)
+            for name, some in scores.items()
+        }
+        unlabelled = begun["unlabelled"].update(after.min(axis=1))
+        labelled = begun["labelled"].update(after[np.arange(400), truth])
         for name, wanted in (("unlabelled", unlabelled), ("labelled", labelled)):
             found = watch.changes.read(name)
             assert np.array_equal(found.scores, wanted.scores)
@@ -332,13 +336,37 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
         stream = watch.periods()[0].streams[0]
         assert stream.unlabelled == unlabelled.log_e_value
         alarm, since = stream.unlabelled_changed or (0, 0)
-        daily = fc.ChangeDetector(scores["unlabelled"])
+        daily = begun["unlabelled"]
         evidence = [(daily := daily.update(after.min(axis=1)[k : k + 20])).log_e_value for k in range(0, 400, 20)]
-        assert alarm == 20_700 + next(day for day, value in enumerate(evidence) if value >= -math.log(0.025))
+        assert alarm == 20_700 + next(day for day, value in enumerate(evidence) if value >= -math.log(0.025 / 3))
         assert since == 20_700 + unlabelled.since // 20
         assert watch.periods(0, alarm - 1)[0].streams[0].unlabelled_changed is None
         assert "scores have changed" in watch.status().changes[-1].words
         assert watch.add(answered(["z"], time=START + 30 * DAY))["unscored"] == 1
+
+
+def test_all_families_of_alarms_share_the_error(tmp_path: Path) -> None:
+    rule = predictor(fc.EverySite())
+    scores = rule.score.evaluate_all(np.random.default_rng(0).dirichlet(np.ones(3), 50))
+    begun = calibration_scores(scores, np.zeros(50, dtype=np.int64))
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule), scores=begun, false_alarm=0.04) as watch:
+        streams = [one.state for one in watch.status().streams]
+        assert {one.kind: one.false_alarm for one in streams} == {"all": 0.01, "site": 0.005}  # and two detectors
+        assert watch.changes._enough == pytest.approx(np.log(100))
+        total = sum(one.false_alarm for one in streams) + 2 * np.exp(-watch.changes._enough)
+        assert total == pytest.approx(0.04)
+    with Watch.open(tmp_path / "w.db") as again:
+        assert again.changes._enough == pytest.approx(np.log(100))
+
+
+def test_every_watch_breaks_ties_by_draws_of_its_own(tmp_path: Path) -> None:
+    rule, seeds = predictor(), set()
+    for name in ("v.db", "w.db"):
+        begun = {"labelled": np.zeros(50), "unlabelled": np.zeros(50)}
+        Watch.start(tmp_path / name, rule, limits_of(rule), scores=begun).__exit__()
+        with Watch.open(tmp_path / name) as watch:
+            seeds |= {watch.changes.read(one).random_state for one in watch.changes.names()}
+    assert len(seeds) == 4
 
 
 def test_intervals_hold_their_ends(tmp_path: Path) -> None:
@@ -413,7 +441,7 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
 
 
 def test_a_watch_over_one_site_takes_no_others(tmp_path: Path) -> None:
-    rule = predictor(fc.EveryClient())
+    rule = predictor(fc.EverySite())
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule, site="a"), site="a") as watch:
         with pytest.raises(InputError, match="a row is of site b, and the watch is over site a alone"):
             watch.add(answered(["p"], sites=["b"]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -33,6 +34,7 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Search
+from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
@@ -132,3 +134,16 @@ def test_shares_of_one_roster_are_not_opened_in_another() -> None:
     request = pack(Lost(session.id, alone["b"].about, 1, [(0, sealed[1])]), state.signing)
     with refused("a share of site number 0 was altered"):
         each(alone, {"b": request})
+
+
+@pytest.mark.parametrize(
+    "key", [bytes(32), b"\x01" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f"], ids=["0", "1", "-1"]
+)
+def test_a_key_of_small_order_is_refused(key: bytes) -> None:
+    """Anybody knows what it agrees on; the coordinator, or who hands it the roster, may put it there."""
+    state, sites, joins = joined("abcde")
+    hostile = msgspec.structs.replace(joins["e"], masking=key)
+    with refused("a public key for masks is of small order"):
+        read(state, pack(hostile, sites["e"].signing))
+    with refused("a public key for masks is of small order"):
+        at_site.step(sites["a"], roster_of(state, [*list(joins.values())[:4], hostile]))

@@ -34,6 +34,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Rounds, Search
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.summaries import Origin
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Sites, carried, each, one_of, opened, took
 
@@ -167,6 +168,48 @@ def test_different_rosters_give_noise() -> None:
     assert is_noise(summed(session, 0, sites, answers))
 
 
+def test_scores_of_other_models_or_temperatures_give_noise() -> None:
+    """All but g score with weights of zero: the coordinator tells each that everybody does as it does."""
+    state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
+    origins = {name: Origin(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
+    fresh = {name: at_site.new_site(name, part, origins[name]) for name, part in SCORES.items()}
+    joined, joins = each(fresh, dict.fromkeys(fresh, invitation))
+    with refused("model zero against real"):
+        took(state, joins)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedconformal.privacy.sums.coordinator.check_origins", lambda origins, _: origins[0])
+        state, outgoing = took(state, joins)
+    said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
+    with refused("the roster is for other scores than those of site 'g': model zero against real"):
+        each({"g": joined["g"]}, outgoing)
+    rosters = {name: pack(msgspec.structs.replace(said, model=origins[name].model), state.signing) for name in joined}
+    sites, _ = each(joined, rosters)
+    session = state.session
+    question = pack(Question(session.id, 0, 0, session.as_bits(range(7))), state.signing)
+    _, answers = each(sites, dict.fromkeys(sites, question))
+    assert is_noise(summed(session, 0, sites, answers))
+
+
+@pytest.mark.parametrize("temperature", [1e300, 20.1, 0.049])
+def test_a_temperature_that_no_fit_gives_is_refused(temperature: float) -> None:
+    """Probabilities are alike then, or 0 and 1, and scores are known beforehand."""
+    _, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
+    with refused("expected a number from 0.05 to 20, as a fit gives"):
+        at_site.join(at_site.new_site("a", SCORES["a"], Origin(temperature=temperature)), invitation)
+
+
+def test_the_last_message_once_more_gets_the_same_answer(begun: tuple[CoordinatorState, Sites]) -> None:
+    state, sites = begun
+    question = pack(question_of(state, sites)["a"], state.signing)
+    answered, sent = at_site.step(sites["a"], question)
+    assert at_site.step(answered, question) == (answered, sent)
+    session = state.session
+    signed, signature = at_site.step(answered, pack(Closed(session.id, state.about), state.signing))
+    with refused("round 0 has been answered"):
+        at_site.step(signed, question)  # only the last one
+    assert at_site.step(signed, pack(Closed(session.id, state.about), state.signing)) == (signed, signature)
+
+
 def test_two_lists_in_one_round_are_not_both_signed(begun: tuple[CoordinatorState, Sites]) -> None:
     """A sum over all, and one without g: the difference would be the counts of g."""
     state, sites = begun
@@ -214,10 +257,10 @@ def test_sites_know_each_other_by_their_keys() -> None:
     sites, deposits = each(sites, roster)
     state, questions = took(state, deposits)
     assert carried(state, questions, sites)[0].search.answer is not None
-    shown = sites["a"].session.shown()
-    assert shown == sites["d"].session.shown()
-    assert [one["site"] for one in shown["roster"]] == list("abcd")
-    assert all(one["kept_key"] for one in shown["roster"])
+    session = sites["a"].session
+    assert session.fingerprint == sites["d"].session.fingerprint
+    assert session.names == tuple("abcd")
+    assert [one and one.key.hex() for one in session.identities] == list(PUBLIC.values())
 
 
 @pytest.mark.parametrize(

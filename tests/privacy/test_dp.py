@@ -24,6 +24,7 @@ from fedconformal.privacy.dp import (
     utilities,
 )
 from fedconformal.privacy.ledger import spending
+from fedconformal.privacy.noisy_counts import noisy_grid, plan_noisy
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
@@ -136,7 +137,7 @@ def test_coverage_is_within_the_certificate(epsilon: str, sizes: list[int]) -> N
     assert release is not None
     assert release.promised >= Fraction(9, 10)
     coverages, short = [], 0
-    weights = (np.array(sizes) + 1) / (sum(sizes) + len(sizes))
+    weights = np.array(sizes) / sum(sizes)
     for _ in range(2000):
         easy, hard = rng.random(sizes[0]), np.sqrt(rng.random(sizes[1]))
         counts = counts_of(np.concatenate([easy, hard]), SMALL_GRID)
@@ -158,10 +159,34 @@ def test_the_plan_costs_what_the_formula_says() -> None:
         d = release.aimed - release.rank
         gamma = 1023 * math.exp(-epsilon * (d + 1) / 2)
         assert gamma <= release.failure
-        assert release.promised <= (1 - Fraction(gamma)) * Fraction(release.rank, release.out_of)
+        assert release.promised <= (1 - Fraction(gamma)) * Fraction(release.rank - 1, 100_000)
         assert 1023 * math.exp(-epsilon * d / 2) > release.failure or d == 0
         assert release.promised >= Fraction(9, 10)
     assert plan_release(fc.Mixture(), TENTH, [1000], TENTH, 1024) is None
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "sites", "central", "local", "session"),
+    [(fc.Mixture(), 10, 260, 490, 300), (fc.Mixture(), 100, 300, 1400, 300), (fc.FCP(), 100, 1200, 2500, 1300)],
+)
+def test_the_rows_that_a_finite_threshold_takes(
+    guarantee: fc.Guarantee, sites: int, central: int, local: int, session: int
+) -> None:
+    """At alpha = 0.1 and epsilon 1, in all; noise at each site adds up over the sites, nothing else does."""
+    one, grid = Fraction(1), noisy_grid()
+    for rows, planned in (
+        (central, lambda sizes: plan_release(guarantee, TENTH, sizes, one, 1024)),
+        (local, lambda sizes: plan_noisy(guarantee, TENTH, sizes, one, grid, strength=Fraction(sites))),
+        (session, lambda sizes: plan_noisy(guarantee, TENTH, sizes, one, grid, strength=Fraction(2))),
+    ):
+        assert planned([rows // sites] * sites) is not None
+        assert planned([rows // sites - 1] * sites) is None
+
+
+def test_a_mixture_that_weighs_rows_apart_is_refused() -> None:
+    site = fc.summarize(np.linspace(0, 1, 900), "exact", site="a")
+    with refused("mixture is not there with differential privacy; use mixture or fcp"):
+        calibrate_privately([site], epsilon=1, guarantee=fc.Mixture(weights="uniform"))
 
 
 def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
@@ -197,8 +222,8 @@ def test_refusals() -> None:
     exact, ranks = (fc.summarize(rng.random(900), kind, site=kind) for kind in ("exact", "ranks"))
     with refused("site 'ranks': differential privacy needs exact counts"):
         calibrate_privately([exact, ranks], epsilon=1)
-    with refused("every-client is not there with differential privacy"):
-        calibrate_privately([exact], epsilon=1, guarantee=fc.EveryClient())
+    with refused("every-site is not there with differential privacy"):
+        calibrate_privately([exact], epsilon=1, guarantee=fc.EverySite())
     with refused("there are no summaries"):
         calibrate_privately([], epsilon=1)
     for epsilon in (0, -1, "x", math.nan, math.inf, 1e9):

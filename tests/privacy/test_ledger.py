@@ -91,6 +91,18 @@ def test_one_lock_whatever_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(read_ledger(Path("ledger.json")).entries) == len(places)
 
 
+def test_a_second_name_is_no_second_budget(tmp_path: Path) -> None:
+    one, other = tmp_path / "ledger.json", tmp_path / "other.json"
+    write_ledger(one, Ledger(budget=1.0))
+    other.hardlink_to(one)
+    for path in (one, other):
+        with refused("has a second name, a hard link"), spending(path, ["a"], 1.0, "threshold"):
+            pass
+    other.unlink()
+    with spending(one, ["a"], 1.0, "threshold"):
+        pass
+
+
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -128,7 +140,7 @@ def test_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "ledger.json"
     write_ledger(path, Ledger(budget=1.0))
 
-    def fail(handle: int) -> None:
+    def fail(handle: int, *, wait: bool) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(ledger, "_lock", fail)

@@ -71,13 +71,17 @@ def test_each_candidate_is_wrong_no_more_often_than_its_share() -> None:
 def test_what_the_counts_add_up_to_beyond_the_scores_is_taken_off() -> None:
     """Of 130 counts for 100 scores, 30 are noise: a third of it is taken off the first of three candidates."""
     plan = NoisyPlan(
-        grid=np.array([0.5, 1, math.inf]), rank=90, out_of=101, failure=Fraction(1, 64), margins=np.array([5, 5])
+        grid=np.array([0.5, 1, math.inf]),
+        rank=90,
+        covered=Fraction(89, 100),
+        failure=Fraction(1, 64),
+        margins=np.array([5, 5]),
     )
     assert plan.threshold([105, 21, 4], 100) == 0.5  # 105 - 10 is 90 + 5
     assert plan.threshold([104, 22, 4], 100) == 1
     assert plan.threshold([70, 44, 16], 100) == math.inf
     assert plan.threshold([95, 0, 5], 100) == 0.5
-    assert plan.promised == Fraction(63, 64) * Fraction(90, 101)
+    assert plan.promised == Fraction(63, 64) * Fraction(89, 100)
 
 
 @pytest.mark.long
@@ -107,7 +111,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     rng = np.random.default_rng(1)
     origin = fc.summarize([0.1], score=fc.LAC(), model="m", temperature=1.5).origin
     sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, origin=origin) for name in ("a", "b")]
-    predictor = fc.Predictor.of(calibrate_locally(sites, alpha=0.2, guarantee=fc.Exchangeable()))
+    predictor = fc.Predictor.of(calibrate_locally(sites, alpha=0.2, guarantee=fc.FCP()))
     certificate = fc.Predictor.from_bytes(predictor.to_bytes()).certificate
     assert certificate.privacy is not None
     assert certificate.privacy["epsilon"] == 1.0
@@ -124,8 +128,8 @@ def test_refusals() -> None:
         calibrate_locally([a, a])
     with refused("another grid or epsilon"):
         calibrate_locally([a, noisy_histogram([0.1], epsilon=2, site="c", grid=GRID)])
-    with refused("every-client is not there with differential privacy"):
-        calibrate_locally([a, b], guarantee=fc.EveryClient())
+    with refused("every-site is not there with differential privacy"):
+        calibrate_locally([a, b], guarantee=fc.EverySite())
     other = noisy_histogram([0.1], epsilon=1, site="c", grid=GRID, origin=fc.summarize([0.1], model="m").origin)
     with refused("'a' and 'c' do not go together"):
         calibrate_locally([a, other])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import Ledger, read_ledger, write_ledger
-from fedconformal.privacy.ledger import enter_session
+from fedconformal.privacy import Leaving, Ledger, Policy, read_ledger, write_ledger
+from fedconformal.privacy.ledger import OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.memory import known_by, note, recalled, rows_digest
@@ -105,7 +105,7 @@ def test_a_ledger_remembers(tmp_path: Path) -> None:
     done = session(fresh() | {"a": new})["a"]
     assert read_ledger(path).sessions == {}  # nobody noted it
     note(new, done)
-    assert read_ledger(path).sessions == dict.fromkeys(known_by(done), done.summed)
+    assert read_ledger(path).sessions == dict.fromkeys(known_by(done), OpenedSums(done.summed, 1))
     assert read_ledger(path).spent("a") == 0.25
     later = Ledger.spend(read_ledger(path), ["a"], 0.5, "threshold")
     assert later.sessions == read_ledger(path).sessions
@@ -116,7 +116,32 @@ def test_a_ledger_remembers(tmp_path: Path) -> None:
         session({name: site for name, site in fresh().items() if name not in "ac"} | {shuffled.name: shuffled})
     for name in known_by(done):  # sessions at once, with the same sites or others, are not each the first one
         with refused("these rows were summed in another session meanwhile; start this one again"):
-            enter_session(path, [name], done.summed)
+            enter_session(path, [name], done.summed, 0)
+
+
+def test_sessions_are_counted(tmp_path: Path) -> None:
+    """Each session of the same rows shows counts of other cells; a site's policy says how many there may be."""
+    path, policy = tmp_path / "ledger.json", Policy(most_sessions=2)
+    write_ledger(path, Ledger(budget=1.0))
+    for count in range(1, 3):
+        warmer = recalled(at_site.new_site("a", SCORES["a"] / count), path)  # other scores of the same rows
+        assert warmer.sessions == count - 1
+        done = session(fresh() | {"a": warmer})["a"]
+        policy.check(Leaving.of_sums(done))
+        note(warmer, done)
+        note(done, done)  # later steps of a session are not counted again
+        assert {one.count for one in read_ledger(path).sessions.values()} == {*range(1, count + 1)}
+    assert at_site.renewed(done).sessions == 2
+    joined, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1)[1])
+    with refused("most_sessions = 2, and these rows were in as many sums sessions before"):
+        policy.check(Leaving.of_sums(joined))
+    noisy, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1, epsilon=1)[1])
+    policy.check(Leaving.of_sums(noisy))  # which spends epsilon instead
+
+
+def test_a_session_that_opens_no_sum_does_not_count() -> None:
+    _, _, sites = opened(SCORES)
+    assert at_site.renewed(sites["a"]).sessions == 0
 
 
 def test_a_changed_score_is_the_same_row(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from fedconformal.privacy.sums.site import new_site, step
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import each, took
 
-KINDS = ["sums", "noisy", "ranks", "exact", "exact by class"]
+KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch"]
+MODELS = ["onnx:0123", "resnet"]
 GUARANTEES = ["mixture", "pac", "by-class"]
 EPSILONS = [0.1, 0.3, 0.4, 1.0, 2.5]
 
@@ -32,6 +33,8 @@ requests = strategies.builds(
     Leaving,
     kind=strategies.sampled_from(KINDS),
     rows=strategies.integers(1, 6),
+    patients=strategies.none() | strategies.integers(1, 6),
+    model=strategies.none() | strategies.sampled_from(MODELS),
     sites=strategies.none() | strategies.integers(1, 6),
     epsilon=strategies.none() | strategies.sampled_from(EPSILONS),
     cell=strategies.sampled_from([0, 20, 50]),
@@ -44,7 +47,10 @@ policies = strategies.fixed_dictionaries(
         "sums_only": strategies.booleans(),
         "least_sites": strategies.integers(1, 6),
         "least_rows": strategies.integers(1, 6),
+        "least_patients": strategies.integers(1, 6),
+        "models": strategies.lists(strategies.sampled_from(MODELS), min_size=1, unique=True),
         "least_cell": strategies.sampled_from([1, 20, 50]),
+        "most_sessions": strategies.integers(1, 3),
         "largest_epsilon": strategies.sampled_from(EPSILONS),
         "ledger": strategies.just("mandatory"),
         "kinds": strategies.lists(strategies.sampled_from(KINDS), min_size=1, unique=True),
@@ -59,7 +65,10 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
         "sums_only": lambda only: asked.kind == "sums" or not only,
         "least_sites": lambda least: asked.sites is None or asked.sites >= least,
         "least_rows": lambda least: asked.rows >= least,
+        "least_patients": lambda least: least == 1 or (asked.patients is not None and asked.patients >= least),
+        "models": lambda models: asked.kind == "watch" or asked.model in models,
         "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
+        "most_sessions": lambda most: asked.sessions <= most,
         "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
         "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
         "kinds": lambda kinds: asked.kind in kinds,
@@ -84,15 +93,20 @@ def written(path: Path, text: str | bytes) -> Path:
         ("ledger", "mandatory"),
         ("kinds", ("exact",)),
         ("guarantees", ("pac",)),
+        ("least_patients", 2),
+        ("models", ("resnet",)),
     ],
 )
 def test_each_key_by_itself(key: str, value: Any) -> None:
     """Every request there is, of a few values each."""
     found, passed = Policy(**{key: value}), set()
-    for kind, rows, sites, epsilon, guarantee, ledger in product(
-        KINDS, (1, 2, 3), (None, 1, 2, 3, 4), (None, *EPSILONS), (None, *GUARANTEES), (False, True)
+    requests = product(KINDS, (1, 2, 3), (None, 1, 2, 3, 4), (None, *EPSILONS), (None, *GUARANTEES), (False, True))
+    rows_of = product((None, 1, 2, 3), (None, *MODELS))
+    for (kind, rows, sites, epsilon, guarantee, ledger), (patients, model) in zip(
+        requests, cycle(rows_of), strict=False
     ):
-        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, guarantee=guarantee, ledger=ledger)
+        said: dict[str, Any] = {"guarantee": guarantee, "ledger": ledger, "patients": patients, "model": model}
+        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, **said)
         keys = [name for name, _ in found.against(asked)]
         assert keys == ([] if may_leave({key: value}, asked) else [key])
         passed.add(not keys)
@@ -133,6 +147,8 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
             Leaving(
                 kind=kind,
                 rows=10**6,
+                patients=10**6,
+                model=model,
                 sites=10**6 if kind == "sums" else 1,
                 epsilon=epsilon,
                 guarantee=guarantee,
@@ -140,6 +156,7 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
             )
             for epsilon in ([None, 0.001] if noise else [None])
             for guarantee in GUARANTEES
+            for model in MODELS
         ]
         assert (kind in found.may_leave) == any(may_leave(said, one) for one in best)
     words = found.in_words()
@@ -287,7 +304,7 @@ def test_who_is_left_counts_in_every_round() -> None:
     assert Leaving.of_sums(joined) == Leaving(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
     _, _, sites = opened({name: np.linspace(0, 1, 9) for name in "abcd"})
     entered = sites["a"]
-    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture")
+    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture", sessions=1)
     assert Leaving.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
     later = msgspec.structs.replace(entered, present=frozenset([0, 1, 2]))
     Policy(least_sites=3).check(Leaving.of_sums(later))
@@ -302,7 +319,7 @@ def test_a_sum_that_can_be_taken_apart_is_over_one_site() -> None:
         (fc.Mixture(weights=(1.0, 0.0, 0.0, 0.0)), 1),
         (fc.Mixture(weights=(0.4, 0.3, 0.2, 0.1)), 1),
         (fc.Mixture(weights="uniform"), 4),
-        (fc.NewClient(), 4),
+        (fc.NewSite(), 4),
     ):
         state, invitation = invite(guarantee, 0.1, (3, 3), 50)
         joined, joins = each(

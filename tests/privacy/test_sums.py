@@ -31,7 +31,7 @@ from tests.privacy.sums_play import SCORES, SHORT, Sites, each, opened, played, 
 def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None:
     sites = {f"site-{k}": part for k, part in enumerate(scores)}
     with maybe_infeasible():
-        expected = fc.calibrate([fc.summarize(s, "exact", site=k) for k, s in sites.items()], alpha=alpha)
+        expected = fc.calibrate([fc.summarize(s, "exact", site=k) for k, s in sites.items()], alpha=alpha, exact=True)
         found = calibrate_by_sums(sites, alpha=alpha, widths=BYTES)
     assert found.threshold == expected.threshold
     for field in ("coverage_at_least", "coverage_at_most", "rank", "rank_out_of", "target", "status", "promise"):
@@ -39,11 +39,11 @@ def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None
 
 
 @pytest.mark.parametrize(
-    "guarantee", [fc.Exchangeable(), fc.Mixture(weights="uniform"), fc.PAC(failure=0.1), fc.NewClient()], ids=repr
+    "guarantee", [fc.FCP(), fc.Mixture(weights="uniform"), fc.PAC(failure=0.1), fc.NewSite()], ids=repr
 )
 def test_other_guarantees(guarantee: fc.Guarantee) -> None:
     summaries = [fc.summarize(part, "exact", site=name) for name, part in SCORES.items()]
-    expected = fc.calibrate(summaries, alpha=0.3, guarantee=guarantee)
+    expected = fc.calibrate(summaries, alpha=0.3, guarantee=guarantee, exact=True)
     assert calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=BYTES).threshold == expected.threshold
     short = calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=SHORT)
     assert 0 <= short.threshold - float(expected.threshold) < 1e-6
@@ -51,8 +51,8 @@ def test_other_guarantees(guarantee: fc.Guarantee) -> None:
 
 
 def test_guarantees_that_need_more_are_refused() -> None:
-    with refused("every-client needs every site's own counts"):
-        calibrate_by_sums(SCORES, guarantee=fc.EveryClient())
+    with refused("every-site needs every site's own counts"):
+        calibrate_by_sums(SCORES, guarantee=fc.EverySite())
     with refused("sums of fewer than 3 hide too little"):
         calibrate_by_sums({"a": [0.1], "b": [0.2]})
 
@@ -97,7 +97,9 @@ def test_a_predictor_comes_out() -> None:
     assert predictor.certificate.limit == found.threshold
     assert "no site's own counts were seen" in predictor.certificate.caveat
     assert predictor.predict_set([[0.7, 0.2, 0.1]]).shape == (1, 3)
-    with pytest.warns(fc.InfeasibleWarning, match="every label is in every set; calibration scores needed: 294 more"):
+    with pytest.warns(
+        fc.InfeasibleWarning, match="every label is in every set; calibration scores needed: 97 more in all"
+    ):
         infinite = calibrate_by_sums({name: [0.5] for name in "abc"}, alpha=0.01)
     assert infinite.calibration.certificate.threshold == "inf"
     assert infinite.calibration.curve.threshold(Fraction(1, 100)) == math.inf
@@ -144,18 +146,18 @@ def test_sums_with_weights_that_differ_can_be_taken_apart(caplog: pytest.LogCapt
     """Modulo n_k only the counts of site k are left: the other weights are multiples of it. So nothing is claimed."""
     sizes = (101, 103, 107, 109)
     scores = {f"site-{n}": np.random.default_rng(n).random(n) for n in sizes}
-    wanted = weighted_sum(fc.NewClient(), Fraction(3, 10), sizes)
+    wanted = weighted_sum(fc.NewSite(), Fraction(3, 10), sizes)
     rounds = Rounds((16,), wanted)
     own = [rounds.histogram(Search(), keys_of(part), k) for k, part in enumerate(scores.values())]
     total = sum(histogram.astype(object) for histogram in own)
     for n, weight, histogram in zip(sizes, wanted.weights, own, strict=True):
         assert np.array_equal(total * pow(weight, -1, n) % n, histogram.astype(object) // weight)
     with caplog.at_level(logging.WARNING):
-        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewClient()).calibration.certificate
-    assert "the sites weigh differently with new-client: sums can be taken apart" in caplog.text
+        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewSite()).calibration.certificate
+    assert "the sites weigh differently with new-site: sums can be taken apart" in caplog.text
     assert "count every site's own histogram as seen" in certificate.caveat
     assert "no site's own counts were seen" not in certificate.caveat
     assert certificate.privacy is not None
     assert "which it may be able to take apart" in certificate.privacy["claim"]
-    alike = calibrate_by_sums({name: part[:100] for name, part in scores.items()}, guarantee=fc.NewClient(), alpha=0.3)
+    alike = calibrate_by_sums({name: part[:100] for name, part in scores.items()}, guarantee=fc.NewSite(), alpha=0.3)
     assert "no site's own counts were seen" in alike.calibration.certificate.caveat

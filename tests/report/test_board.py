@@ -39,7 +39,7 @@ def predictor(rows: int = 900, kind: str = "ranks", **more: Any) -> fc.Predictor
 def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> fc.Evaluation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return about.evaluate(PROBS[900:], labels, **{"clients": SITES[900:], **more})
+        return about.evaluate(PROBS[900:], labels, **{"sites": SITES[900:], **more})
 
 
 def first_screen(page: str) -> str:
@@ -53,7 +53,7 @@ def pages() -> dict[str, tuple[fc.Predictor, fc.Evaluation | None]]:
     good, few = predictor(), predictor(rows=3)
     wrong = np.where(np.arange(600) % 3 == 0, np.roll(LABELS[900:], 1), LABELS[900:])
     estimated = predictor(kind="tdigest")
-    every = predictor(guarantee=fc.EveryClient())
+    every = predictor(guarantee=fc.EverySite())
     return {
         "good": (good, found(good)),
         "not checked": (good, None),
@@ -61,8 +61,8 @@ def pages() -> dict[str, tuple[fc.Predictor, fc.Evaluation | None]]:
         "every site, below": (every, found(every, wrong)),
         "infeasible": (few, found(few)),
         "estimated": (estimated, found(estimated)),
-        "without the sites": (good, found(good, clients=None)),
-        "one site": (good, found(good, clients=np.full(600, "clinic-a"))),
+        "without the sites": (good, found(good, sites=None)),
+        "one site": (good, found(good, sites=np.full(600, "clinic-a"))),
     }
 
 
@@ -95,7 +95,7 @@ def test_exact_words_are_in_the_fine_print() -> None:
     fine = page[page.index('<details class="card fine">') :]
     assert evaluation is not None
     assert evaluation.verdict is not None
-    for words in (about.certificate.sentence(), about.certificate.assumption, evaluation.verdict.words, "n_k + 1"):
+    for words in (about.certificate.sentence(), about.certificate.assumption, evaluation.verdict.words, "n_k,"):
         assert words in fine
         assert words not in page[: page.index('<details class="card fine">')]
 
@@ -104,7 +104,7 @@ def test_every_certified_site_without_a_row_is_named() -> None:
     sites = [f"clinic-{k}" for k in range(40)]
     made = [fc.summarize(RNG.random(30), score=fc.LAC(), site=site, classes=NAMES) for site in sites]
     about = fc.Predictor.of(fc.calibrate(made))
-    page = report_page(about, found(about, clients=np.full(600, "clinic-7")))
+    page = report_page(about, found(about, sites=np.full(600, "clinic-7")))
     assert "No checked case is from clinic-0, clinic-1, " in first_screen(page)
     assert "and 29 more" in first_screen(page)
     (named,) = re.findall("Certified sites without a test row: (.*?)\\.<", page)
@@ -155,7 +155,7 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     with pytest.warns(fc.InfeasibleWarning, match="promised to class unclear, which is in every set; class unclear: "):
         about = fc.Predictor.of(fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture())))
     wrong = np.where(LABELS[900:] == "benign", "malignant", LABELS[900:])
-    evaluation = found(about, wrong, clients=np.full(600, "clinic-a"))
+    evaluation = found(about, wrong, sites=np.full(600, "clinic-a"))
     page = unescape(report_page(about, evaluation))
     text = first_screen(page)
     assert "Nothing is promised for the answers unclear: every list names them." in text

@@ -31,7 +31,7 @@ def made() -> tuple[fc.Predictor, LabelledRows]:
         for site in np.unique(sites)
         for mine in [sites[:400] == site]
     ]
-    predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=0.1))
+    predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=0.1, exact=True))
     return predictor, LabelledRows(probs=probs[400:], labels=labels[400:], plain=plain[400:], images=images[400:])
 
 
@@ -44,7 +44,7 @@ def page(made: tuple[fc.Predictor, LabelledRows], tmp_path_factory: pytest.TempP
         "sex": np.resize(["female", "male"], len(clients)),
         "age": np.resize(["-39", "40-64", "65-"], len(clients)),
     }
-    found = predictor.evaluate(rows.probs, rows.labels, clients=clients, groups=groups)
+    found = predictor.evaluate(rows.probs, rows.labels, sites=clients, groups=groups)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report_page(predictor, found, rows=rows, sent=sent), "utf-8")
     return path
@@ -173,7 +173,7 @@ def test_long_names_are_neither_cut_nor_overlap(
 ) -> None:
     predictor, rows = made
     sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.labels % 3]
-    found = predictor.evaluate(rows.probs, rows.labels, clients=sites)
+    found = predictor.evaluate(rows.probs, rows.labels, sites=sites)
     names = [f"actinic keratosis or intraepithelial carcinoma {i}" for i in range(CLASSES)]
     long = tmp_path / "long.html"
     long.write_text(report_page(predictor, found, rows=rows, names=names), "utf-8")

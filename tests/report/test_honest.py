@@ -30,13 +30,14 @@ def predictor_of(score: fc.Score, rows: int = 300, **more: Any) -> fc.Predictor:
                     for k, site in enumerate("ab")
                 ],
                 **more,
+                exact=True,
             )
         )
 
 
 def page_of(predictor: fc.Predictor, **more: Any) -> str:
     with maybe_infeasible():
-        found = predictor.evaluate(PROBS[300:], LABELS[300:], clients=SITES[300:], **more)
+        found = predictor.evaluate(PROBS[300:], LABELS[300:], sites=SITES[300:], **more)
         return unescape(report_page(predictor, found, rows=LabelledRows(probs=PROBS[300:], labels=LABELS[300:])))
 
 
@@ -114,7 +115,7 @@ def test_one_cluster_has_a_dot_and_no_line() -> None:
 def test_coverage_of_the_certified_mixture_is_on_the_first_screen() -> None:
     predictor = predictor_of(fc.LAC(), guarantee=fc.Mixture(weights=(0.9, 0.1)))
     flipped = np.where(SITES == "b", 1 - LABELS, LABELS)[300:]
-    evaluation = predictor.evaluate(PROBS[300:], flipped, clients=SITES[300:])
+    evaluation = predictor.evaluate(PROBS[300:], flipped, sites=SITES[300:])
     found = evaluation.reweighted
     assert found is not None
     assert found.coverage is not None
@@ -148,7 +149,7 @@ def test_the_slider_does_not_count_one_label() -> None:
 def test_the_badge_is_green_only_if_nothing_is_against_it() -> None:
     predictor = predictor_of(fc.LAC())
     assert '<span class="badge good">certified</span>' in report_page(predictor)
-    wrong = predictor.evaluate(PROBS[300:], 1 - LABELS[300:], clients=SITES[300:])
+    wrong = predictor.evaluate(PROBS[300:], 1 - LABELS[300:], sites=SITES[300:])
     page = unescape(report_page(predictor, wrong))
     assert wrong.verdict is not None
     assert f'<p class="verdict">{wrong.verdict.words}</p>' in page

@@ -27,7 +27,7 @@ def page(regressor: fc.FederatedConformalRegressor, spread: float = 1.0, rows: i
     rng = np.random.default_rng(1)
     f: Floats = rng.normal(size=rows)
     y = f + spread * rng.normal(size=rows)
-    evaluation = regressor.evaluate(f, y, clients=np.where(np.arange(rows) % 2, *SITES), **about)
+    evaluation = regressor.evaluate(f, y, sites=np.where(np.arange(rows) % 2, *SITES), **about)
     return interval_page(regressor.predictor, evaluation, rows=NumberRows(predictions=f, y=y))
 
 

@@ -35,7 +35,7 @@ def page(*, alpha: float = 0.1, classes: int = 3, name: str = "a", clients: bool
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
         predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
         ids = np.array([name] * 50) if clients else None
-        return report_page(predictor, predictor.evaluate(probs, labels, clients=ids))
+        return report_page(predictor, predictor.evaluate(probs, labels, sites=ids))
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
@@ -76,7 +76,9 @@ def by_class(seen: int = 3) -> fc.Predictor:
 
 def plain() -> fc.Predictor:
     found = rows(300, seed=2)
-    return fc.Predictor.of(fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())]))
+    return fc.Predictor.of(
+        fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())], exact=True)
+    )
 
 
 @pytest.mark.parametrize("predictor", [by_class(), plain()], ids=["by class", "plain"])

@@ -26,12 +26,13 @@ def rule(risk: float = 0.2, name: str = "clinic") -> tuple[fc.RiskPredictor, Flo
 
 def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
     found, losses = rule()
-    evaluation = found.evaluate(losses, clients=np.array(["<b>a</b>", "b"] * 25))
+    evaluation = found.evaluate(losses, sites=np.array(["<b>a</b>", "clinic-0"] * 25))
     page = risk_page(found, evaluation)
     assert "A limit on the risk across 2 sites" in page
     assert "at most 0.2" in page
     assert f"{found.threshold():.6g}" in page
-    assert f"{evaluation.overall.mean_loss:.3f}" in page
+    assert f"{evaluation.judged.mean_loss:.3f}" in page
+    assert "The promised mixture has no rows of clinic-1" in page
     assert "Promised risk against the threshold" in page
     assert "Risk by site" in page
     assert "<b>a</b>" not in page
@@ -50,6 +51,16 @@ def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
 def test_it_says_whether_the_rows_tell(loss: float, rows: int, said: str) -> None:
     found, _ = rule()
     assert said in risk_page(found, found.evaluate(np.full(rows, loss)))
+
+
+def test_the_promise_is_compared_with_its_mixture_and_not_with_the_rows_as_they_came() -> None:
+    found, _ = rule()
+    clients = np.repeat(["clinic-0", "clinic-1"], [6000, 800])
+    page = risk_page(found, found.evaluate(np.where(clients == "clinic-0", 0.3, 0.0), sites=clients))
+    assert "each site with its promised share" in page  # .15 of the mixture, and .26 of the rows
+    assert "at or below the limit" in page
+    assert "as the site of each row is not known" in risk_page(found, found.evaluate(np.full(9, 0.1)))
+    assert "Not checked" in risk_page(found, found.evaluate(np.ones(400), sites=["elsewhere"] * 400))
 
 
 def test_without_rows_it_is_not_checked() -> None:

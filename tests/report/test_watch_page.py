@@ -103,6 +103,7 @@ def thousand() -> Combined:
         groups=tuple(found[1:]),
         named_groups=(),
         gaps=(),
+        withheld=(),
         silent=(),
         refused=(),
     )

@@ -7,11 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "Dockerfile").read_text().splitlines()
@@ -40,10 +42,24 @@ def test_the_server_has_the_options_that_it_is_started_with() -> None:
     assert "serve" in COMMANDS
 
 
+def test_the_image_installs_what_is_tested_and_checks_every_file() -> None:
+    lock = (ROOT / "requirements-serve.txt").read_text()
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE))
+    tested = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert {name: pin for name, pin in pins.items() if tested.get(name, pin) != pin} == {}, "run `make lock`"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["serve"], "hatchling"])
+    assert [str(one) for one in wanted if not one.specifier.contains(pins[one.name])] == [], "run `make lock`"
+    assert all("--hash=sha256:" in entry for entry in re.split(r"\n(?=[\w.-]+==)", lock)[1:])
+    (image,) = [line for line in LINES if line.startswith("FROM ")]
+    assert re.search(r":\d+\.\d+\.\d+-", image)
+    assert any("--require-hashes" in line for line in LINES if line.startswith("RUN pip "))
+
+
 @pytest.mark.slow
 @pytest.mark.engine
 def test_the_install_lines_give_a_server(tmp_path: Path) -> None:
-    for place in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
+    for place in ("pyproject.toml", "README.md", "LICENSE", "requirements-serve.txt"):
         shutil.copy(ROOT / place, tmp_path)
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV"))}
@@ -52,7 +68,7 @@ def test_the_install_lines_give_a_server(tmp_path: Path) -> None:
     about: dict[str, Any] = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
     pip = [sys.executable, "-m", "pip", "--python", made.env_exe, "--disable-pip-version-check"]
     lines = [line.removeprefix("RUN pip ") for line in LINES if line.startswith("RUN pip ")]
-    assert len(lines) == 1
+    assert len(lines) == 2
     for line in lines:
         done = subprocess.run([*pip, *shlex.split(line)], check=False, **about)
         if done.returncode and "No matching distribution" in done.stderr:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from starlette.datastructures import URL
+from starlette.requests import Request
 
 from fedconformal.errors import InputError
 from fedconformal.serving.app import Settings
@@ -40,6 +43,17 @@ def test_without_the_token_nothing_is_answered(path: str, header: dict[str, str]
     assert TOKEN.decode() not in answer.text
 
 
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("path", ["/", "/metrics", "/predict", "/outcomes"])
+def test_the_host_header_does_not_choose_the_path(path: str, old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if old:  # Starlette before 1.0.1 takes the header as it is (CVE-2026-48710)
+        url = property(lambda request: URL(f"http://{request.headers['host']}{request.scope['path']}"))
+        monkeypatch.setattr(Request, "url", url)
+    verb = "GET" if path in ("/", "/metrics") else "POST"
+    answer = client(token=TOKEN).request(verb, path, headers={"Host": "x/health?"})
+    assert "access token" in refused(answer, 401)
+
+
 def test_with_the_token_all_is_answered_and_health_without() -> None:
     asking = client(token=TOKEN)
     assert asking.post("/predict", json=GOOD, headers=BEARER).status_code == 200
@@ -65,6 +79,16 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch:
         with pytest.raises(InputError, match="holds no token") as error:
             read_token(file)
         assert not bad or bad.decode() not in str(error.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such rights")
+def test_a_token_that_everybody_can_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(TOKEN)
+    for rights, told in ((0o600, 0), (0o640, 0), (0o644, 1)):
+        file.chmod(rights)
+        assert read_token(file) == TOKEN
+        assert caplog.text.count("can be read by everybody on this machine; change that with chmod 600") == told
 
 
 @pytest.mark.parametrize(

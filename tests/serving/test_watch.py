@@ -93,6 +93,7 @@ def test_what_cannot_be_kept_is_a_503_and_may_be_sent_again(tmp_path: Path, monk
             reply = asking.post(path, json=body)
             assert reply.status_code == 503
             assert "in use by another process" in reply.json()["error"]
+            assert str(tmp_path) not in reply.text
         other.execute("ROLLBACK")
         other.close()
         assert asking.post("/predict", json=sent).status_code == 200

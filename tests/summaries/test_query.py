@@ -28,7 +28,7 @@ Case = tuple[Columns, str, bytes]
 
 SIZES = (1, 2, 3, 99, 100, 101, 102, 150, 777)
 ALPHAS = (0.1, 0.05, "0.3", 0.001, 0.9)
-CLASSES = ("benign", "it's", 'say "x" \\', "Köln 病院")
+CLASSES = ("benign", "it's", 'say "x" /', "Köln 病院")
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,13 @@ def test_what_cannot_be_quoted_is_refused(dialect: Dialect) -> None:
             assert "cannot be quoted" in refusal(partial(dialect.quoted, odd))
     if dialect.escaped:
         assert "cannot be quoted" in refusal(lambda: dialect.named("a`b"))
-        assert "cannot be quoted" in refusal(lambda: dialect.table("a\\`b.c"))
+    for odd in (
+        "a\\",
+        "a\\`b.c",
+        "a\\'; DROP TABLE rows; --",
+    ):  # with standard_conforming_strings = off the text goes on
+        assert "cannot be quoted" in refusal(partial(dialect.table, odd))
+        assert "has a backslash" in refusal(partial(lac_of, dialect, ["p", "q"], "y", [odd, "other"]))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)

@@ -79,7 +79,7 @@ def test_sites_without_a_name_are_numbered() -> None:
 
 @pytest.mark.parametrize("kind", ["ranks", "exact"])
 @pytest.mark.parametrize(
-    "guarantee", [fc.Mixture(), fc.Mixture(weights="uniform"), fc.EveryClient(), fc.NewClient(), fc.Independent()]
+    "guarantee", [fc.Mixture(), fc.Mixture(weights="uniform"), fc.EverySite(), fc.NewSite(), fc.FCP()]
 )
 def test_calibration_comes_out_the_same(kind: str, guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(1)

@@ -90,7 +90,7 @@ def test_counts_are_read_as_fastdigest_does(shape: str, n: int) -> None:
 def test_the_threshold_is_the_quantile(shape: str, alpha: float) -> None:
     scores = draw(shape, np.random.default_rng(3), 3000)
     summary = digest(scores)
-    result = fc.calibrate([summary], alpha=alpha)
+    result = fc.calibrate([summary], alpha=alpha, exact=True)
     assert result.certificate.rank is not None
     quantile = theirs(summary).quantile((result.certificate.rank - 1) / (summary.n - 1))
     assert result.threshold == pytest.approx(quantile, rel=1e-9)
@@ -100,7 +100,7 @@ def test_the_threshold_is_the_quantile(shape: str, alpha: float) -> None:
 def test_the_threshold_of_many_scores_is_the_quantile_of_a_rank_nearby(alpha: float) -> None:
     n = 200_000
     summary = digest(np.random.default_rng(4).normal(size=n))
-    result = fc.calibrate([summary], alpha=alpha)
+    result = fc.calibrate([summary], alpha=alpha, exact=True)
     assert result.certificate.rank is not None
     other = theirs(summary)
     below = other.quantile((result.certificate.rank - 1 - 1e-3) / (n - 1))
@@ -181,7 +181,7 @@ assert "fastdigest" in sys.modules
 def errors(sites: list[Floats], *, pooled: bool) -> tuple[float, str]:
     """Return how far the threshold at 0.1 is from the target rank, as a share of all scores, and the status."""
     parts: list[fc.Summary] = [digest(scores, site=f"s{k}") for k, scores in enumerate(sites)]
-    result = fc.calibrate([fc.pool(parts)] if pooled else parts, alpha=0.1)
+    result = fc.calibrate([fc.pool(parts)] if pooled else parts, alpha=0.1, exact=True)
     everything = np.concatenate(sites)
     assert result.certificate.rank is not None
     reached = np.count_nonzero(everything <= result.threshold)
@@ -200,7 +200,7 @@ def test_it_is_close_but_below_the_target_almost_every_other_time() -> None:
     assert {status for _, status in found} == {"estimated"}
     assert np.abs(off).max() < 0.0015
     assert np.median(np.abs(off)) < 0.0005
-    assert 0.25 < np.mean(off < 0) < 0.65  # a certified summary: 0
+    assert 0.15 < np.mean(off < 0) < 0.65  # a certified summary: 0
 
 
 def test_sites_apart_are_as_close() -> None:

@@ -212,3 +212,35 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_bytes(content)
         with refused(f"{path}: "):
             read_table(path)
+
+
+def number(value: int, size: int = 0) -> bytes:
+    """A number as the footer of a Parquet file has it, in this many bytes at least."""
+    found: list[int] = []
+    left = 2 * value
+    while left > 127 or len(found) + 1 < size:
+        found.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*found, left])
+
+
+@pytest.mark.parametrize("rows", [3_000_000, 300_000])
+def test_a_footer_that_lies_about_its_rows(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="reading .parquet needs pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"a": np.zeros(rows)})
+    parquet.write_table(table, path, use_dictionary=False, compression="zstd", row_group_size=rows)
+    about = parquet.ParquetFile(path).metadata.row_group(0)
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[start:]
+    for true, places in ((about.total_byte_size, -1), (rows, 1)):  # bytes everywhere, rows of the file only
+        assert footer.count(number(true)) > 0
+        footer = footer.replace(number(true), number(100, len(number(true))), places)
+    path.write_bytes(data[:start] + footer)
+    assert parquet.ParquetFile(path).metadata.num_rows == 100
+    monkeypatch.setattr("fedconformal._base.npy.FREE_BYTES", 10**7)
+    problem = "more than 100 times as much" if rows > 10**6 else f"has {rows} rows, and its footer says 100"
+    assert problem in refusal(lambda: read_table(path))

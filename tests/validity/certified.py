@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 import fedconformal as fc
-from tests.validity.promises import Promise, every_client, exchangeable, mixture, one_client, weighted_mixture
-from tests.validity.simulation import Floats, Site, coverage_by_client, draws, mean
+from tests.validity.promises import Promise, every_site, fcp, mixture, one_site, weighted_mixture
+from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean
 
 ALPHA = 0.1
 REPETITIONS = 20
@@ -31,9 +31,10 @@ PROMISES: dict[str, Promise] = {
     "mixture of one": mixture(ONE, ALPHA),
     "uniform": weighted_mixture(DIFFERENT, ALPHA),
     "given weights": weighted_mixture(DIFFERENT, ALPHA, ["0.2", "0.3", "0.5"]),
-    "exchangeable": exchangeable(ALIKE, ALPHA),
-    "one client": one_client(DIFFERENT, ALPHA, client=0),
-    "every client": every_client(DIFFERENT, ALPHA),
+    "alike": mixture(ALIKE, ALPHA),
+    "fcp": fcp(DIFFERENT, ALPHA),
+    "one site": one_site(DIFFERENT, ALPHA, site=0),
+    "every site": every_site(DIFFERENT, ALPHA),
 }
 
 Summarise = Callable[[list[Floats]], list[fc.Summary]]
@@ -96,14 +97,14 @@ def check_certified(promise: Promise, summarise: Summarise, *, seed: int, repeti
     thresholds = []
     for scores in draws(promise.sites, seed=seed, repetitions=repetitions):
         summaries = summarise(scores)
-        result = fc.calibrate(summaries, alpha=promise.alpha, guarantee=promise.guarantee)
+        result = fc.calibrate(summaries, alpha=promise.alpha, guarantee=promise.guarantee, exact=True)
         check_counts(promise, scores, summaries, float(result.threshold))
         thresholds.append(result.threshold)
     certificate = result.certificate
     assert certificate.status == "certified"
-    by_client = coverage_by_client(promise.sites, np.array(thresholds))
+    by_site = coverage_by_site(promise.sites, np.array(thresholds))
     for shares in promise.mixtures:
-        coverage, tolerance = mean(shares @ by_client)
+        coverage, tolerance = mean(shares @ by_site)
         assert coverage >= certificate.coverage_at_least - tolerance
         assert coverage <= certificate.coverage_at_most + tolerance or not promise.distinct
 

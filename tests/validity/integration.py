@@ -75,15 +75,16 @@ class EveryCount:
 
 @dataclass(frozen=True)
 class EveryMixture:
-    """Under each of these mixtures the sum of w_k m_k / (n_k + 1) is at least the target; fractions."""
+    """Under each of these mixtures the sum of w_k m_k / rows_k is at least the target; fractions."""
 
     mixtures: tuple[tuple[Fraction, ...], ...]
     sizes: tuple[int, ...]
+    rows: tuple[int, ...]
     target: Fraction
 
     def reached(self, counts: Sequence[int]) -> bool:
         """Add up under every mixture."""
-        shares = [Fraction(m, n + 1) for m, n in zip(counts, self.sizes, strict=True)]
+        shares = [Fraction(m, n) for m, n in zip(counts, self.rows, strict=True)]
         return all(sum(w * a for w, a in zip(mix, shares, strict=True)) >= self.target for mix in self.mixtures)
 
     def chance_short(self, counts: Sequence[Floats]) -> Floats:
@@ -99,12 +100,12 @@ class EveryMixture:
 
 
 def expected_coverage(sites: Sequence[Site], rule: Rule) -> Floats:
-    """Return the coverage on every client, averaged over calibration draws."""
-    return np.array([_on_client(site, sites, rule) for site in sites])
+    """Return the coverage at every site, averaged over calibration draws."""
+    return np.array([_at_site(site, sites, rule) for site in sites])
 
 
-def _on_client(client: Site, sites: Sequence[Site], rule: Rule) -> float:
-    s = client.law.ppf((np.arange(POINTS) + 0.5) / POINTS)
+def _at_site(tested: Site, sites: Sequence[Site], rule: Rule) -> float:
+    s = tested.law.ppf((np.arange(POINTS) + 0.5) / POINTS)
     just_below = np.nextafter(s, -np.inf)
     counts = [stats.binom.pmf(np.arange(site.size + 1)[:, None], site.size, site.law.cdf(just_below)) for site in sites]
     return float(rule.chance_short(counts).mean())

@@ -13,18 +13,20 @@ from fractions import Fraction
 import numpy as np
 
 import fedconformal as fc
+from tests.guarantees.plain_fractions import form, total
 from tests.validity.integration import EveryCount, EveryMixture, Rule, WeightedCount, expected_coverage
 from tests.validity.simulation import (
     REPETITIONS,
     Floats,
     Site,
+    by_rows,
     calibrator,
-    coverage_by_client,
+    coverage_by_site,
     draws,
     mean,
-    proportional,
     sizes,
     thresholds,
+    with_next_rows,
 )
 
 INTEGRATION_ERROR = 1e-4
@@ -48,20 +50,38 @@ class Promise:
 
     def expected(self) -> list[float]:
         """Return the expected coverage under every mixture."""
-        by_client = expected_coverage(self.sites, self.rule)
-        return [float(mixture @ by_client) for mixture in self.mixtures]
+        by_site = expected_coverage(self.sites, self.rule)
+        return [float(mixture @ by_site) for mixture in self.mixtures]
 
 
 def mixture(sites: Sequence[Site], alpha: float, *, distinct: bool = True) -> Promise:
-    """Theorem 1: rank ceil((1 - alpha)(N + K)), and a band of K ranks."""
+    """Shares n_k / N: rank ceil((1 - alpha) N) + 1, and a band of one rank; one site: ceil((1 - alpha)(n + 1))."""
     N, K = sum(sizes(sites)), len(sites)
-    rank = rank_of(alpha, N + K)
+    whole, price = (N, 1) if K > 1 else (N + 1, 0)
+    rank = rank_of(alpha, whole) + price
     return Promise(
         guarantee=fc.Mixture(),
         sites=tuple(sites),
         alpha=alpha,
         rule=WeightedCount((1,) * K, rank),
-        mixtures=(proportional(sites),),
+        mixtures=(by_rows(sites),),
+        at_least=Fraction(rank - price, whole),
+        at_most=Fraction(rank, whole),
+        one_rank=1 / N,
+        distinct=distinct,
+    )
+
+
+def fcp(sites: Sequence[Site], alpha: float, *, distinct: bool = True) -> Promise:
+    """Theorem 1 of the paper: rank ceil((1 - alpha)(N + K)), and a band of K ranks."""
+    N, K = sum(sizes(sites)), len(sites)
+    rank = rank_of(alpha, N + K)
+    return Promise(
+        guarantee=fc.FCP(),
+        sites=tuple(sites),
+        alpha=alpha,
+        rule=WeightedCount((1,) * K, rank),
+        mixtures=(with_next_rows(sites),),
         at_least=Fraction(rank, N + K),
         at_most=Fraction(rank + K - 1, N + K),
         one_rank=1 / (N + K),
@@ -70,76 +90,62 @@ def mixture(sites: Sequence[Site], alpha: float, *, distinct: bool = True) -> Pr
 
 
 def weighted_mixture(sites: Sequence[Site], alpha: float, weights: Sequence[str] | None = None) -> Promise:
-    """Known weights lambda_k, or uniform ones: sum_k lambda_k m_k / (n_k + 1) reaches 1 - alpha."""
+    """Known weights lambda_k, or uniform ones.
+
+    sum lambda_k m_k / n_k reaches 1 - alpha and the price, or sum lambda_k m_k / (n_k + 1) reaches 1 - alpha, whichever
+    costs less.
+    """
     shares = [Fraction(w) for w in weights] if weights else [Fraction(1, len(sites))] * len(sites)
-    worth = [share / (n + 1) for share, n in zip(shares, sizes(sites), strict=True)]
-    whole = math.lcm(exact(alpha).denominator, *(w.denominator for w in worth))
-    given = np.array([float(share) for share in shares])
+    given = tuple(float(share) for share in shares)
+    return of_shares(fc.Mixture(weights=given if weights else "uniform"), sites, alpha, shares)
+
+
+def capped_mixture(sites: Sequence[Site], alpha: float, most_scores: int) -> Promise:
+    """The mixture in proportion to min(n_k, most_scores), as known weights."""
+    counted = [min(n, most_scores) for n in sizes(sites)]
+    shares = [Fraction(c, sum(counted)) for c in counted]
+    return of_shares(fc.Mixture(most_scores=most_scores), sites, alpha, shares)
+
+
+def of_shares(guarantee: fc.Mixture, sites: Sequence[Site], alpha: float, shares: Sequence[Fraction]) -> Promise:
+    """Any shares, by the smaller of the two prices."""
+    rows, price = form([shares], sizes(sites))
+    worth = [share / n for share, n in zip(shares, rows, strict=True)]
+    target = 1 - exact(alpha) + price
+    whole = math.lcm(target.denominator, *(w.denominator for w in worth))
+    common = math.gcd(*(int(w * whole) for w in worth))
     return Promise(
-        guarantee=fc.Mixture(weights=tuple(given) if weights else "uniform"),
+        guarantee=guarantee,
         sites=tuple(sites),
         alpha=alpha,
-        rule=WeightedCount(tuple(int(w * whole) for w in worth), int((1 - exact(alpha)) * whole)),
-        mixtures=(given,),
+        rule=WeightedCount(tuple(int(w * whole) // common for w in worth), math.ceil(target * whole / common)),
+        mixtures=(np.array([float(share) for share in shares]),),
         at_least=1 - exact(alpha),
-        at_most=min(Fraction(1), 1 - exact(alpha) + sum(worth)),
+        at_most=min(Fraction(1), 1 - exact(alpha) + (2 * price or total(worth))),
         one_rank=float(min(w for w in worth if w)),
     )
 
 
-def capped_mixture(sites: Sequence[Site], alpha: float, most_scores: int) -> Promise:
-    """The mixture in proportion to min(n_k, most_scores) + 1, as known weights."""
-    counted = [min(n, most_scores) + 1 for n in sizes(sites)]
-    worth = [Fraction(c, sum(counted) * (n + 1)) for c, n in zip(counted, sizes(sites), strict=True)]
-    whole = math.lcm(exact(alpha).denominator, *(w.denominator for w in worth))
-    return Promise(
-        guarantee=fc.Mixture(most_scores=most_scores),
-        sites=tuple(sites),
-        alpha=alpha,
-        rule=WeightedCount(tuple(int(w * whole) for w in worth), int((1 - exact(alpha)) * whole)),
-        mixtures=(np.array([c / sum(counted) for c in counted]),),
-        at_least=1 - exact(alpha),
-        at_most=min(Fraction(1), 1 - exact(alpha) + sum(worth)),
-        one_rank=float(min(worth)),
-    )
-
-
-def exchangeable(sites: Sequence[Site], alpha: float) -> Promise:
-    """Alike sites: rank ceil((1 - alpha)(N + 1)) out of N + 1, exactly, on each of them."""
-    N, K = sum(sizes(sites)), len(sites)
-    rank = rank_of(alpha, N + 1)
-    return Promise(
-        guarantee=fc.Exchangeable(),
-        sites=tuple(sites),
-        alpha=alpha,
-        rule=WeightedCount((1,) * K, rank),
-        mixtures=tuple(np.eye(K)),
-        at_least=Fraction(rank, N + 1),
-        at_most=Fraction(rank, N + 1),
-        one_rank=1 / (N + 1),
-    )
-
-
-def one_client(sites: Sequence[Site], alpha: float, client: int) -> Promise:
-    """Split conformal prediction on one client: rank ceil((1 - alpha)(n_k + 1)) out of n_k + 1, exactly."""
-    n = sites[client].size
+def one_site(sites: Sequence[Site], alpha: float, site: int) -> Promise:
+    """Split conformal prediction at one site: rank ceil((1 - alpha)(n_k + 1)) out of n_k + 1, exactly."""
+    n = sites[site].size
     rank = rank_of(alpha, n + 1)
     return Promise(
-        guarantee=fc.OneClient(client=client),
+        guarantee=fc.OneSite(site=site),
         sites=tuple(sites),
         alpha=alpha,
-        rule=WeightedCount(tuple(int(k == client) for k in range(len(sites))), rank),
-        mixtures=(np.eye(len(sites))[client],),
+        rule=WeightedCount(tuple(int(k == site) for k in range(len(sites))), rank),
+        mixtures=(np.eye(len(sites))[site],),
         at_least=Fraction(rank, n + 1),
         at_most=Fraction(rank, n + 1),
         one_rank=1 / (n + 1),
     )
 
 
-def every_client(sites: Sequence[Site], alpha: float) -> Promise:
-    """Each client by itself: all counts reach their own rank; nothing is promised from above."""
+def every_site(sites: Sequence[Site], alpha: float) -> Promise:
+    """Each site by itself: all counts reach their own rank; nothing is promised from above."""
     return Promise(
-        guarantee=fc.EveryClient(),
+        guarantee=fc.EverySite(),
         sites=tuple(sites),
         alpha=alpha,
         rule=EveryCount(tuple(rank_of(alpha, n + 1) for n in sizes(sites))),
@@ -153,12 +159,13 @@ def every_client(sites: Sequence[Site], alpha: float) -> Promise:
 def worst_case(
     guarantee: fc.WorstCase, sites: Sequence[Site], alpha: float, corners: Sequence[Sequence[Fraction]]
 ) -> Promise:
-    """Every mixture of a set: the weighted count reaches 1 - alpha at each of its corners."""
+    """Every mixture of a set: the weighted count reaches 1 - alpha and the price of the set at each of its corners."""
+    rows, price = form(corners, sizes(sites))
     return Promise(
         guarantee=guarantee,
         sites=tuple(sites),
         alpha=alpha,
-        rule=EveryMixture(tuple(map(tuple, corners)), tuple(sizes(sites)), 1 - exact(alpha)),
+        rule=EveryMixture(tuple(map(tuple, corners)), tuple(sizes(sites)), tuple(rows), 1 - exact(alpha) + price),
         mixtures=tuple(np.array([float(w) for w in corner]) for corner in corners),
         at_least=1 - exact(alpha),
         at_most=Fraction(1),
@@ -173,9 +180,9 @@ def check_kept(promise: Promise, *, seed: int, kind: str = "exact", repetitions:
     certificate = calibrate(drawn[0]).certificate
     assert certificate.coverage_at_least == float(promise.at_least)
     assert certificate.coverage_at_most == float(promise.at_most)
-    by_client = coverage_by_client(promise.sites, thresholds(calibrate, drawn))
+    by_site = coverage_by_site(promise.sites, thresholds(calibrate, drawn))
     for shares, expected in zip(promise.mixtures, promise.expected(), strict=True):
-        check_mean(promise, shares @ by_client, expected)
+        check_mean(promise, shares @ by_site, expected)
 
 
 def check_mean(promise: Promise, coverages: Floats, expected: float) -> None:

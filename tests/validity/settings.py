@@ -1,4 +1,4 @@
-"""The sites on which the promises are tested: N + K is about 50, so that one rank is worth 2% of coverage.
+"""The sites on which the promises are tested: N is about 50, so that one rank is worth 2% of coverage.
 
 Scores are negative, above one, heavy-tailed, tied; nothing may depend on their scale.
 """
@@ -14,10 +14,10 @@ import fedconformal as fc
 from tests.validity.promises import (
     Promise,
     capped_mixture,
-    every_client,
-    exchangeable,
+    every_site,
+    fcp,
     mixture,
-    one_client,
+    one_site,
     weighted_mixture,
     worst_case,
 )
@@ -33,19 +33,32 @@ DIFFERENT = (
     Site(stats.cauchy(), 6),
 )
 
-# Every calibration score of the hard clients is above the threshold, and so is every test score of theirs.
+# Every calibration score of the hard sites is above the threshold, and so is every test score of theirs.
 BIG_EASY_SITE = (Site(EASY, 41), *[Site(HARD, 1)] * 4)
 
-# The mirror image: every score of the easy clients is below the threshold.
+# The mirror image: every score of the easy sites is below the threshold.
 BIG_HARD_SITE = (Site(HARD, 41), *[Site(EASY, 1)] * 4)
 
-THEOREM_1: dict[str, Promise] = {
+PARETO = [Site(stats.pareto(1), 30), Site(stats.t(2), 12), Site(stats.beta(5, 1), 5)]
+
+MIXTURE: dict[str, Promise] = {
     "alike sites": mixture([Site(uniform(-1, 1), 9)] * 5, 0.2),
     "different sites": mixture(DIFFERENT, 0.2),
-    "different sites, 90%": mixture([Site(stats.pareto(1), 30), Site(stats.t(2), 12), Site(stats.beta(5, 1), 5)], 0.1),
+    "different sites, 90%": mixture(PARETO, 0.1),
     "sites that do not overlap": mixture([Site(EASY, 30), Site(HARD, 18)], 0.3),
     "one big easy site": mixture(BIG_EASY_SITE, 0.2),
     "one big hard site": mixture(BIG_HARD_SITE, 0.2),
+    "fifty sites of one row": mixture([Site(EASY, 1)] * 40 + [Site(HARD, 1)] * 10, 0.2),
+    "one site": mixture([Site(stats.cauchy(), 49)], 0.1),
+}
+
+THEOREM_1: dict[str, Promise] = {
+    "alike sites": fcp([Site(uniform(-1, 1), 9)] * 5, 0.2),
+    "different sites": fcp(DIFFERENT, 0.2),
+    "different sites, 90%": fcp(PARETO, 0.1),
+    "sites that do not overlap": fcp([Site(EASY, 30), Site(HARD, 18)], 0.3),
+    "one big easy site": fcp(BIG_EASY_SITE, 0.2),
+    "one big hard site": fcp(BIG_HARD_SITE, 0.2),
 }
 
 TIES: dict[str, Promise] = {
@@ -74,23 +87,19 @@ CAPPED: dict[str, Promise] = {
     "nobody has as many": capped_mixture([Site(stats.norm(), 24), Site(stats.cauchy(1), 14)], 0.2, 24),
 }
 
-EXCHANGEABLE: dict[str, Promise] = {
-    "alike sites": exchangeable([Site(stats.norm(), 30), Site(stats.norm(), 14), Site(stats.norm(), 5)], 0.1),
+ONE_SITE: dict[str, Promise] = {
+    "the others are easier": one_site([Site(EASY, 80), Site(HARD, 39)], 0.1, site=1),
+    "the others are harder": one_site([Site(stats.t(2), 39), Site(HARD, 7), Site(stats.cauchy(5), 1)], 0.2, site=0),
 }
 
-ONE_CLIENT: dict[str, Promise] = {
-    "the others are easier": one_client([Site(EASY, 80), Site(HARD, 39)], 0.1, client=1),
-    "the others are harder": one_client([Site(stats.t(2), 39), Site(HARD, 7), Site(stats.cauchy(5), 1)], 0.2, client=0),
-}
-
-EVERY_CLIENT: dict[str, Promise] = {
-    "one is harder": every_client([Site(EASY, 24), Site(HARD, 39)], 0.1),
-    "all are different": every_client([Site(stats.norm(), 30), Site(stats.t(2), 30), Site(uniform(-3, 2), 24)], 0.2),
+EVERY_SITE: dict[str, Promise] = {
+    "one is harder": every_site([Site(EASY, 24), Site(HARD, 39)], 0.1),
+    "all are different": every_site([Site(stats.norm(), 30), Site(stats.t(2), 30), Site(uniform(-3, 2), 24)], 0.2),
 }
 
 # Three sites that do not overlap much; the corners of each set of mixtures are written out.
 APART = (Site(EASY, 20), Site(uniform(0.5, 2.5), 14), Site(HARD, 9))
-SHARES = [Fraction(n + 1, 46) for n in (20, 14, 9)]
+SHARES = [Fraction(n, 43) for n in (20, 14, 9)]
 UNITS = [[Fraction(int(j == k)) for j in range(3)] for k in range(3)]
 NONE, FIFTH, HALF = Fraction(0), Fraction(1, 5), Fraction(1, 2)
 
@@ -128,15 +137,16 @@ WORST_CASE: dict[str, Promise] = {
         0.2,
         [UNITS[1], [HALF, HALF, NONE], [NONE, HALF, HALF], [HALF / 2, HALF / 2, HALF]],
     ),
+    "any mixture": worst_case(fc.WorstCase(), APART, 0.2, UNITS),
 }
 
 ALL: dict[str, dict[str, Promise]] = {
+    "mixture": MIXTURE,
     "Theorem 1": THEOREM_1,
     "ties": TIES,
     "weights": WEIGHTS,
     "capped": CAPPED,
-    "exchangeable": EXCHANGEABLE,
-    "one client": ONE_CLIENT,
-    "every client": EVERY_CLIENT,
+    "one site": ONE_SITE,
+    "every site": EVERY_SITE,
     "worst case": WORST_CASE,
 }

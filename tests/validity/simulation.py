@@ -1,6 +1,6 @@
 """Federations whose score distributions are known, so that coverage is computed and not counted.
 
-Given the threshold q, coverage on client k is F_k(q), exactly. No test row is ever drawn, and the only noise
+Given the threshold q, coverage at site k is F_k(q), exactly. No test row is ever drawn, and the only noise
 left is that of the calibration draws; its standard error is taken from the simulated coverages themselves.
 """
 
@@ -44,7 +44,7 @@ class HalfAtOneHalf:
 
 
 class Site(NamedTuple):
-    """A client: how its scores are distributed and how many it has for calibration."""
+    """A site: how its scores are distributed and how many it has for calibration."""
 
     law: Law
     size: int
@@ -86,17 +86,24 @@ def thresholds(calibrate: Calibrator, drawn: list[list[Floats]]) -> Floats:
     return np.array([calibrate(scores).threshold for scores in drawn])
 
 
-def coverage_by_client(sites: Sequence[Site], q: Floats) -> Floats:
-    """Return the exact coverage of every threshold on every client, as (clients, thresholds)."""
+def coverage_by_site(sites: Sequence[Site], q: Floats) -> Floats:
+    """Return the exact coverage of every threshold at every site, as (sites, thresholds)."""
     return np.stack([site.law.cdf(q) for site in sites])
 
 
-def proportional(sites: Sequence[Site]) -> Floats:
-    """Return the weights of the mixture in Theorem 1, in proportion to n_k + 1."""
+def by_rows(sites: Sequence[Site]) -> Floats:
+    """Return the shares n_k / N."""
+    return np.array(sizes(sites)) / sum(sizes(sites))
+
+
+def with_next_rows(sites: Sequence[Site]) -> Floats:
+    """Return the shares of the paper's Theorem 1, in proportion to n_k + 1."""
     total = sum(sizes(sites)) + len(sites)
     return np.array([(site.size + 1) / total for site in sites])
 
 
 def calibrator(guarantee: fc.Guarantee, alpha: float, kind: str = "exact") -> Calibrator:
     """Summarise each site's scores and calibrate, as a user does."""
-    return lambda scores: fc.calibrate([fc.summarize(s, kind) for s in scores], alpha=alpha, guarantee=guarantee)
+    return lambda scores: fc.calibrate(
+        [fc.summarize(s, kind) for s in scores], alpha=alpha, guarantee=guarantee, exact=True
+    )

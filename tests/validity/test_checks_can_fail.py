@@ -61,11 +61,11 @@ def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, promise: Promis
 
 
 def test_a_rank_too_low_is_seen_with_shared_patients(monkeypatch: pytest.MonkeyPatch) -> None:
-    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    lower_the_rank(monkeypatch, fc.FCP, [0])
     with pytest.raises(AssertionError, match=MISSED):
-        check_same_patients_everywhere(calibrator(fc.Mixture(), 0.1))
+        check_same_patients_everywhere(calibrator(fc.FCP(), 0.1))
     with pytest.raises(AssertionError, match=MISSED):
-        check_finite_population(calibrator(fc.Mixture(), 0.3))
+        check_finite_population(calibrator(fc.FCP(), 0.3))
 
 
 @pytest.mark.parametrize("score", SCORES, ids=str)
@@ -87,8 +87,8 @@ def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> 
     ("name", "summarise"),
     [
         *[(name, certified.extended) for name, promise in certified.PROMISES.items() if promise.distinct],
-        *[(name, certified.tilted) for name in ("mixture of one", "uniform", "one client", "every client")],
-        *[(name, certified.plain) for name in ("mixture of one", "uniform", "one client", "every client")],
+        *[(name, certified.tilted) for name in ("mixture of one", "uniform", "one site", "every site")],
+        *[(name, certified.plain) for name in ("mixture of one", "uniform", "one site", "every site")],
         ("mixture of one", certified.pooled),
     ],
 )

@@ -107,7 +107,7 @@ def check_different_sites() -> None:
     claims = (1, 60, 10**4, 590_000_000, 2**32)
     lies = [[(claim, claim * share // 100)] for claim in claims for share in (81, 86, 99, 100)]
     q = lowest([fc.Robust(liars=1)], "0.2", honest, lies)
-    check_kept(mean((42 * np.minimum(q, 1) + 4 * 2 * np.clip(q - 2, 0, 1)) / 50), 0.8, 1 / 50)
+    check_kept(mean((41 * np.minimum(q, 1) + 4 * np.clip(q - 2, 0, 1)) / 45), 0.8, 1 / 45)
 
 
 CASES: list[tuple[Callable[[], None], type[fc.Guarantee], int]] = [

@@ -13,7 +13,7 @@ from tests.validity.classification import ALPHA, SIZES, coverage
 from tests.validity.promises import rank_of
 
 ALPHAS = [ALPHA, 0.44, 0.5, 0.6]
-TOTAL = sum(SIZES) + len(SIZES)
+TOTAL = sum(SIZES)
 
 SCORES = [
     fc.LAC(),
@@ -25,13 +25,15 @@ SCORES = [
 
 
 def check_sets_cover(score: fc.Score, dtype: str) -> None:
-    """Compare the coverage of the sets at several alphas with the band of Theorem 1."""
+    """Compare the coverage of the sets at several alphas with the band of the mixture."""
     found = coverage(score, lambda p, probs: p.predict_set(probs, alpha=ALPHAS, allow_empty=True), seed=18, dtype=dtype)
     for alpha, (average, tolerance) in zip(ALPHAS, found, strict=True):
-        rank = rank_of(alpha, TOTAL)
+        least = rank_of(alpha, TOTAL) / TOTAL
         assert tolerance < 0.8 / TOTAL
-        assert average >= rank / TOTAL - tolerance, f"{average:.4f} is below {rank / TOTAL:.4f} at alpha={alpha}"
-        assert average <= (rank + len(SIZES) - 1) / TOTAL + tolerance
+        assert average >= least - tolerance, f"{average:.4f} is below {least:.4f} at alpha={alpha}"
+        # Of scores without a stated precision, sets hold what float32 gives and what float64 gives: two draws of U.
+        twice = dtype == "float64" and getattr(score, "randomized", False)
+        assert average <= least + (3 if twice else 1) / TOTAL + tolerance
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -15,7 +15,7 @@ from tests.validity.simulation import (
     Calibrator,
     Site,
     calibrator,
-    coverage_by_client,
+    coverage_by_site,
     draws,
     mean,
     thresholds,
@@ -26,18 +26,20 @@ SITES = (Site(uniform(-1, 1), 9), Site(uniform(0, 3), 19))
 
 # The smallest alpha at which the largest scores are enough, for sites of 9 and 19 scores.
 SMALLEST_ALPHA = {
-    fc.Mixture(): "2/30",
-    fc.Mixture(weights="uniform"): "3/40",
-    fc.Mixture(weights=(0.2, 0.8)): "6/100",
-    fc.Exchangeable(): "1/29",
-    fc.OneClient(client=0): "1/10",
-    fc.OneClient(client=1): "1/20",
-    fc.EveryClient(): "1/10",
-    fc.WorstCase(contamination=0.5): "25/300",
-    fc.WorstCase(total_variation=0.2): "46/600",
-    fc.WorstCase(box=(0.4, 1)): "8/100",
-    fc.WorstCase(polytope=([[1, 0]], [0.2])): "6/100",
-    fc.NewClient(): "1/3",
+    fc.Mixture(): "1/28",
+    fc.Mixture(weights="uniform"): "1/18",  # half of the rows are of the site of nine
+    fc.Mixture(weights=(0.2, 0.8)): "8/190",  # 0.8/19, and 0.2/9 is less
+    fc.Mixture(weights=(0.99, 0.01)): "1990/20000",  # 0.99/10 + 0.01/20, where 0.99/9 is more
+    fc.FCP(): "2/30",
+    fc.Robust(liars=1): "1/9",
+    fc.OneSite(site=0): "1/10",
+    fc.OneSite(site=1): "1/20",
+    fc.EverySite(): "1/10",
+    fc.WorstCase(contamination=0.5): "37/504",  # 0.5/28 + 0.5/9
+    fc.WorstCase(total_variation=0.2): "73/1260",  # (9/28 + 0.2)/9
+    fc.WorstCase(box=(0.4, 1)): "6/90",  # 0.6/9
+    fc.WorstCase(polytope=([[1, 0]], [0.2])): "1/19",  # all rows may be of the second site
+    fc.NewSite(): "1/3",
     fc.PAC(failure=0.05): "101465736/1000000000",  # 1 - 0.05 ** (1/28)
 }
 
@@ -50,7 +52,7 @@ def test_too_small_an_alpha_covers_everything(guarantee: fc.Guarantee, smallest:
     with pytest.warns(fc.InfeasibleWarning, match="more"):
         q = thresholds(calibrate, drawn)
     assert (q == math.inf).all()
-    assert (coverage_by_client(SITES, q) == 1).all()
+    assert (coverage_by_site(SITES, q) == 1).all()
     with pytest.warns(fc.InfeasibleWarning):
         certificate = calibrate(drawn[0]).certificate
     assert certificate.coverage_at_least == certificate.coverage_at_most == 1
@@ -64,8 +66,8 @@ def test_the_smallest_alpha_is_finite(guarantee: fc.Guarantee, smallest: str) ->
 
 
 def test_the_largest_score_would_under_cover() -> None:
-    clamped: Calibrator = lambda scores: fc.calibrate([fc.summarize(scores[0])], alpha=0.1)  # noqa: E731
+    clamped: Calibrator = lambda scores: fc.calibrate([fc.summarize(scores[0])], alpha=0.1, exact=True)  # noqa: E731
     site = SITES[:1]
-    coverage, tolerance = mean(coverage_by_client(site, thresholds(clamped, draws(site, seed=8)))[0])
+    coverage, tolerance = mean(coverage_by_site(site, thresholds(clamped, draws(site, seed=8)))[0])
     assert coverage == pytest.approx(0.9, abs=tolerance)
     assert coverage < 0.95 - tolerance  # what a clamp to rank 9 of 9 would give at alpha = 0.05

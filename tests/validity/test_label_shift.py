@@ -11,7 +11,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
 from fedconformal.guarantees import label_shift, lessened
-from tests.validity.simulation import Floats, Site, coverage_by_client, draws, mean, uniform
+from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean, uniform
 from tests.validity.test_prevalence import summaries
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -66,8 +66,10 @@ def coverage_where_bounds_fail() -> tuple[float, float]:
     right, wrong = (fc.Prevalence({0: (p, p), 1: (1 - p, 1 - p)}, failure=FAILURE) for p in (0.1, 1.0))
     rng = np.random.default_rng(4)
     for place, scores in enumerate(draws(CLASSES, seed=3, repetitions=600)):
-        q = fc.calibrate(summaries(scores, rng), alpha=ALPHA, guarantee=right if place % 10 else wrong).threshold
-        covered.append(float(shares @ coverage_by_client(CLASSES, np.array([q]))[:, 0]))
+        q = fc.calibrate(
+            summaries(scores, rng), alpha=ALPHA, guarantee=right if place % 10 else wrong, exact=True
+        ).threshold
+        covered.append(float(shares @ coverage_by_site(CLASSES, np.array([q]))[:, 0]))
     return mean(np.array(covered))
 
 
@@ -95,7 +97,7 @@ def test_a_place_with_other_shares_is_covered_from_its_unlabelled_rows() -> None
         sites = [fc.summarize(scores[k::3], "exact", labels=truth[k::3], by_class=True) for k in range(3)]
         found = fc.Prevalence.from_unlabelled(fc.confusion(probs, truth), place, failure=0.02)
         for guarantee, kept in ((found, covered), (fc.Mixture(), pooled)):
-            q = fc.calibrate(sites, alpha=ALPHA, guarantee=guarantee).certificate.limit
+            q = fc.calibrate(sites, alpha=ALPHA, guarantee=guarantee, exact=True).certificate.limit
             assert isinstance(q, float)
             kept.append(0.1 * chance(q, 0) + 0.9 * chance(q, 1))
     average, tolerance = mean(np.array(covered))

@@ -61,7 +61,7 @@ def test_false_alarms_over_calibrations_are_as_rare_as_stated(alpha: float, size
     """The limit is a_b; alpha in its place raises far too many."""
     rng = np.random.default_rng(2)
     rate = miss_rates(alpha, size, rng)
-    limit = limit_of(fc.Exchangeable(), alpha, [size])
+    limit = limit_of(fc.Mixture(), alpha, [size])
     assert kept(alarms(rate, limit, 20_000, LEVEL, rng), FAILURE + LEVEL)
     assert not kept(alarms(rate, alpha, 20_000, LEVEL, rng), FAILURE + LEVEL)
 
@@ -72,10 +72,10 @@ def test_false_alarms_over_calibrations_are_as_rare_as_stated(alpha: float, size
 def test_false_alarms_in_every_setting(alpha: float, size: int) -> None:
     rng = np.random.default_rng(3)
     if math.ceil((1 - Fraction(str(alpha))) * (size + 1)) > size:
-        assert limit_of(fc.Exchangeable(), alpha, [size]) == 1  # the threshold is infinite: nothing is missed
+        assert limit_of(fc.Mixture(), alpha, [size]) == 1  # the threshold is infinite: nothing is missed
         return
     rate = miss_rates(alpha, size, rng)
-    found = alarms(rate, limit_of(fc.Exchangeable(), alpha, [size]), 100_000, LEVEL, rng)
+    found = alarms(rate, limit_of(fc.Mixture(), alpha, [size]), 100_000, LEVEL, rng)
     assert kept(found, FAILURE + LEVEL), found.mean()
     naive = alarms(rate, alpha, 100_000, LEVEL, rng)
     assert not kept(naive, FAILURE + LEVEL), naive.mean()

@@ -44,7 +44,7 @@ def simulated(calibrate: Calibrator, tau: float, sizes: Sequence[int], repetitio
 
 def check_fresh_sites(tau: float, sizes: Sequence[int]) -> None:
     """Compare with both ends of the band."""
-    average, tolerance = simulated(calibrator(fc.NewClient(), ALPHA), tau, sizes)
+    average, tolerance = simulated(calibrator(fc.NewSite(), ALPHA), tau, sizes)
     assert tolerance < 0.6 / (len(sizes) + 1)
     assert average >= 1 - ALPHA - tolerance, f"{average:.4f} is below {1 - ALPHA}"
     assert average <= 1 - ALPHA + 2 / (len(sizes) + 1) + tolerance, f"{average:.4f} is above"
@@ -62,7 +62,7 @@ def test_fresh_sites_are_covered(tau: float, sizes: list[int]) -> None:
 
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """One score more at each site is a site more in all."""
-    lower_the_rank(monkeypatch, fc.NewClient, list(range(SITES)))
+    lower_the_rank(monkeypatch, fc.NewSite, list(range(SITES)))
     with pytest.raises(AssertionError, match=MISSED):
         check_fresh_sites(FAR_APART, [10] * SITES)
 
@@ -71,7 +71,7 @@ def test_the_mixture_of_the_known_sites_is_not_enough() -> None:
     """With six sites far apart, a promise to these six falls short on the seventh."""
     average, tolerance = simulated(calibrator(fc.Mixture(), 0.25), FAR_APART, [12] * 6)
     assert average < 0.75 - tolerance
-    average, tolerance = simulated(calibrator(fc.NewClient(), 0.25), FAR_APART, [12] * 6)
+    average, tolerance = simulated(calibrator(fc.NewSite(), 0.25), FAR_APART, [12] * 6)
     assert average >= 0.75 - tolerance
 
 
@@ -82,7 +82,7 @@ def test_a_model_that_knows_the_sites_voids_the_promise() -> None:
     for _ in range(50):
         centres, rows = draw(tau, [30] * SITES, rng)
         scores = [np.abs(part - centre) for part, centre in zip(rows, centres, strict=True)]
-        found.append(covered(float(calibrator(fc.NewClient(), ALPHA)(scores).threshold), tau))
+        found.append(covered(float(calibrator(fc.NewSite(), ALPHA)(scores).threshold), tau))
     assert np.mean(found) == pytest.approx(0.29, abs=0.02)
 
 
@@ -94,7 +94,7 @@ def test_leaving_each_site_out_mends_it() -> None:
         centres, rows = draw(tau, [10] * SITES, rng)
         others = (centres.sum() - centres) / (SITES - 1)
         scores = [np.abs(part - mu) for part, mu in zip(rows, others, strict=True)]
-        q, spread, centre = calibrator(fc.NewClient(), ALPHA)(scores).threshold, math.hypot(1, tau), centres.mean()
+        q, spread, centre = calibrator(fc.NewSite(), ALPHA)(scores).threshold, math.hypot(1, tau), centres.mean()
         found.append(float(np.diff(stats.norm.cdf([centre - q, centre + q], scale=spread))[0]))
     average, tolerance = mean(np.array(found))
     assert average >= 1 - ALPHA - tolerance

@@ -24,7 +24,7 @@ from tests.validity.simulation import (
     Floats,
     Site,
     calibrator,
-    coverage_by_client,
+    coverage_by_site,
     draws,
     sizes,
     thresholds,
@@ -50,8 +50,8 @@ def shares(sites: Sequence[Site]) -> Floats:
 
 def chances(sites: Sequence[Site], alpha: float) -> Floats:
     """Return F_k(q*) where the mixture covers 1 - alpha; the laws are continuous."""
-    short = lambda q: float(shares(sites) @ coverage_by_client(sites, np.array(q))) - (1 - alpha)  # noqa: E731
-    return coverage_by_client(sites, np.array(optimize.brentq(short, -1e3, 1e3, xtol=1e-14)))
+    short = lambda q: float(shares(sites) @ coverage_by_site(sites, np.array(q))) - (1 - alpha)  # noqa: E731
+    return coverage_by_site(sites, np.array(optimize.brentq(short, -1e3, 1e3, xtol=1e-14)))
 
 
 def failure_rate(sites: Sequence[Site], alpha: float, rank: int) -> float:
@@ -95,7 +95,7 @@ def check_failure_rate(sites: tuple[Site, ...], repetitions: int = 500) -> None:
     """Calibrate as a user does, and count how often coverage comes out below 1 - alpha."""
     calibrate = calibrator(fc.PAC(failure=FAILURE), ALPHA)
     q = thresholds(calibrate, draws(sites, seed=41, repetitions=repetitions))
-    rate = float(np.mean(shares(sites) @ coverage_by_client(sites, q) < 1 - ALPHA))
+    rate = float(np.mean(shares(sites) @ coverage_by_site(sites, q) < 1 - ALPHA))
     expected = failure_rate(sites, ALPHA, rank_of(sites))
     tolerance = STANDARD_ERRORS * (expected * (1 - expected) / repetitions) ** 0.5
     assert abs(rate - expected) <= tolerance, f"{rate:.4f}, expected {expected:.4f}"
@@ -127,10 +127,10 @@ def test_without_hoeffdings_condition_it_fails() -> None:
     assert stats.binom.sf(8, 10, 0.9) < 0.8  # the binomial tail alone would be content with rank 9
     q = draws(sites, seed=42, repetitions=200)
     ninth = np.array([np.sort(np.concatenate(scores))[8] for scores in q])
-    assert (shares(sites) @ coverage_by_client(sites, ninth) < 0.9).all()
+    assert (shares(sites) @ coverage_by_site(sites, ninth) < 0.9).all()
     assert rank_of(sites, 0.1, 0.8) == 10
     tenth = np.array([np.concatenate(scores).max() for scores in q])
-    assert (shares(sites) @ coverage_by_client(sites, tenth) >= 0.9).all()
+    assert (shares(sites) @ coverage_by_site(sites, tenth) >= 0.9).all()
 
 
 def test_it_holds_for_each_alpha_and_not_for_all_at_once() -> None:

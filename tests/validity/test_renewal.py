@@ -3,7 +3,8 @@
 Their number depends on their outcomes, so they are not exchangeable with the rows to come. After a change, the rows
 that a watch has counted are partly from before it. Without a change, after a false alarm, they are those that looked
 unlike the others. So a predictor from watched rows says "estimated"; were it certified, the first test would be red.
-Rows that came after the alarm keep the promise in both cases.
+Rows that came after the alarm keep the promise in both cases. Rows of a planned time are selected as well, if a watch
+counts them: the plan is followed only if they raise no alarm.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ WORSE = 1.25
 
 
 def predictor_of(scores: Floats) -> fc.Predictor:
-    return fc.Predictor.of(fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA))
+    return fc.Predictor.of(fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True))
 
 
 def renewed(old: fc.Predictor, scores: Floats, rows: str) -> fc.Predictor:
-    return fc.recalibrate(old, [fc.summarize(scores, site="a", score=fc.LAC())], why="alarm", rows=rows)
+    return fc.recalibrate(old, [fc.summarize(scores, site="a", score=fc.LAC())], why="alarm", rows=rows, exact=True)
 
 
 def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
@@ -51,8 +52,17 @@ def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predict
     return new, min(1.0, float(new.threshold()))
 
 
+def planned(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
+    """Scores have become worse; the next 99 rows are to calibrate, unless they raise an alarm before."""
+    old, scores = predictor_of(rng.random(200)), WORSE * rng.random(99)
+    if fc.Monitor.of(old).update(misses=scores > old.threshold()).alarm:
+        return None
+    found = renewed(old, scores if rows == "watched" else WORSE * rng.random(99), rows)
+    return found, min(1.0, float(found.threshold()) / WORSE)
+
+
 Stream = Callable[[str, np.random.Generator], tuple[fc.Predictor, float] | None]
-STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 1100)]
+STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 1100), (planned, 1000)]
 
 
 @pytest.mark.long

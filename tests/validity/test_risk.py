@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.guarantees.guarantee import Terms
 from fedconformal.summaries import LossSummary
 
 Curve = tuple[float, ...]
@@ -49,17 +50,16 @@ def summaries(rows: Sequence[Sequence[Curve]]) -> list[LossSummary]:
 def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.4) -> fc.Calibration:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
-        return fc.calibrate(sites, risk=risk, guarantee=guarantee)
+        return fc.calibrate(sites, risk=risk, guarantee=guarantee, exact=True)
 
 
 @pytest.mark.parametrize(
     ("guarantee", "last", "threshold"),
     [
-        (fc.Mixture(), ["0.9285714286", "0.7857142857", "0.4642857143", "0.3214285714"], 4),
-        (fc.Mixture(weights=(0.5, 0.5)), ["0.4895833333", "0.3333333333"], 4),
-        (fc.NewClient(), ["0.5277777778", "0.3750000000"], 4),
-        (fc.EveryClient(), ["0.4166666667"], math.inf),
-        (fc.Exchangeable(), ["0.3750000000", "0.2083333333"], 3),  # + B, wrong as these sites differ
+        (fc.Mixture(), ["1.0000000000", "0.9000000000", "0.4500000000", "0.2500000000"], 4),  # (1.25 + B)/5 is 0.45
+        (fc.Mixture(weights=(0.5, 0.5)), ["0.5416666667", "0.3125000000"], 4),  # + 1/4, as 1/8 + 1/6 is more
+        (fc.NewSite(), ["0.5277777778", "0.3750000000"], 4),
+        (fc.EverySite(), ["0.4166666667"], math.inf),
     ],
     ids=repr,
 )
@@ -119,7 +119,7 @@ def weighted(weights: Sequence[Fraction], losses: Sequence[Fraction]) -> Fractio
 
 
 def proportional(sizes: Sequence[int]) -> list[Fraction]:
-    return [Fraction(n + 1, sum(sizes) + len(sizes)) for n in sizes]
+    return [Fraction(n, sum(sizes)) for n in sizes]
 
 
 @different
@@ -135,10 +135,10 @@ def test_the_mixture_loses_no_more(laws: list[Law], sizes: list[int], risk: floa
 @every_limit
 def test_each_site_loses_no_more(laws: list[Law], sizes: list[int], risk: float) -> None:
     limit = Fraction(repr(risk))
-    assert max(mean_losses(laws, sizes, fc.EveryClient(), risk)) <= limit
+    assert max(mean_losses(laws, sizes, fc.EverySite(), risk)) <= limit
     assert max(mean_losses(laws, sizes, fc.WorstCase(), risk)) <= limit
     for k in range(len(laws)):
-        assert mean_losses(laws, sizes, fc.OneClient(client=k), risk)[k] <= limit
+        assert mean_losses(laws, sizes, fc.OneSite(site=k), risk)[k] <= limit
 
 
 @different
@@ -166,7 +166,16 @@ def test_honest_sites_lose_no_more(laws: list[Law], sizes: list[int], risk: floa
 @every_limit
 def test_sites_that_are_alike_lose_no_more(risk: float) -> None:
     for law in (UNEVEN, HARD):
-        assert max(mean_losses([law, law], [3, 1], fc.Exchangeable(), risk)) <= Fraction(repr(risk))
+        assert max(mean_losses([law, law], [3, 1], fc.Mixture(), risk)) <= Fraction(repr(risk))
+
+
+def test_a_loss_without_its_price_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red with (sum of losses)/N <= a: three rows that are missed by the first 0 to 3 thresholds lose 3/8 at 0.34."""
+    law = third(*(tuple(float(j < missed) for j in range(4)) for missed in range(4)))
+    limit, sizes, shares = 0.34, [2, 1], [Fraction(2, 3), Fraction(1, 3)]
+    assert weighted(shares, mean_losses([law, law], sizes, fc.Mixture(), limit)) <= Fraction(repr(limit))
+    monkeypatch.setattr(fc.Mixture, "terms", lambda _, sizes: Terms(None, sum(sizes)))
+    assert weighted(shares, mean_losses([law, law], sizes, fc.Mixture(), limit)) == Fraction(3, 8)
 
 
 @every_limit
@@ -178,7 +187,7 @@ def test_a_fresh_site_loses_no_more(risk: float) -> None:
         orders = math.factorial(3) // math.prod(math.factorial(chosen.count(k)) for k in set(chosen))
         laws, sizes = [kinds[k][0] for k in chosen], [kinds[k][1] for k in chosen]
         for rows in product(*(draws(law, n) for law, n in zip(laws, sizes, strict=True))):
-            at = risks(fc.NewClient(), summaries([curves for curves, _ in rows]), risk).certificate.limit
+            at = risks(fc.NewSite(), summaries([curves for curves, _ in rows]), risk).certificate.limit
             fresh = sum((mean_loss(law, float(at), limit) for law, _ in kinds), start=Fraction(0)) / 3
             found += Fraction(orders, 27) * math.prod((p for _, p in rows), start=Fraction(1)) * fresh
     assert found <= limit
@@ -197,22 +206,22 @@ def test_few_calibrations_lose_more(laws: list[Law], sizes: list[int], risk: flo
     assert failed <= Fraction(1, 5)
 
 
-def miss_rate(guarantee: fc.Guarantee) -> float:
+def miss_rate(shares: Sequence[int]) -> float:
     """Return the mean loss where one site has many easy rows and twenty have one hard row each."""
     rng, points = np.random.default_rng(0), np.arange(1000) / 1000
-    weights, found = np.array([1001, *[2] * 20]) / 1041, []
+    weights, found = np.array(shares) / sum(shares), []
     hard = fc.summarize_losses(np.ones((1, 1000)), thresholds=points)
     for _ in range(40):
         easy = fc.summarize_losses(rng.random(1000)[:, None] > points, thresholds=points)
-        at = risks(guarantee, [easy, *[hard] * 20], 0.1).certificate.limit
+        at = risks(fc.Mixture(), [easy, *[hard] * 20], 0.1).certificate.limit
         found.append(weights @ np.append(1 - min(1.0, float(at)), np.ones(20)))
     return float(np.mean(found))
 
 
-def test_one_bound_for_all_sites_is_not_enough() -> None:
-    """With + B for + K B the easy site pays for the others only in part: .117 instead of .1."""
-    assert miss_rate(fc.Mixture()) == pytest.approx(0.1, abs=0.002)
-    assert miss_rate(fc.Exchangeable()) == pytest.approx(0.117, abs=0.002)
+def test_one_virtual_row_serves_shares_by_rows() -> None:
+    """B once in all; under shares n_k + 1, where a site of one row counts twice, the same rule loses .117."""
+    assert miss_rate([1000, *[1] * 20]) == pytest.approx(0.1, abs=0.002)
+    assert miss_rate([1001, *[2] * 20]) == pytest.approx(0.117, abs=0.002)
 
 
 def with_safe_action(loses: Fraction, keeps: Fraction) -> Fraction:
@@ -221,10 +230,10 @@ def with_safe_action(loses: Fraction, keeps: Fraction) -> Fraction:
     The action loses so much on rows that lose at the threshold, and so much on the others.
     """
     often = Fraction(3, 5)
-    kept = fc.calibrate([fc.summarize_losses([[0]], thresholds=[1])], risk=0.5)
+    kept = fc.calibrate([fc.summarize_losses([[0]], thresholds=[1])], risk=0.5, exact=True)
     assert kept.threshold == 1
     with pytest.warns(fc.InfeasibleWarning, match="cannot be promised at any threshold of the grid"):
-        assert fc.calibrate([fc.summarize_losses([[1]], thresholds=[1])], risk=0.5).threshold == math.inf
+        assert fc.calibrate([fc.summarize_losses([[1]], thresholds=[1])], risk=0.5, exact=True).threshold == math.inf
     return (1 - often) * often + often * (often * loses + (1 - often) * keeps)
 
 

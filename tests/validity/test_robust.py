@@ -12,7 +12,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
 from tests.contracts.tools import maybe_infeasible
-from tests.validity.simulation import Floats, Site, coverage_by_client, draws, mean, proportional
+from tests.validity.simulation import Floats, Site, by_rows, coverage_by_site, draws, mean
 
 ALPHA = 0.1
 REPETITIONS = 40
@@ -64,9 +64,11 @@ def covered(
     for scores in draws(honest, seed=7, repetitions=repetitions):
         sent = [*scores, *attack(scores, liars, rng)]
         with maybe_infeasible():
-            result = fc.calibrate([fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee)
+            result = fc.calibrate(
+                [fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True
+            )
         limits.append(result.threshold)
-    return np.asarray(proportional(honest) @ coverage_by_client(honest, np.array(limits)))
+    return np.asarray(by_rows(honest) @ coverage_by_site(honest, np.array(limits)))
 
 
 @pytest.mark.parametrize(("attack", "liars"), list(product(ATTACKS, (1, 2, 5, 9))))
@@ -109,7 +111,7 @@ def test_huge_scores_are_withstood_up_to_the_stated_number(liars: int) -> None:
     rng = np.random.default_rng(3)
     honest = [rng.random(60) for _ in range(SITES - liars)]
     sent = [*honest, *all_huge(honest, liars, rng)]
-    result = fc.calibrate([fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee)
+    result = fc.calibrate([fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True)
     withstood = guarantee.withstands(as_alpha(ALPHA), [len(s) for s in sent])
     assert withstood == 2
     assert (float(result.threshold) <= 1) == (liars <= withstood)

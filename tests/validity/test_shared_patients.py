@@ -1,8 +1,9 @@
-"""Theorem 1 does not need independent sites: the same patients may be seen at several of them.
+"""Patients with calibration rows at several sites: Mixture breaks, and the paper's theorem holds.
 
-What it needs is that a test row could change places with any calibration row of its own site without
-anybody noticing, the other sites included. The last test shows that this is more than exchangeability of
-each site by itself: scores that are arranged to depend on another site's lose coverage.
+Mixture needs that a test row could change places with any calibration row of its own site, given the rows of the other
+sites. A new patient cannot take the place of one whom other sites have seen. FCP counts one more row at each site, and
+covers a new patient all the same. The last test shows that exchangeability of each site by itself is not enough for
+either: scores that are arranged to depend on another site's lose coverage.
 """
 
 from __future__ import annotations
@@ -11,12 +12,31 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from tests.contracts.tools import maybe_infeasible
 from tests.validity.simulation import Calibrator, Floats, calibrator, mean
 
 POPULATION = 80
 SIZES = np.array([38, 10])
 SHIFT = 0.8
 """How much worse the second site's device scores the same patient."""
+
+
+@pytest.mark.parametrize(("patients", "sites", "mixture", "fcp"), [(5, 20, 5 / 6, 1.0), (15, 2, 14 / 16, 15 / 16)])
+def test_the_same_few_patients_break_the_mixture(patients: int, sites: int, mixture: float, fcp: float) -> None:
+    """Rank 91 of 100 is the fifth of five patients, who covers 5/6 of new ones; rank 28 of 30 the 14th of 15."""
+    drawn = np.random.default_rng(7).random((400, patients))
+    for guarantee, expected in ((fc.Mixture(), mixture), (fc.FCP(), fcp)):
+        with maybe_infeasible():
+            q = [float(calibrator(guarantee, 0.1)([row] * sites).threshold) for row in drawn]
+        coverage, tolerance = mean(np.minimum(q, 1.0))
+        assert coverage == pytest.approx(expected, abs=tolerance + 1e-12)
+        assert (coverage < 0.9 - tolerance) == isinstance(guarantee, fc.Mixture)
+
+
+def test_the_needs_say_so() -> None:
+    for guarantee in (fc.Mixture(), fc.WorstCase(contamination=0.1), fc.Robust(liars=1)):
+        assert guarantee.patients.endswith("more than one calibration row, at any site")
+    assert fc.FCP().patients.endswith("more than one calibration row at one site")
 
 
 def check_same_patients_everywhere(calibrate: Calibrator) -> None:
@@ -41,16 +61,16 @@ def covered(patients: Floats, rng: np.random.Generator, calibrate: Calibrator) -
     """Return the exact coverage of one calibration, by going through all possible test rows."""
     shuffled = [rng.permutation(patients), rng.permutation(patients) + SHIFT]
     q = calibrate([scores[:n] for scores, n in zip(shuffled, SIZES, strict=True)]).threshold
-    by_client = [np.mean(scores[n:] <= q) for scores, n in zip(shuffled, SIZES, strict=True)]
-    return float((SIZES + 1) / (SIZES + 1).sum() @ by_client)
+    by_site = [np.mean(scores[n:] <= q) for scores, n in zip(shuffled, SIZES, strict=True)]
+    return float((SIZES + 1) / (SIZES + 1).sum() @ by_site)
 
 
 def test_the_same_patients_everywhere() -> None:
-    check_same_patients_everywhere(calibrator(fc.Mixture(), 0.1))
+    check_same_patients_everywhere(calibrator(fc.FCP(), 0.1))
 
 
 def test_a_finite_population() -> None:
-    check_finite_population(calibrator(fc.Mixture(), 0.3))
+    check_finite_population(calibrator(fc.FCP(), 0.3))
 
 
 def test_scores_arranged_against_another_site_lose_coverage() -> None:
@@ -58,7 +78,7 @@ def test_scores_arranged_against_another_site_lose_coverage() -> None:
     first = np.sort(np.random.default_rng(6).random((2000, 2)))
     second = arranged(first[:, 0], first[:, 1])
     assert np.quantile(second, [0.25, 0.5, 0.75]) == pytest.approx([0.25, 0.5, 0.75], abs=0.04)  # uniform, too
-    calibrate = calibrator(fc.Mixture(), 0.6)
+    calibrate = calibrator(fc.FCP(), 0.6)
     q = np.array([calibrate([a, b]).threshold for a, b in zip(first, second[:, None], strict=True)])
     coverage, tolerance = mean(q)
     assert coverage == pytest.approx(0.375, abs=tolerance)

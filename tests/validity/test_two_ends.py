@@ -18,6 +18,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.summaries import ranks
 from fedconformal.summaries.exact import ExactSummary
+from tests.guarantees.plain_fractions import form, of_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
 
@@ -42,7 +43,7 @@ LONELY: Bags = (tuple(range(10)), (-50.0, -40.0), (-60.0, -45.0), (70.0, 60.0), 
 def library(guarantee: fc.Guarantee, alpha: float, score: fc.Signed, kind: str = "exact") -> Rule:
     def rule(sites: Sequence[Sequence[float]]) -> Found:
         given = [fc.summarize(site, kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)]
-        certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee).certificate
+        certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee, exact=True).certificate
         assert certificate.lower is not None
         return float(certificate.lower.threshold), float(certificate.threshold)  # type: ignore[arg-type]
 
@@ -71,7 +72,13 @@ def under(found: list[tuple[Fraction, Fraction, Fraction]], shares: Sequence[Fra
     return [sum((w * c for w, c in zip(shares, column, strict=True)), Fraction(0)) for column in columns]
 
 
-def proportional(bags: Bags) -> list[Fraction]:
+def by_rows(bags: Bags) -> list[Fraction]:
+    """Return n_k / N; a bag is the n_k rows of a site and its next one."""
+    return [Fraction(len(bag) - 1, sum(map(len, bags)) - len(bags)) for bag in bags]
+
+
+def next_rows(bags: Bags) -> list[Fraction]:
+    """Return the paper's shares, in proportion to n_k + 1."""
     return [Fraction(len(bag), sum(map(len, bags))) for bag in bags]
 
 
@@ -81,21 +88,21 @@ def check(bags: Bags, rule: Rule, alpha: str, lower: str, mixtures: Sequence[Seq
     found = coverage(bags, rule)
     for shares in mixtures:
         inside, above, below = under(found, shares)
-        assert inside >= 1 - Fraction(alpha), f"inside {float(inside)} is below"
         assert above >= 1 - missed, f"above the lower end {float(above)} is below"
         assert below >= 1 - Fraction(alpha) + missed, f"below the upper end {float(below)} is below"
+        assert inside >= 1 - Fraction(alpha), f"inside {float(inside)} is below"
 
 
 WEIGHTS = (0.5, 0.25, 0.25)
 CASES: dict[str, tuple[fc.Guarantee, Callable[[Bags], list[list[Fraction]]]]] = {
-    "proportional": (fc.Mixture(), lambda bags: [proportional(bags)]),
+    "by rows": (fc.Mixture(), lambda bags: [by_rows(bags)]),
     "uniform": (fc.Mixture(weights="uniform"), lambda bags: [[Fraction(1, len(bags))] * len(bags)]),
     "weights": (fc.Mixture(weights=WEIGHTS), lambda _: [[Fraction(w) for w in WEIGHTS]]),
-    "one site": (fc.OneClient(client=1), lambda _: [[Fraction(k == 1) for k in range(3)]]),
-    "every site": (fc.EveryClient(), lambda bags: [[Fraction(k == j) for k in range(3)] for j in range(len(bags))]),
+    "one site": (fc.OneSite(site=1), lambda _: [[Fraction(k == 1) for k in range(3)]]),
+    "every site": (fc.EverySite(), lambda bags: [[Fraction(k == j) for k in range(3)] for j in range(len(bags))]),
     "worst case": (
         fc.WorstCase(contamination=0.25),
-        lambda bags: [[(3 * w + (k == j)) / 4 for k, w in enumerate(proportional(bags))] for j in range(len(bags))],
+        lambda bags: [[(3 * w + (k == j)) / 4 for k, w in enumerate(by_rows(bags))] for j in range(len(bags))],
     ),
 }
 
@@ -115,38 +122,46 @@ def test_a_rank_summary_keeps_it_with_far_fewer_points_than_scores(monkeypatch: 
     for seed in range(2):
         bags = bags_of((9, 12), seed)
         rule = library(fc.Mixture(), 0.5, fc.Signed(), "ranks")
-        check(bags, rule, "0.5", "0.5", [proportional(bags)])
+        check(bags, rule, "0.5", "0.5", [by_rows(bags)])
         assert len(fc.summarize(bags[1], score=fc.Signed(), alpha=0.5).points) <= 6
 
 
 def test_lonely_sites() -> None:
-    check(LONELY, library(fc.Mixture(), 0.6, fc.Signed()), "0.6", "0.5", [proportional(LONELY)])
+    check(LONELY, library(fc.Mixture(), 0.6, fc.Signed()), "0.6", "0.5", [by_rows(LONELY)])
 
 
-def naive(alpha: str, stand_ins: Callable[[int], int]) -> Rule:
-    """The rank of all scores together, with another number of stand-ins than one a site."""
+def naive(alpha: str, stand_ins: int, price: int = 0) -> Rule:
+    """The rank of all scores together, from N and these stand-ins, and so much higher."""
 
     def rule(sites: Sequence[Sequence[float]]) -> Found:
         scores = sorted(s for site in sites for s in site)
-        whole = len(scores) + stand_ins(len(sites))
-        rank = -int(-(1 - Fraction(alpha) / 2) * whole // 1)
+        rank = -int(-(1 - Fraction(alpha) / 2) * (len(scores) + stand_ins) // 1) + price
         return (scores[-rank], scores[rank - 1]) if rank <= len(scores) else (-np.inf, np.inf)
 
     return rule
 
 
-def test_fewer_stand_ins_are_seen() -> None:
-    """Red with N + 1 for N + K, and with N for N + 1 at one site; the same rule with N + K is the library's."""
+def test_a_rank_without_its_price_is_seen() -> None:
+    """Red with ceil((1 - alpha) N), and with N for N + 1 at one site; one rank more is the library's."""
     alpha = "0.6"
     ours = library(fc.Mixture(), 0.6, fc.Signed())
     for rest, _ in left_out(LONELY):
-        assert ours(rest) == naive(alpha, lambda sites: sites)(rest)
+        assert ours(rest) == naive(alpha, 0, price=1)(rest)
+    bags = tuple(tuple(float(3 * i + k) for i in range(5)) for k in range(3))
+    check(bags, naive("0.5", 0, price=1), "0.5", "0.5", [by_rows(bags)])
     with pytest.raises(AssertionError, match="is below"):
-        check(LONELY, naive(alpha, lambda _: 1), alpha, "0.5", [proportional(LONELY)])
+        check(bags, naive("0.5", 0), "0.5", "0.5", [by_rows(bags)])
     one = (tuple(float(i) for i in range(9)),)
-    check(one, naive("0.5", lambda _: 1), "0.5", "0.5", [[Fraction(1)]])
+    check(one, naive("0.5", 1), "0.5", "0.5", [[Fraction(1)]])
     with pytest.raises(AssertionError, match="is below"):
-        check(one, naive("0.5", lambda _: 0), "0.5", "0.5", [[Fraction(1)]])
+        check(one, naive("0.5", 0), "0.5", "0.5", [[Fraction(1)]])
+
+
+def test_the_shares_of_the_paper_take_its_rank() -> None:
+    """Red with N + 1 for N + K: under shares n_k + 1 the four lonely sites weigh 8 of 18, and not 4 of 13."""
+    check(LONELY, naive("0.6", len(LONELY)), "0.6", "0.5", [next_rows(LONELY)])
+    with pytest.raises(AssertionError, match="is below"):
+        check(LONELY, naive("0.6", 1), "0.6", "0.5", [next_rows(LONELY)])
 
 
 def test_a_lower_end_one_rank_too_high_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +186,7 @@ def test_a_new_site_is_covered_on_both_sides() -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
         sites = [np.round(rng.normal(rng.choice([-6, 0, 0, 6]), 2, n)).tolist() for n in (1, 2, 5, 3, 1, 4, 2)]
-        rule = library(fc.NewClient(), 0.5, fc.Signed())
+        rule = library(fc.NewSite(), 0.5, fc.Signed())
         inside, sides = Fraction(0), [Fraction(0), Fraction(0)]
         for new, rows in enumerate(sites):
             low, high = rule([site for k, site in enumerate(sites) if k != new])
@@ -183,24 +198,22 @@ def test_a_new_site_is_covered_on_both_sides() -> None:
 
 
 def test_the_lower_end_is_the_largest_q_of_the_formula() -> None:
-    """Sum lambda_k (u_k(q) + 1)/(n_k + 1) <= a_lo, u_k(q) = #{s < q}; for a new site (sum u_k/n_k + 1)/(K + 1)."""
+    """Sum lambda_k u_k(q)/n_k + max lambda_k/n_k <= a_lo, u_k(q) = #{s < q}; else sum lambda_k (u_k + 1)/(n_k + 1).
+
+    For a new site (sum u_k/n_k + 1)/(K + 1).
+    """
     for seed in range(20):
         sites = [list(bag) for bag in bags_of((9, 14, 6), seed)]
-        shares = {"uniform": [Fraction(1, 3)] * 3, "proportional": proportional(tuple(tuple(s) for s in sites))}
         sizes = [len(site) for site in sites]
-        shares["proportional"] = [Fraction(n + 1, sum(sizes) + 3) for n in sizes]
+        shares = {"uniform": [Fraction(1, 3)] * 3, "rows": [Fraction(n, sum(sizes)) for n in sizes]}
         candidates = sorted({s for site in sites for s in site})
         for missed in (Fraction(1, 4), Fraction(2, 5)):
             for weights, w in shares.items():
                 rule = library(fc.Mixture(weights=weights), float(2 * missed), fc.Signed())
-                fits = [
-                    q
-                    for q in candidates
-                    if sum(w[k] * Fraction(sum(s < q for s in site) + 1, len(site) + 1) for k, site in enumerate(sites))
-                    <= missed
-                ]
+                above = {q: [sum(s >= q for s in site) for site in sites] for q in candidates}
+                fits = [q for q in candidates if of_mixture(w, above[q], sizes) >= 1 - missed]
                 assert rule(sites)[0] == max(fits, default=-np.inf)
-            rule = library(fc.NewClient(), float(2 * missed), fc.Signed())
+            rule = library(fc.NewSite(), float(2 * missed), fc.Signed())
             fits = [
                 q
                 for q in candidates
@@ -213,7 +226,7 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
     scores = np.random.default_rng(1).normal(size=300)
     parts = {"a": scores[:90], "b": scores[90:]}
     given = [fc.summarize(part, "exact", score=fc.Signed(), site=site) for site, part in parts.items()]
-    certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1)).certificate
+    certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1), exact=True).certificate
     rank = fc.PAC(failure=0.05).rank(Fraction(1, 10), [90, 210])[0]
     assert rank > fc.PAC(failure=0.1).rank(Fraction(1, 10), [90, 210])[0]
     assert certificate.lower is not None
@@ -224,32 +237,32 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
 
 
 def test_the_certificate_adds_up_both_ends() -> None:
-    """N + K = 102: each end is rank 92 of 102, with one rank more at most; a miss is a miss of one end."""
+    """N = 100: each end is rank 91 of 100, and covers 0.9 to 0.91; a miss is a miss of one end."""
     rng = np.random.default_rng(1)
     given = [fc.summarize(rng.normal(size=n), "exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
-    found = fc.calibrate(given, alpha=0.2).certificate
+    found = fc.calibrate(given, alpha=0.2, exact=True).certificate
     assert found.lower is not None
-    assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (92, 92, 102, 0.1)
-    assert (found.lower.coverage_at_least, found.lower.coverage_at_most) == (92 / 102, 93 / 102)
+    assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (91, 91, 100, 0.1)
+    assert (found.lower.coverage_at_least, found.lower.coverage_at_most) == (0.9, 0.91)
     assert (found.coverage_at_least, found.coverage_at_most, found.target) == (
-        82 / 102,
-        84 / 102,
-        str(Fraction(82, 102)),
+        0.8,
+        0.82,
+        "4/5",
     )
-    assert fc.calibrate(given, alpha=0.01).certificate.coverage_at_least == 1.0  # the whole line
+    assert fc.calibrate(given, alpha=0.01, exact=True).certificate.coverage_at_least == 1.0  # the whole line
 
 
 def test_each_level_of_the_distribution_is_in_its_band() -> None:
     """P(s <= q_c) is at least c, and P(s < q_c) at most what the band says, for any bags; ties included."""
     for seed in range(2):
         bags = bags_of((2, 3, 5), seed)
-        for weights, shares in (("proportional", proportional(bags)), ("uniform", [Fraction(1, 3)] * 3)):
+        for weights, shares in (("rows", by_rows(bags)), ("uniform", [Fraction(1, 3)] * 3)):
             levels = [0.2, 0.35, 0.5, 0.65]
             covered = np.zeros((2, len(levels), 3), dtype=np.int64)
             for rest, rows in left_out(bags):
                 given = [fc.summarize(site, "exact", score=fc.Signed(), site=str(k)) for k, site in enumerate(rest)]
                 predictor = fc.IntervalPredictor.of(
-                    fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights))
+                    fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights), exact=True)
                 )
                 q = predictor.predict_distribution([0.0], levels)[0]
                 band = predictor.distribution_band(levels)
@@ -260,6 +273,8 @@ def test_each_level_of_the_distribution_is_in_its_band() -> None:
                     sum(w * Fraction(int(c), total) for w, c in zip(shares, side[j], strict=True)) for side in covered
                 )
                 assert at_most >= Fraction(str(level))
-                assert less <= Fraction(str(level)) + sum(w / len(b) for w, b in zip(shares, bags, strict=True))
+                price = form([shares], [len(bag) - 1 for bag in bags]).price
+                assert price
+                assert less <= Fraction(str(level)) + 2 * price
                 assert band[j][0] >= level
                 assert float(less) <= band[j][1] + 1e-12

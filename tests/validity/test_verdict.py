@@ -28,10 +28,10 @@ ROWS = 4000
 """Many rows: the test finds every calibration whose miss rate is above what is allowed for luck."""
 
 GUARANTEES: dict[str, tuple[fc.Guarantee, tuple[int, ...]]] = {
-    "in proportion": (fc.Mixture(), (41, 26, 16)),
+    "in proportion": (fc.Mixture(), SIZES),
     "uniform": (fc.Mixture(weights="uniform"), (1, 1, 1)),
     "pac": (fc.PAC(failure=0.05), SIZES),
-    "one site": (fc.OneClient(client=1), (0, 1, 0)),
+    "one site": (fc.OneSite(site=1), (0, 1, 0)),
 }
 
 
@@ -106,7 +106,7 @@ def calibrated(guarantee: fc.Guarantee | None = None, sizes: Any = (400, 300, 30
         fc.summarize(law.rvs(n, random_state=rng), "exact", site=site)
         for law, n, site in zip(LAWS, sizes, "abc", strict=True)
     ]
-    return fc.calibrate(sites, alpha=0.1, guarantee=guarantee).certificate
+    return fc.calibrate(sites, alpha=0.1, guarantee=guarantee, exact=True).certificate
 
 
 def test_a_coverage_of_eight_tenths_is_found_with_a_thousand_rows() -> None:
@@ -116,7 +116,7 @@ def test_a_coverage_of_eight_tenths_is_found_with_a_thousand_rows() -> None:
         clients = rng.choice(list("abc"), 1000, p=[0.4, 0.3, 0.3])
         covered = rng.random(1000) < 0.8
         sets = np.stack([covered, ~covered], axis=1)
-        verdict = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), clients=clients, certificate=certificate).verdict
+        verdict = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), sites=clients, certificate=certificate).verdict
         assert verdict is not None
         found += verdict.below
     assert found == 50

@@ -1,7 +1,8 @@
-"""What goes wrong when the number of sites is forgotten: ranks between N + 1 and N + K under-cover.
+"""Which shares a rank is for: the paper's, n_k + 1, need rank ceil((1 - alpha)(N + K)), and n_k / N does not.
 
-One site has many easy scores, the others one hard score each, and the hard test rows are all missed. Then
-rank r covers exactly r / (N + K), so that nothing less than r = ceil((1 - alpha)(N + K)) will do.
+One site has many easy scores, the others one hard score each, and the hard test rows are all missed. Under shares
+n_k + 1 a site of one row counts twice, and rank r covers exactly r / (N + K): the ranks of one pool, from N + 1, cover
+.883 at .9. Under shares n_k / N the same rank covers as much as it promises.
 """
 
 from __future__ import annotations
@@ -17,62 +18,76 @@ from tests.validity.simulation import (
     Floats,
     Mean,
     Site,
+    by_rows,
     calibrator,
-    coverage_by_client,
+    coverage_by_site,
     draws,
     mean,
-    proportional,
     sizes,
     thresholds,
+    with_next_rows,
 )
 
 FULL_SIZE = (Site(EASY, 1000), *[Site(HARD, 1)] * 20)
 
 
-def pooled(scores: list[Floats], alpha: float) -> fc.Calibration:
-    """Send all sites in one message that still knows how many they are."""
-    return fc.calibrate([fc.pool([fc.summarize(s, "exact") for s in scores])], alpha=alpha)
-
-
 def pooled_as_one_site(scores: list[Floats], alpha: float) -> fc.Calibration:
     """Send all scores as if they were one site's; K is forgotten."""
-    return fc.calibrate([fc.summarize(np.concatenate(scores), "exact")], alpha=alpha)
+    return fc.calibrate([fc.summarize(np.concatenate(scores), "exact")], alpha=alpha, exact=True)
 
 
-def simulated(sites: tuple[Site, ...], calibrate: Calibrator, repetitions: int) -> Mean:
-    """Return the mean coverage under the mixture of Theorem 1."""
+def simulated(sites: tuple[Site, ...], calibrate: Calibrator, shares: Floats, repetitions: int) -> Mean:
+    """Return the mean coverage under a mixture."""
     q = thresholds(calibrate, draws(sites, seed=3, repetitions=repetitions))
-    return mean(proportional(sites) @ coverage_by_client(sites, q))
+    return mean(shares @ coverage_by_site(sites, q))
 
 
 FEDERATIONS = [pytest.param(BIG_EASY_SITE, 0.2, 500, id="small"), pytest.param(FULL_SIZE, 0.1, 100, id="full size")]
+federations = pytest.mark.parametrize(("sites", "alpha", "repetitions"), FEDERATIONS)
 
 
-@pytest.mark.parametrize(("sites", "alpha", "repetitions"), FEDERATIONS)
+@federations
 @pytest.mark.parametrize("way", ["apart", "pooled"])
-def test_n_plus_k_covers(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
-    calibrate = calibrator(fc.Mixture(), alpha) if way == "apart" else lambda scores: pooled(scores, alpha)
-    coverage, tolerance = simulated(sites, calibrate, repetitions)
-    assert coverage == pytest.approx(covered_by_rank(sites, alpha, len(sites)), abs=tolerance)
+def test_the_paper_covers_its_shares(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
+    def pooled(scores: list[Floats]) -> fc.Calibration:
+        summary = fc.pool([fc.summarize(s, "exact") for s in scores])
+        return fc.calibrate([summary], alpha=alpha, guarantee=fc.FCP())
+
+    calibrate = calibrator(fc.FCP(), alpha) if way == "apart" else pooled
+    coverage, tolerance = simulated(sites, calibrate, with_next_rows(sites), repetitions)
+    assert coverage == pytest.approx(
+        covered_by_rank(sites, rank_of(alpha, sum(sizes(sites)) + len(sites))), abs=tolerance
+    )
     assert coverage >= 1 - alpha - tolerance
 
 
-@pytest.mark.parametrize(("sites", "alpha", "repetitions"), FEDERATIONS)
-@pytest.mark.parametrize("way", ["exchangeable", "pooled as one site"])
-def test_n_plus_one_under_covers(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
-    forgetful: Calibrator = lambda scores: pooled_as_one_site(scores, alpha)  # noqa: E731
-    calibrate = calibrator(fc.Exchangeable(), alpha) if way == "exchangeable" else forgetful
-    coverage, tolerance = simulated(sites, calibrate, repetitions)
-    assert coverage == pytest.approx(covered_by_rank(sites, alpha, 1), abs=tolerance)
+@federations
+@pytest.mark.parametrize("way", ["mixture", "pooled as one site"])
+def test_ranks_of_a_pool_do_not_cover_them(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
+    calibrate: Calibrator = lambda scores: pooled_as_one_site(scores, alpha)  # noqa: E731
+    N = sum(sizes(sites))
+    rank = rank_of(alpha, N + 1)
+    if way == "mixture":
+        calibrate, rank = calibrator(fc.Mixture(), alpha), rank_of(alpha, N) + 1
+    coverage, tolerance = simulated(sites, calibrate, with_next_rows(sites), repetitions)
+    assert coverage == pytest.approx(covered_by_rank(sites, rank), abs=tolerance)
     assert coverage < 1 - alpha - 2 * tolerance
 
 
-def covered_by_rank(sites: tuple[Site, ...], alpha: float, stand_ins: int) -> float:
-    """Return r / (N + K) for r = ceil((1 - alpha)(N + stand_ins))."""
-    N, K = sum(sizes(sites)), len(sites)
-    return rank_of(alpha, N + stand_ins) / (N + K)
+@federations
+def test_and_they_cover_shares_by_rows(sites: tuple[Site, ...], alpha: float, repetitions: int) -> None:
+    coverage, tolerance = simulated(sites, calibrator(fc.Mixture(), alpha), by_rows(sites), repetitions)
+    N, easy = sum(sizes(sites)), sites[0].size
+    assert coverage == pytest.approx(easy / N * (rank_of(alpha, N) + 1) / (easy + 1), abs=tolerance)
+    assert coverage >= 1 - alpha - tolerance
+
+
+def covered_by_rank(sites: tuple[Site, ...], rank: int) -> float:
+    """Return r / (N + K): the coverage of the paper's shares where the hard rows are all missed."""
+    return rank / (sum(sizes(sites)) + len(sites))
 
 
 def test_the_figures_of_the_full_size_case() -> None:
-    assert round(covered_by_rank(FULL_SIZE, 0.1, 21), 4) == 0.9001
-    assert round(covered_by_rank(FULL_SIZE, 0.1, 1), 3) == 0.883
+    assert round(covered_by_rank(FULL_SIZE, rank_of(0.1, 1041)), 4) == 0.9001
+    assert round(covered_by_rank(FULL_SIZE, rank_of(0.1, 1021)), 3) == 0.883
+    assert round(covered_by_rank(FULL_SIZE, rank_of(0.1, 1020) + 1), 3) == 0.883

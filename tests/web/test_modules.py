@@ -342,6 +342,24 @@ def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path)
     assert answers(asked, tmp_path) == expected
 
 
+def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    sites = [
+        summarize_rows(*rows(rng, n, 4)[:2], score=fc.LAC(), site=site, alpha=0.1, classes=4)
+        for site, n in (("a", 300), ("b", 60), ("few", 5))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+        predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite()))
+        test, _, _ = rows(rng, 120, 4)
+        known = [None, "a", "b", "few"]
+        expected = [[predictor.predict_set(test, sites=site, alpha=alpha) for alpha in ALPHAS] for site in known]
+    about = {"ask": "sets", "columns": {}, "alphas": ALPHAS, "predictor": encoded(predictor.to_bytes())}
+    found = answers([{**about, "table": encoded(table(test, {})), "site": site} for site in known], tmp_path)
+    assert found == [[[np.flatnonzero(row).tolist() for row in one] for one in made] for made in expected]
+    assert len({json.dumps(one) for one in found}) == 4
+
+
 def guaranteed(name: str) -> Any:
     return {"by-class": fc.ByClass, "by-group": fc.ByGroup}[name]()
 

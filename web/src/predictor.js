@@ -13,7 +13,7 @@ import { InputError, shown } from "./text.js";
 /**
  * `curves` are by group, and in each group one, or one by class where null stands for a class in every set.
  * @typedef {{kind: string, certificate: Map<string, Json>, score: Score | null, alpha: bigint, sentence: string, labels: string[] | number | null,
- *   rounded: boolean, curves: Map<string, Curve | (Curve | null)[]>, byGroup: boolean, groupColumns: string[], digest: string}} Predictor
+ *   rounded: boolean, curves: Map<string, Curve | (Curve | null)[]>, sites: Map<string, Curve>, byGroup: boolean, groupColumns: string[], digest: string}} Predictor
  */
 
 const KINDS = ["fedconformal predictor", "fedconformal interval predictor", "fedconformal risk predictor"];
@@ -81,6 +81,23 @@ function asScore(fields) {
   return { name, randomized: fields.get("randomized") === true, seed, penalty: asFloat(fields.get("penalty") ?? 0), free: Number(free) };
 }
 
+/** @param {Map<string, Json>} found @param {Map<string, Json>} certificate @param {bigint} alpha @returns {Map<string, Curve>} the curve of each site that has a threshold of its own */
+function sitesOf(found, certificate, alpha) {
+  const records = certificate.get("by_site") ?? [], curves = found.get("sites") ?? [];
+  if (!Array.isArray(records) || !Array.isArray(curves) || records.length !== curves.length) throw new InputError("the promise curves are not one for each site of the certificate");
+  return new Map(records.map((record, i) => {
+    const fields = asMap(record), curve = asCurve(asMap(curves[i]).get("curve"));
+    if (!found.has("lower") && thresholdOf(curve, alpha) !== asFloat(fields.get("threshold"))) throw new InputError("the promise curves and the certificate give different thresholds of sites");
+    return [String(fields.get("site")), curve];
+  }));
+}
+
+/** The predictor for rows of one site; of no site, the largest threshold. @param {Predictor} predictor @param {string | null} site @returns {Predictor} */
+export function atSite(predictor, site) {
+  const own = site === null ? undefined : predictor.sites.get(site);
+  return own ? { ...predictor, curves: new Map([[ALL, own]]) } : predictor;
+}
+
 /** @param {Uint8Array} data @returns {Predictor} */
 export function readPredictor(data) {
   if (data.length > MOST_BYTES) throw new InputError(`the predictor has ${data.length} bytes, more than ${MOST_BYTES}`);
@@ -98,7 +115,7 @@ export function readPredictor(data) {
   const curves = new Map(sets ? names.map((name, i) => [name, asCurves(listed[i])]) : []);
   const score = sets && !found.has("lower") ? asScore(asMap(found.get("score"))) : null;
   const predictor = {
-    kind, certificate, score, alpha, labels: named, rounded: certificate.get("precision") === "float32", curves, byGroup, digest: sha256(data),
+    kind, certificate, score, alpha, labels: named, rounded: certificate.get("precision") === "float32", curves, sites: sitesOf(found, certificate, alpha), byGroup, digest: sha256(data),
     groupColumns: [...new Set(names.filter((name) => name.includes("=")).map((name) => name.slice(0, name.indexOf("="))))].sort(),
     sentence: sentenceOf(certificate, kind, alpha),
   };

@@ -2,7 +2,7 @@
 
 import { at, choose, chosen, field, made, names, put, runner, show, tableIn, tableOf, typed, words } from "./dom.js";
 import { UNIT, general } from "./decimal.js";
-import { namedIn, readPredictor, readSeal, thresholds } from "./predictor.js";
+import { atSite, namedIn, readPredictor, readSeal, thresholds } from "./predictor.js";
 import { readSummary } from "./reader.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "./sets.js";
 import { InputError, harmless, shown } from "./text.js";
@@ -14,6 +14,8 @@ const MOST_CHIPS = 12;
 const SAMPLE = 20000;
 /** @type {Predictor | null} */
 let predictor = null;
+/** The same for the site of the rows. @type {Predictor | null} */
+let used = null;
 /** @type {import("./sets.js").Answers | null} */
 let answers = null;
 /** @type {import("./predictions.js").Predictions | null} */
@@ -33,6 +35,7 @@ async function checkAll() {
   const found = [], mine = ++asked;
   predictor = null;
   show("answers", false);
+  show("rows-site-label", false);
   show("predictor-problem", false);
   put("sentence", "");
   put("assumption", "");
@@ -51,6 +54,8 @@ async function checkAll() {
       put("sentence", harmless(read.sentence));
       put("assumption", harmless(`Assumption: ${String(read.certificate.get("assumption"))}. ${String(read.certificate.get("caveat"))}`));
       predictor = read;
+      choose("rows-site", [...read.sites.keys()], "not given: the largest threshold");
+      show("rows-site-label", read.sites.size > 0);
     }
   } catch (error) {
     if (mine !== asked) return;
@@ -100,13 +105,14 @@ function open() {
 function predict() {
   show("answers", false);
   return run(async (step) => {
-    const table = await tableIn("rows", typed("rows-encoding"), step), rule = predictor;
+    const table = await tableIn("rows", typed("rows-encoding"), step), rule = predictor && atSite(predictor, typed("rows-site"));
     if (!rule) throw new InputError("there is no predictor so far; choose the file predictor.json above");
     if (!table) throw new InputError("no table was chosen; choose the file with the rows to predict");
     const columns = { ids: typed("rows-ids"), drop: names("rows-drop"), positive: typed("rows-positive"), prediction: typed("rows-prediction") };
     const found = await step("reading", rowsFor(rule, table, columns));
     answers = rule.score?.name === "residual" ? null : await step("predicting", answersOf(rule, found));
     rows = found;
+    used = rule;
     put("rows-found", harmless(found.recognised));
     steps = [...new Set([...Array.from({ length: 100 }, (_, i) => BigInt(i + 1) * (UNIT / 200n)), rule.alpha])].sort((a, b) => (a < b ? -1 : 1));
     field("slider").max = String(steps.length - 1);
@@ -130,8 +136,8 @@ function limitText(limits) {
 
 /** Show the sets at the alpha of the slider. */
 function draw() {
-  if (!predictor || !rows) return;
-  const alpha = steps[Number(field("slider").value)], limits = thresholds(predictor, alpha), count = rows.table.rows, promised = `${general((100 * Number(UNIT - alpha)) / 1e15, 10)}%`;
+  if (!used || !rows) return;
+  const alpha = steps[Number(field("slider").value)], limits = thresholds(used, alpha), count = rows.table.rows, promised = `${general((100 * Number(UNIT - alpha)) / 1e15, 10)}%`;
   put("alpha-now", general(Number(alpha) / 1e15, 10));
   put("promise-now", limits.includes(Infinity) ? `${promised} cannot be promised ${limits.length > 1 ? "everywhere " : ""}from these scores: labels are in every set` : `at least ${promised}`);
   put("threshold-now", limitText(limits));
@@ -176,7 +182,7 @@ function drawSets(alpha, some, title, who) {
 export function predictorTab() {
   for (const id of ["predictor", "seal", "own", "key"]) at(id).addEventListener("change", () => void checkAll());
   for (const id of ["rows", "rows-encoding"]) at(id).addEventListener("change", () => void open());
-  for (const id of ["rows-ids", "rows-drop", "rows-positive", "rows-prediction"]) at(id).addEventListener("input", () => show("answers", false));
+  for (const id of ["rows-ids", "rows-drop", "rows-positive", "rows-prediction", "rows-site"]) at(id).addEventListener("input", () => show("answers", false));
   at("predict").addEventListener("click", () => void predict());
   at("slider").addEventListener("input", draw);
   at("certified").addEventListener("click", certified);

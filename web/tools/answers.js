@@ -7,7 +7,7 @@ import { sha256 } from "../src/bytes.js";
 import { asAlpha, general, numberIn, shortest } from "../src/decimal.js";
 import { isSigned } from "../src/ed25519.js";
 import { dumped, readJson } from "../src/json.js";
-import { namedIn, readPredictor, readSeal, thresholds } from "../src/predictor.js";
+import { atSite, namedIn, readPredictor, readSeal, thresholds } from "../src/predictor.js";
 import { probabilitiesOf } from "../src/predictions.js";
 import { readSummary } from "../src/reader.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "../src/sets.js";
@@ -38,8 +38,8 @@ const ANSWERS = {
   json: ({ data }) => sha256(new TextEncoder().encode(dumped(readJson(bytes(data))))),
   signed: ({ data, signature, key }) => isSigned(bytes(data), signature, key),
   /** The sets of a table at some alphas, or the intervals. */
-  sets: ({ predictor, table, columns, alphas }) => {
-    const rule = readPredictor(bytes(predictor)), rows = finish(rowsFor(rule, finish(readTable("t.csv", bytes(table))), columns));
+  sets: ({ predictor, table, columns, alphas, site }) => {
+    const rule = atSite(readPredictor(bytes(predictor)), site ?? null), rows = finish(rowsFor(rule, finish(readTable("t.csv", bytes(table))), columns));
     if (rule.score.name === "residual") return alphas.map((alpha) => [...rows.values].map((f) => intervalOf(f, thresholds(rule, asAlpha(alpha))[0]).map(String)));
     const found = finish(answersOf(rule, rows));
     return alphas.map((alpha) => Array.from({ length: rows.table.rows }, (_, row) => setOf(found, row, asAlpha(alpha))));

@@ -22,7 +22,7 @@ from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.leave_one_out import Predict, Site, leave_one_site_out
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
-from fedconformal.guarantees import Guarantee, Mixture, NewClient
+from fedconformal.guarantees import FCP, Guarantee, NewSite
 from fedconformal.scores import LAC
 from fedconformal.summaries import Summary, summarize
 from fedconformal_paper.setup import Setup
@@ -46,8 +46,8 @@ def heart_disease(setup: Setup) -> Table:
         ]
         fresh = leave_one_site_out(others, fit, score=LAC(), alpha=ALPHA)
         for promised, predict, summaries, guarantee in (
-            ("the others", known, mixture, Mixture()),
-            ("a newcomer", fit(others), fresh, NewClient()),
+            ("the others", known, mixture, FCP()),
+            ("a newcomer", fit(others), fresh, NewSite()),
         ):
             rows.append((name, len(labels), promised, *_outcome(predict(features), labels, summaries, guarantee)))
     return Table(
@@ -58,7 +58,7 @@ def heart_disease(setup: Setup) -> Table:
         notes=[
             "Logistic regression on the patients of the other three hospitals; score LAC; the top label is always in.",
             "Promised to the others' mixture, which says nothing of a newcomer: half of their patients calibrate.",
-            "Promised to a newcomer (NewClient): each of the three is scored by a model that left it out.",
+            "Promised to a newcomer (NewSite): each of the three is scored by a model that left it out.",
             "That is on average over newcomers, not for each, and not exact, as every site has a model of its own.",
         ],
     )
@@ -67,7 +67,7 @@ def heart_disease(setup: Setup) -> Table:
 def _outcome(
     probs: ArrayLike, labels: Integers, summaries: list[Summary], guarantee: Guarantee
 ) -> tuple[float, str, float]:
-    threshold = calibrate(summaries, alpha=ALPHA, guarantee=guarantee).threshold
+    threshold = calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True).threshold
     sets = LAC().predict_set(probs, threshold)
     hits = np.count_nonzero(sets[np.arange(len(labels)), labels])
     low, high = clopper_pearson(np.array([hits]), np.array([len(labels)]))

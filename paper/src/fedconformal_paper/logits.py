@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Integers, as_clients, as_labels, as_matrix, named_clients
+from fedconformal._base.arrays import Integers, as_labels, as_matrix, as_sites, named_sites
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal.errors import InputError
 from fedconformal_paper.clients import GROUPS, Partition, client_of_each
@@ -100,9 +100,9 @@ class LogitsFolder:
         labels = as_labels(labels, rows=len(logits), classes=logits.shape[1], name=f"{path}: labels")
         own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
         if self.partition is None and len(own) == len(parts):
-            owners = as_clients(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
+            owners = as_sites(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
             with naming(path):
-                sites, clients = np.unique(named_clients(owners, arrays.get("names")), return_inverse=True)
+                sites, clients = np.unique(named_sites(owners, arrays.get("names")), return_inverse=True)
         else:
             if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
                 raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_alpha
 from fedconformal.calibration.search import Search
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import FCP, Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary, pool, summarize
 from fedconformal_paper.logits import Answers
@@ -58,7 +58,7 @@ class RandomHalves:
         wanted = [as_alpha(alpha) for alpha in alphas]
         summaries = self.summaries(score, kind, wanted[0])
         sizes = [summary.n for summary in summaries]
-        bound = (guarantee or Mixture()).bind([site for s in summaries for site in s.sites], sizes)
+        bound = (guarantee or FCP()).bind([site for s in summaries for site in s.sites], sizes)
         ranks = [bound.rank(alpha, sizes) for alpha in wanted]
         if kind == "tdigest" and all(ranks):  # the paper's server merges the digests and reads the merged one
             merged = pool(summaries)

@@ -244,7 +244,7 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
 def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
     """Read ids or labels as numbers or text, whatever kind of column they come in; a missing one becomes NaN or "".
 
-    >>> column_of(np.array(["a", None], dtype=object), "clients")
+    >>> column_of(np.array(["a", None], dtype=object), "sites")
     array(['a', ''], dtype='<U1')
     """
     try:
@@ -265,8 +265,8 @@ def is_missing(value: Any) -> bool:
     return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 
-def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArray[Any]:
-    """Check for one client id a row, a number or a name, which is returned as it is compared."""
+def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[Any]:
+    """Check for one site id a row, a number or a name, which is returned as it is compared."""
     array = column_of(values, name)
     if array.shape == (rows, 1):
         array = array[:, 0]
@@ -282,18 +282,18 @@ def as_clients(values: ArrayLike, *, rows: int, name: str = "clients") -> NDArra
     return array
 
 
-def named_clients(clients: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
     """Turn a training run's positions of sites into names, where it has them.
 
-    >>> named_clients(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
+    >>> named_sites(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
     ['b', 'a', 'b']
     """
     if names is None:
-        return clients
+        return positions
     different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
-    if not different or clients.dtype.kind not in "iu" or not np.isin(clients, np.arange(len(names))).all():
+    if not different or positions.dtype.kind not in "iu" or not np.isin(positions, np.arange(len(names))).all():
         raise InputError("names: expected a name for each site, each a different one")
-    named: NDArray[Any] = names[clients]
+    named: NDArray[Any] = names[positions]
     return named
 
 

@@ -83,19 +83,6 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
 
 
-def wipe(path: Path) -> None:
-    """Overwrite a file with zeros, and remove it; a disk may keep older copies of its blocks."""
-    try:
-        with path.open("r+b") as file:
-            file.write(bytes(os.fstat(file.fileno()).st_size))
-            file.flush()
-            os.fsync(file.fileno())
-        path.resolve().unlink()
-        path.unlink(missing_ok=True)  # where it was a link
-    except OSError as error:
-        raise InputError(f"{path}: cannot be wiped ({error.strerror})") from None
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Say in one line which file cannot be read, and why."""

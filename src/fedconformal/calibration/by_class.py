@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
 import msgspec
 import numpy as np
 
-from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import ClassRecord
 from fedconformal.calibration.curve import ClassCurves
 from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.guarantees.by_class import held_at, shortfalls, to_classes
+from fedconformal.guarantees.by_class import shortfalls, to_classes
 from fedconformal.guarantees.planning import what_is_missing
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
@@ -39,15 +38,13 @@ def by_class(
     """Search class by class."""
     sites = class_summaries(summaries)
     called = class_names(sites)
-    places = guarantee.places(called, names)
-    check_holders(sites, places, called, names)
-    searches, records = searched(sites, alpha, lambda label: held_at(bound, places.get(label)), called, places)
+    searches, records = searched(sites, alpha, bound, called)
     if lacking := [record.label for record in records if record.threshold == "inf"]:
         stated = all_joined(site.origin for site in sites).classes
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, stated)} in every set; "
             + shortfalls(
-                lambda label: held_at(bound, places.get(label)),
+                bound,
                 alpha,
                 lacking,
                 partial(_of_class, sites),
@@ -55,7 +52,7 @@ def by_class(
                 stated,
             ),
             InfeasibleWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
     certificate = certificate_of(
         summaries,
@@ -78,11 +75,10 @@ def by_class(
 def searched(
     sites: Sequence[ClassSummary],
     alpha: Fraction,
-    bound_of: Callable[[int], Guarantee],
+    bound: Guarantee,
     classes: Sequence[str],
-    apart: Container[int],
 ) -> tuple[list[Search | None], list[ClassRecord]]:
-    """Search class by class; None for one of which no score was seen. `apart` are those that are promised otherwise."""
+    """Search class by class; None for one of which no score was seen."""
     sure = are_sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
@@ -90,19 +86,18 @@ def searched(
     none = ExactSummary(values=np.empty(0), sizes=(0,))
     absent: ClassRecord | None = None
     for label in range(len(classes)):
-        if label not in seen and absent is not None and label not in apart:  # there may be very many, all alike
+        if label not in seen and absent is not None:  # there may be very many, all alike
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
             continue
         held = [site.parts.get(label, none) for site in sites]
         of_class = _of_class(sites, label)
-        own = bound_of(label)
-        search = Search(held, own, of_class) if label in seen else None
+        search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
         searches.append(search)
-        band = band_of(own, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
+        band = band_of(bound, alpha, threshold, of_class, [part.gap for part in held], sure=sure)
         records.append(ClassRecord(label=label, scores=sum(of_class), **band))
-        absent = absent if search or label in apart else records[-1]
+        absent = absent if search else records[-1]
     return searches, records
 
 
@@ -123,7 +118,7 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     search = Search(held, bound, sizes, strata)
     threshold = search.smallest(alpha)
     if threshold == math.inf:
-        warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=5)
+        warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=6)
     band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites) and guarantee.certified)
     certificate = certificate_of(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
     return Calibration(certificate, partial(search.curve, alpha))
@@ -137,22 +132,6 @@ def class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
             raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
         sites.append(summary)
     return sites
-
-
-def check_holders(
-    sites: Sequence[ClassSummary], places: Mapping[int, Sequence[int]], classes: Sequence[str], names: Sequence[str]
-) -> None:
-    """Refuse rows of a class from a site that cannot hold it, or from one that is pooled with such a site."""
-    start = 0
-    for site in sites:
-        own = range(start, start + len(site.sizes))
-        start = own.stop
-        for label in places.keys() & site.parts.keys():
-            if outside := set(own) - set(places[label]):
-                raise InputError(
-                    f"site {names[min(outside)]!r} is not among the sites that can hold class {shown(classes[label])}, "
-                    "and sent rows of it; add it to holders, or send pooled sites apart"
-                )
 
 
 def class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:

@@ -13,14 +13,13 @@ import numpy as np
 
 from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import listed
-from fedconformal.calibration.by_class import check_holders, class_names, searched
+from fedconformal.calibration.by_class import class_names, searched
 from fedconformal.calibration.certificate import GroupRecord
 from fedconformal.calibration.curve import ClassCurves, GroupCurves, PromiseCurve
 from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
 from fedconformal.calibration.search import Search
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee
-from fedconformal.guarantees.by_class import held_at
 from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.summaries import ClassSummary, GroupSummary
 from fedconformal.summaries.by_group import MAX_GROUPS, check_columns
@@ -53,15 +52,13 @@ def by_group(
     """Search group by group; `bound` is what promises coverage to one of them."""
     sites = _group_summaries(summaries)
     kept = guarantee.guarantee
-    of_group = (
-        _of_classes(sites, alpha, kept, bound, names) if isinstance(kept, ByClass) else _of_rows(sites, alpha, bound)
-    )
+    of_group = _of_classes(sites, alpha, bound) if isinstance(kept, ByClass) else _of_rows(sites, alpha, bound)
     found = [of_group(group) for group in _groups(sites)]
     if lacking := [one for group in found for one in group.lacking]:
         every = "which are in every set there" if guarantee.by_class else "where every label is in every set"
         needed = [f"{name}: {group_shortfall(own, alpha, sizes(), names)}" for name, own, sizes in lacking[:MOST_SAID]]
         words = f"cannot be promised to {listed([name for name, _, _ in lacking])}, {every}; {'; '.join(needed)}"
-        warnings.warn(f"alpha={float(alpha):g} {words}", InfeasibleWarning, stacklevel=3)
+        warnings.warn(f"alpha={float(alpha):g} {words}", InfeasibleWarning, stacklevel=5)
     records = [one.record for one in found]
     certificate = certificate_of(
         summaries,
@@ -93,20 +90,12 @@ def _of_rows(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -
     return found
 
 
-def _of_classes(
-    sites: Sequence[GroupSummary], alpha: Fraction, kept: ByClass, bound: Guarantee, names: Sequence[str]
-) -> Callable[[str], Found]:
-    whole = [_within(site, ALL) for site in sites]
-    called = class_names(whole)
-    places = kept.places(called, names)
-    check_holders(whole, places, called, names)
-
-    def own(label: int) -> Guarantee:
-        return held_at(bound, places.get(label))
+def _of_classes(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
+    called = class_names([_within(site, ALL) for site in sites])
 
     def found(group: str) -> Found:
         held = [_within(site, group) for site in sites]
-        searches, classes = searched(held, alpha, own, called, places)
+        searches, classes = searched(held, alpha, bound, called)
         record = GroupRecord(
             group=group,
             scores=sum(one.n for one in held),
@@ -118,7 +107,7 @@ def _of_classes(
             coverage_at_most=1.0,
         )
         lacking = [
-            (f"class {called[one.label]} in {group}", own(one.label), partial(_sizes, held, one.label))
+            (f"class {called[one.label]} in {group}", bound, partial(_sizes, held, one.label))
             for one in classes
             if one.threshold == "inf"
         ]

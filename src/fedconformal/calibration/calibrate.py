@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -11,22 +12,17 @@ from typing import Any
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.by_class import by_class, over_classes
 from fedconformal.calibration.by_group import by_group
-from fedconformal.calibration.certificate import warn_of_sites
-from fedconformal.calibration.result import (
-    EVERY_LABEL,
-    Calibration,
-    are_sure,
-    band_of,
-    certificate_of,
-    warn_of_too_few,
-)
+from fedconformal.calibration.certificate import Certificate, SiteRecord, warn_of_sites
+from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.public_grid import published
+from fedconformal.calibration.replaced import without_promise
+from fedconformal.calibration.result import EVERY_LABEL, Calibration, are_sure, band_of, certificate_of
 from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
 from fedconformal.calibration.two_ends import two_ends
-from fedconformal.errors import InputError
-from fedconformal.evaluation.full import lacks_ends
-from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture
-from fedconformal.guarantees.planning import shortfall
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation.full import why_full
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, OneSite
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.stack import Stack, check_together
@@ -44,6 +40,7 @@ def calibrate(
     guarantee: Guarantee | None = None,
     risk: Any = None,
     safe: str | None = None,
+    exact: bool = False,
 ) -> Calibration:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
@@ -51,17 +48,22 @@ def calibrate(
     none, the threshold is +inf: the answer is a safe action, which never loses more than `risk`, nor than the last
     threshold; `safe` says which.
 
+    Thresholds are rounded up to a public grid, and the promise curve has few alphas (`public_grid`), so that a
+    predictor that is shown holds no calibration score. `exact` leaves both as they are found: keep that to yourself.
+
     >>> from fedconformal import summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
-    >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 (23 + 2)) = 20
-    >>> result.threshold, result.certificate.rank, result.certificate.coverage_at_most
-    (0.85, 20, 0.84)
+    >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 * 23) + 1 = 20
+    >>> result.threshold, result.certificate.rank, round(result.certificate.coverage_at_most, 4)
+    (0.875, 20, 0.8696)
+    >>> calibrate(sites, alpha=0.2, exact=True).threshold
+    0.85
     """
     if risk is not None and alpha != ALPHA:
         raise InputError("alpha is for coverage and risk for losses; give one of them")
     if risk is None and safe is not None:
         raise InputError("safe is what to do where losses are too large; give risk as well")
-    result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
+    result = published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe), exact=exact)
     warn_of_sites(result.certificate)
     return result
 
@@ -73,9 +75,10 @@ def calibrate_again(
     guarantee: Guarantee | None = None,
     risk: Any = None,
     safe: str | None = None,
+    exact: bool = False,
 ) -> Calibration:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    return _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True)
+    return published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True), exact=exact)
 
 
 def _calibrated(
@@ -98,6 +101,14 @@ def _calibrated(
         raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
     if risk is not None:
         check_curves(stack, guarantee)
+    result = _found(stack, wanted, guarantee, risk=risk, safe=safe)
+    trained = result.certificate.trained is not None
+    return replace(result, certificate=without_promise(result.certificate)) if trained else result
+
+
+def _found(stack: Stack, wanted: Fraction, guarantee: Guarantee, *, risk: Any, safe: str | None) -> Calibration:
+    """Find the threshold, or one for each class, group or end, by what the guarantee is."""
+    score = stack.origins[0].score
     if guarantee.by_class and guarantee.kept is guarantee:
         return over_classes(stack, wanted, guarantee)
     names, sizes = stack.names, [n for some in stack.sizes for n in some]
@@ -106,7 +117,7 @@ def _calibrated(
         pooled = next(summary for summary in stack if len(summary.sizes) > 1)
         raise InputError(
             f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
-            "use one that weighs all scores alike (mixture proportional, independent, exchangeable, pac), "
+            "use one that weighs all scores alike (mixture with weights by rows, fcp, pac), "
             "or send the sites apart"
         )
     if risk is not None:
@@ -115,16 +126,35 @@ def _calibrated(
         return by_group(stack, wanted, guarantee, bound.in_class(sizes), names)
     if isinstance(guarantee, ByClass):
         return by_class(stack, wanted, guarantee, bound.in_class(sizes), names)
-    if score is not None and score.lower_share is not None:
-        return two_ends(stack, wanted, guarantee, bound, names, score.lower_share)
+    search = one_end if score is None or score.lower_share is None else partial(two_ends, share=score.lower_share)
+    found, curve = search(stack, wanted, bound)
+    each = [search([summary], wanted, OneSite(site=0)) for summary in stack] if guarantee.by_site else []
+    curves = dict(zip(names, (own for _, own in each), strict=False))
+    records = [
+        SiteRecord(site=name, scores=n, **{key: value for key, value in own.items() if key != "target"})
+        for name, n, (own, _) in zip(names, sizes, each, strict=False)
+    ]
+    certificate = certificate_of(stack, wanted, guarantee, by_site=records or None, **found)
+    _warn_of_ends(certificate)
+    return Calibration(certificate, curve, (lambda: {name: own() for name, own in curves.items()}) if each else None)
+
+
+def one_end(
+    summaries: Sequence[Summary], alpha: Fraction, bound: Guarantee
+) -> tuple[dict[str, Any], Callable[[], PromiseCurve]]:
+    """Search for one threshold, for the certificate and for the promise curve."""
+    stack = Stack.of(summaries)
+    sizes = [n for some in stack.sizes for n in some]
     search = Search(stack, bound, sizes)
-    threshold = search.smallest(wanted)
-    if threshold == math.inf:
-        so = lacks_ends([threshold]) if isinstance(score, RegressionScore) else EVERY_LABEL
-        warn_of_too_few(wanted, shortfall(bound, wanted, sizes, names), so=so)
-    band = band_of(bound, wanted, threshold, sizes, stack.gaps, sure=are_sure(stack))
-    certificate = certificate_of(stack, wanted, guarantee, target=str(bound.at_least(wanted, sizes)), **band)
-    return Calibration(certificate, partial(search.curve, wanted))
+    band = band_of(bound, alpha, search.smallest(alpha), sizes, stack.gaps, sure=are_sure(stack))
+    return {"target": str(bound.at_least(alpha, sizes)), **band}, partial(search.curve, alpha)
+
+
+def _warn_of_ends(certificate: Certificate) -> None:
+    """Warn if no finite threshold promises enough: of sets that hold every label, of intervals without an end."""
+    lower = certificate.lower
+    if certificate.threshold == "inf" or (lower is not None and lower.threshold == "-inf"):
+        warnings.warn(why_full(certificate) or EVERY_LABEL, InfeasibleWarning, stacklevel=5)
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> Stack:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import math
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats
+from fedconformal._base.arrays import Floats, shares_of
 from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
 from fedconformal.calibration.replaced import Replaced
-from fedconformal.calibration.sentence import promise_sentence
+from fedconformal.calibration.sentence import promise_sentence, why_estimated
 from fedconformal.calibration.wording import (
     CONDITIONS,
     DISTRIBUTION_CONDITIONS,
     INTERVAL_CONDITIONS,
-    edition_needed,
     of_intervals,
 )
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
-from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.guarantees.by_class import held_at
+from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.by_class import class_called
+from fedconformal.guarantees.luck import MissLimit
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.stack import names_of
@@ -93,6 +94,25 @@ class LowerEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     coverage_at_most: float
 
 
+class SiteRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is promised to one site, where each has a threshold of its own, or one for each end of its intervals."""
+
+    site: str
+    scores: int
+    threshold: Threshold
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+    lower: LowerEnd | None = None
+
+    @property
+    def limit(self) -> float | tuple[float, float]:
+        """The threshold as a number, or the lower and the upper one."""
+        return float(self.threshold) if self.lower is None else (float(self.lower.threshold), float(self.threshold))
+
+
 class HeavySite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A site that weighs far more than the others, because of the number of scores that it claims."""
 
@@ -141,7 +161,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     target: str
     rank: int | None
     rank_out_of: int | None
-    clients: int
+    sites: int
     scores: int
     slack: float
     coverage_at_least: float
@@ -160,10 +180,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Who sent the summaries, where they were signed."""
     left_out: list[LeftOut] | None = None
     """Sites that dropped out or were refused, where an engine knows of them."""
+    exact: Literal[True] | None = None
+    """Whether thresholds and promise curve are as found, and show calibration scores. Else thresholds are rounded up,
+    and the most that is covered is of those before that (public_grid.py)."""
 
     # Format 2 adds what follows; a certificate that needs none of it is of format 1.
-    edition: int | None = None
-    """Of the wording, if not the first; see wording.py."""
     labels: int | list[str] | None = None
     """The number of classes, or their names in order."""
     precision: Literal["float32"] | None = None
@@ -181,10 +202,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     groups: list[GroupRecord] | None = None
     """For a promise to every group."""
 
+    by_site: list[SiteRecord] | None = None
+    """For a promise to every site; the threshold of the certificate is the largest of them."""
     lower: LowerEnd | None = None
     """The lower end of the intervals, where it has a threshold of its own."""
     risk: RiskRecord | None = None
     """For a promise on losses; coverage then stands for one minus the mean loss over its bound."""
+    trained: Literal[True] | None = None
+    """Whether the model was trained on sites that calibrated, where the promise needs one that was not."""
     replaces: Replaced | None = None
     """The predictor whose place this one takes, and why."""
 
@@ -206,10 +231,25 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InputError("the certificate is malformed: it has more thresholds for some groups") from None
 
     @property
+    def thresholds(self) -> dict[str, Any]:
+        """The threshold of every site, class or group, by its name; none if there is one for all."""
+        if self.by_site is not None:
+            return {record.site: record.limit for record in self.by_site}
+        if self.groups is not None:
+            return dict(zip((record.group for record in self.groups), np.asarray(self.limit), strict=True))
+        return {class_called(record.label, self.labels): float(record.threshold) for record in self.classes or ()}
+
+    @property
     def limit_text(self) -> str:
         """The threshold for people, or both where there are two."""
         lower = "" if self.lower is None else f"{float(self.lower.threshold):.6g} to "
         return lower + threshold_text(self.limit, "class" if self.groups is None else "group")
+
+    @property
+    def before_rounding(self) -> str:
+        """What is to be said of the most that is covered: of thresholds that are rounded up it does not hold."""
+        rounded = self.exact is None and self.privacy is None and self.coverage_at_most < 1
+        return ", before thresholds are rounded up" if rounded else ""
 
     @property
     def group_columns(self) -> list[str]:
@@ -221,12 +261,21 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Whether it is for intervals that hold a number, not for sets of labels."""
         return self.score is not None and registry.known_as(str(self.score.get("name")), RegressionScore) is not None
 
+    @property
+    def why_estimated(self) -> str:
+        """Why nothing is promised, where it is an estimate."""
+        return why_estimated(self)
+
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and how many scores each site has."""
         names = [site for used in self.summaries for site in used.sites]
         guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
         if guarantee.by_group == (self.groups is None):
             raise InputError("the certificate is malformed: its groups do not fit its guarantee")
+        if self.by_site is not None and not (
+            guarantee.by_site and [record.site for record in self.by_site] == site_names(self.summaries)
+        ):
+            raise InputError("the certificate is malformed: its thresholds of sites do not fit its guarantee")
         return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
@@ -240,13 +289,24 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(len(sizes))]
         return guarantee.kept.bind(names, sizes), names, sizes
 
-    def bounds_by_class(self) -> Callable[[int], Guarantee]:
-        """Return what promises coverage to each class by its label, where each has a threshold of its own."""
-        guarantee, sites, sizes = self.terms()
-        bound, count = guarantee.bind(sites, sizes), len(self.classes or ())
-        names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(count)]
-        places = guarantee.places(names, sites) if isinstance(guarantee, ByClass) else {}
-        return lambda label: held_at(bound, places.get(label))
+    def miss_limits(self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float) -> list[MissLimit]:
+        """Bound how often rows are missed, all bounds together but with probability `failure`.
+
+        A value that misses an interval with two thresholds misses one of its ends. So the limits of both ends are
+        added up, each end with its share of alpha and half of the failure; an end at infinity misses nothing.
+        """
+        if self.lower is None:
+            return bound.miss_limits(alpha, sizes, failure)
+        share = registry.build(self.score or {}, RegressionScore).lower_share
+        if share is None:
+            raise InputError("the certificate is malformed: it has a lower end, and its score has none")
+        each, infinite = bound.of_one_end(), float(alpha) == self.alpha
+        ends = [
+            [limit._replace(rate=0.0) if infinite and at in ("-inf", "inf") else limit for limit in limits]
+            for at, part in zip((self.lower.threshold, self.threshold), shares_of(alpha, share), strict=True)
+            for limits in [each.miss_limits(part, sizes, failure / 2)]
+        ]
+        return [low._replace(rate=min(1.0, low.rate + high.rate)) for low, high in zip(*ends, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
@@ -259,7 +319,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 FORMAT_2 = (
-    "edition",
     "labels",
     "precision",
     "calibration",
@@ -268,11 +327,13 @@ FORMAT_2 = (
     "heavy_sites",
     "class_scores",
     "groups",
+    "by_site",
     "lower",
     "risk",
+    "trained",
     "replaces",
 )
-OPTIONAL = ("classes", "privacy", "signatures", "left_out", *FORMAT_2)
+OPTIONAL = ("classes", "privacy", "signatures", "left_out", "exact", *FORMAT_2)
 """Fields that are written only if there is something to say."""
 
 
@@ -287,7 +348,7 @@ def made_certificate(
     score, sizes, sites = origin.score, [n for record in summaries for n in record.sizes], site_names(summaries)
     fields = {
         "promise": guarantee.promise(sites),
-        "assumption": guarantee.assumption,
+        "assumption": f"{guarantee.assumption}; {guarantee.kept.patients}",
         "caveat": guarantee.caveat,
         "guarantee": guarantee.to_dict(),
         "score": None if score is None else score.to_dict(),
@@ -298,7 +359,8 @@ def made_certificate(
         "precision": origin.precision,
         "calibration": origin.calibration,
         "expires": origin.expires,
-        "clients": len(sizes),
+        "trained": True if origin.trained and guarantee.kept.untrained else None,
+        "sites": len(sizes),
         "scores": sum(sizes),
         "summaries": list(summaries),
         "versions": versions(),
@@ -308,7 +370,6 @@ def made_certificate(
     if isinstance(score, RegressionScore):
         fields["caveat"] = of_intervals(guarantee.caveat)
         fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
-    fields["edition"] = edition_needed(fields, guarantee, sites)
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)
 

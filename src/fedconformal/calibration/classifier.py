@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +39,6 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         classes: the names of the classes in order, if neither the estimator nor the columns say them.
         test_size: the share of each site's rows that `fit` holds out and calibrates on.
         random_state: for the choice of these rows.
-        model: the old name of `estimator`, which goes in 0.4.
 
     >>> sites = {"a": ([[0.9, 0.1]] * 9, ["no"] * 9), "b": ([[0.3, 0.7]] * 9, ["yes"] * 9)}
     >>> classifier = FederatedConformalClassifier(alpha=0.1, classes=["no", "yes"]).calibrate(sites)
@@ -66,7 +65,6 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         classes: Sequence[str] | None = None,
         test_size: float = 0.25,
         random_state: Any = None,
-        model: Callable[[Any], ArrayLike] | None = None,
     ) -> None:
         self.estimator = estimator
         vars(self)["score"] = score
@@ -77,7 +75,6 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         self.classes = classes
         self.test_size = test_size
         self.random_state = random_state
-        self.model = model
 
     def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
         """Train a clone of the estimator on some rows of each site, and calibrate on the others.
@@ -88,7 +85,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         are for calibration. Steps that learn from rows belong inside the estimator: a step before it, in an outer
         pipeline, has seen the calibration rows.
         """
-        given = self._estimator()
+        given = self.estimator
         if not hasattr(given, "fit"):
             return self.calibrate(X, y, sites=sites, groups=groups)
         from sklearn.base import clone
@@ -124,7 +121,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         After `fit` the estimator is the one that it trained.
         """
         named = sites_of(X, y, sites, groups)
-        estimator = self._estimator()
+        estimator = self.estimator
         trained, source = vars(self).get("_trained", (None, None))
         if source is None or trained is not estimator:
             source = Source.of(estimator, self.classes)
@@ -149,16 +146,6 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         return self
 
     @property
-    def predictor_(self) -> Predictor:
-        """The old name of `predictor`."""
-        warnings.warn(
-            "predictor_ is now called predictor; write classifier.predictor, as the old name goes in 0.4",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.predictor
-
-    @property
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
         return self.predictor.threshold()
@@ -173,26 +160,31 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         """Return (n, J) probabilities, the columns in the order of `classes_`."""
         return in_order(self._probabilities(X), self.certificate_.labels)
 
-    def predict_set(self, X: Any, *, groups: Groups | None = None, alpha: Any = None) -> Booleans:
-        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name."""
-        probs = self._probabilities(X)
-        return self.predictor.predict_set(probs, groups=groups, alpha=alpha, allow_empty=self.allow_empty)
+    def predict_set(
+        self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None, alpha: Any = None
+    ) -> Booleans:
+        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name.
 
-    def predict_p(self, X: Any, *, groups: Groups | None = None) -> Floats:
+        `groups` are for a guarantee by group, `sites` for `EverySite()`.
+        """
+        about: dict[str, Any] = {"groups": groups, "sites": sites, "alpha": alpha}
+        return self.predictor.predict_set(self._probabilities(X), allow_empty=self.allow_empty, **about)
+
+    def predict_p(self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values."""
-        return self.predictor.predict_p(self._probabilities(X), groups=groups)
+        return self.predictor.predict_p(self._probabilities(X), groups=groups, sites=sites)
 
     def evaluate(
         self,
         X: Any,
         y: ArrayLike,
         *,
-        clients: ArrayLike | None = None,
+        sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Groups | None = None,
     ) -> Evaluation:
         """Compare the sets with known labels."""
-        about: dict[str, Any] = {"clients": clients, "clusters": clusters, "groups": groups}
+        about: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": groups}
         return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)
 
     def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -201,16 +193,3 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
 
     def _probabilities(self, X: Any) -> Any:
         return self._ready[1].probabilities(X)
-
-    def _estimator(self) -> Any:
-        if self.model is None:
-            return self.estimator
-        if self.estimator is not None:
-            raise InputError("estimator and model are two names of one parameter; give estimator only")
-        warnings.warn(
-            "model= is now called estimator=; write FederatedConformalClassifier(estimator=...), "
-            "as the old name goes in 0.4",
-            FutureWarning,
-            stacklevel=3,
-        )
-        return self.model

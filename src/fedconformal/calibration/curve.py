@@ -1,7 +1,7 @@
 """The promise curve: which threshold promises how much coverage.
 
-A step function with at most 1,024 steps, rounded down, made from the summaries at calibration. It answers
-every later question (sets at any alpha, p-values, a report's slider) without anybody's scores.
+A step function with at most 1,024 steps, rounded down, made from the summaries at calibration; `public_grid` leaves few
+of them. It answers every later question (sets at any alpha, p-values, a report's slider).
 """
 
 from __future__ import annotations
@@ -185,6 +185,26 @@ class EndCurves:
         return 0.0 - self.lower.threshold(missed[0]), self.upper.threshold(missed[1])
 
 
+class SiteFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The promise curve of a site as it is in a file, or the curves of both ends of its intervals."""
+
+    curve: CurveFields
+    lower: CurveFields | None = None
+
+    def built(self, share: Fraction | None) -> PromiseCurve | EndCurves:
+        """Check it; `share` of alpha is the lower end's, where there are two."""
+        if (share is None) != (self.lower is None):
+            raise InputError("the predictor is malformed: its promise curves are not those of the score's ends")
+        upper = self.curve.built()
+        return upper if self.lower is None or share is None else EndCurves(self.lower.built(), upper, share)
+
+
+def fields_of(curve: AnyCurve, sites: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a curve for a file, and those of the sites in the order of the certificate."""
+    found = curve.to_dict() if isinstance(curve, EndCurves) else {"curve": curve.to_dict()}
+    return found if sites is None else {**found, "sites": [fields_of(own) for own in sites.values()]}
+
+
 SetCurve = PromiseCurve | ClassCurves | GroupCurves
 """What a predictor of sets can have."""
 
@@ -199,9 +219,10 @@ def read_curve(found: CurveFields | Sequence[Any], groups: Sequence[str] | None 
         by_name = dict(zip(groups, curves, strict=False))
         if len(by_name) == len(curves) == len(groups) and ALL in by_name:
             of_group = {name: one for name, one in by_name.items() if isinstance(one, PromiseCurve | ClassCurves)}
-            if len(of_group) == len(groups):
+            widths = {len(one.of_class) if isinstance(one, ClassCurves) else 0 for one in of_group.values()}
+            if len(of_group) == len(groups) and len(widths) == 1:
                 return GroupCurves(of_group)
-        raise InputError("the promise curves are not one for each group, all rows among them")
+        raise InputError("the promise curves are not one for each group, all rows among them, or differ in classes")
     if isinstance(found, CurveFields):
         return found.built()
     if not all(one is None or isinstance(one, CurveFields) for one in found):

@@ -42,6 +42,14 @@ class Document(ABC):
     def of_content(cls, content: dict[str, Any]) -> Self:
         """Check what a file holds, which may be hostile, and rebuild what was saved."""
 
+    @property
+    def thresholds(self) -> dict[str, Any]:
+        """The certified threshold of every site, class or group, by its name; none if there is one for all.
+
+        Of two thresholds, for the ends of intervals, the lower one is first.
+        """
+        return self.certificate.thresholds
+
     def to_bytes(self) -> bytes:
         """Write as JSON, with a SHA-256 of the content that shows any change."""
         content = {"kind": self.kind, **self.content()}

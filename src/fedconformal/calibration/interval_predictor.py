@@ -19,8 +19,16 @@ from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_
 from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.curve import USUAL_ALPHAS, CurveFields, EndCurves, PromiseCurve
+from fedconformal.calibration.curve import (
+    USUAL_ALPHAS,
+    CurveFields,
+    EndCurves,
+    PromiseCurve,
+    SiteFields,
+    fields_of,
+)
 from fedconformal.calibration.document import Document
+from fedconformal.calibration.membership import SiteCurves, check_sites, own_sites, read_sites, site_members
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees.by_class import name_of
@@ -40,6 +48,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     curve: CurveFields
     lower: CurveFields | None = None
     """Of the scores times -1, where the lower end has a curve of its own."""
+    sites: list[SiteFields] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,6 +71,8 @@ class IntervalPredictor(Document):
     score: RegressionScore
     certificate: Certificate
     curve: PromiseCurve | EndCurves
+    site_curves: SiteCurves | None = None
+    """The promise curve of every site, where each has a threshold of its own; `curve` is for rows of any site."""
 
     def __post_init__(self) -> None:
         if isinstance(self.certificate.threshold, list):
@@ -72,6 +83,7 @@ class IntervalPredictor(Document):
             raise InputError("the certificate is malformed: its ends are not those of the score")
         if self.curve.threshold(as_alpha(self.certificate.alpha)) != self._certified:
             raise InputError("the promise curve and the certificate give different thresholds")
+        check_sites(self.certificate, self.site_curves)
 
     @classmethod
     def of(cls, result: Calibration, *, score: RegressionScore | None = None) -> IntervalPredictor:
@@ -85,52 +97,55 @@ class IntervalPredictor(Document):
         found = registry.build(described, RegressionScore)
         if score is not None and found != score:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=curve)
+        return cls(score=found, certificate=result.certificate, curve=curve, site_curves=result.site_curves)
 
     @property
     def _certified(self) -> float | tuple[float, float]:
         upper, lower = float(self.certificate.limit), self.certificate.lower
         return upper if lower is None else (float(lower.threshold), upper)
 
-    def threshold(self, alpha: Any = None) -> float | tuple[float, float]:
+    def threshold(self, alpha: Any = None, *, site: str | None = None) -> float | tuple[float, float]:
         """Return the threshold at alpha, by default the certified one; the lower and the upper if there are two.
 
-        It is infinite, with a warning, if alpha is too small for the scores that were seen.
+        It is infinite, with a warning, if alpha is too small for the scores that were seen. For a promise to every site
+        it is that of `site`, or the largest.
         """
-        found = self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
+        wanted, curve, whom = as_alpha(self.certificate.alpha if alpha is None else alpha), self.curve, ""
+        if site is not None:
+            (name,) = site_members(self.certificate, site, 1)
+            curve, whom = (self.site_curves or {})[name], f" to {shown(name)}"
+        found = curve.threshold(wanted)
         ends = list(found) if isinstance(found, tuple) else [found]
         if so := lacks_ends(ends):
-            wanted = as_alpha(self.certificate.alpha if alpha is None else alpha)
             warnings.warn(
-                f"alpha={float(wanted):g} cannot be promised, so {so}; "
-                f"the scores that this predictor was made from promise {self._most(ends):.6g} at most",
+                f"alpha={float(wanted):g} cannot be promised{whom}, so {so}; "
+                f"the thresholds of this predictor promise {_most(curve, ends):.6g} at most",
                 InfeasibleWarning,
                 stacklevel=2,
             )
         return found
 
-    def _most(self, ends: Sequence[float]) -> float:
-        """Return the most that both ends promise together, or by itself the one that is at infinity."""
-        curve = self.curve
-        if isinstance(curve, PromiseCurve):
-            return float(curve.most)
-        most = [end.most for end, q in zip((curve.lower, curve.upper), ends, strict=True) if math.isinf(q)]
-        return max(0.0, float(sum(most, Fraction(1 - len(most)))))
-
-    def predict_interval(self, predictions: ArrayLike, *, alpha: Any = None) -> Floats:
+    def predict_interval(self, predictions: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
         """Return the (n, 2) ends of the intervals, or (n, 2, A) for a list of A alphas.
 
-        Each alpha must have been fixed beforehand; picking one after looking at intervals voids the promise.
+        A predictor for every site takes the `sites` of the rows, or one name for all of them; without, the largest
+        threshold. Each alpha must have been fixed beforehand; picking one after looking at intervals voids the promise.
         """
         if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
             if np.ndim(alpha) != 1 or not len(alpha):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
-            return np.stack([self.predict_interval(predictions, alpha=a) for a in alpha], axis=-1)
-        found = self.threshold(alpha)
-        lower, upper = found if isinstance(found, tuple) else (None, found)
-        return self._ends(predictions, upper, lower)
+            return np.stack([self.predict_interval(predictions, sites=sites, alpha=a) for a in alpha], axis=-1)
+        if sites is None:
+            return self._ends(predictions, *_upper_first(self.threshold(alpha)))
+        given = as_array(predictions, "predictions")
+        ends = np.empty((len(given) if given.ndim else 1, 2))
+        for site, mine in site_members(self.certificate, sites, len(ends)).items():
+            ends[mine] = self._ends(given[mine], *_upper_first(self.threshold(alpha, site=site)))
+        return ends
 
-    def contains(self, predictions: ArrayLike, y: ArrayLike, *, alpha: Any = None) -> Booleans:
+    def contains(
+        self, predictions: ArrayLike, y: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None
+    ) -> Booleans:
         """Say for each row whether its interval holds this number.
 
         >>> from fedconformal import Residual, calibrate, summarize
@@ -138,7 +153,7 @@ class IntervalPredictor(Document):
         >>> predictor.contains([2.0, 2.0], [2.5, 3.0])
         array([ True, False])
         """
-        ends = self.predict_interval(predictions, alpha=alpha)
+        ends = self.predict_interval(predictions, sites=sites, alpha=alpha)
         truth = as_numbers(one_a_row(as_array(y, "y"), len(ends), "y"), "y")
         inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         return inside
@@ -153,7 +168,7 @@ class IntervalPredictor(Document):
         found = [upper.threshold(1 - level) for level in as_levels(levels)]
         if any(map(math.isinf, found)):
             highest = float(upper.most)
-            message = f"levels above {highest:.6g} cannot be promised from these scores, so they are at infinity"
+            message = f"this predictor promises no level above {highest:.6g}, so those above are at infinity"
             warnings.warn(message, InfeasibleWarning, stacklevel=2)
         return np.stack([self._ends(predictions, threshold, -math.inf)[:, 1] for threshold in found], axis=1)
 
@@ -161,16 +176,16 @@ class IntervalPredictor(Document):
         """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
 
         It is below the number with probability of at most the second; for a level that is no hundredth, that of the
-        next hundredth.
+        next hundredth. The second is 1 unless the calibration was exact.
 
         >>> from fedconformal import Signed, calibrate, summarize
         >>> sites = [summarize([i / 8 for i in range(start, 10, 2)], score=Signed()) for start in (-8, -7)]
-        >>> predictor = IntervalPredictor.of(calibrate(sites, alpha=0.3))
+        >>> predictor = IntervalPredictor.of(calibrate(sites, alpha=0.3, exact=True))
         >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
-        array([[0.5  , 1.125]])
+        array([[0.625, 1.125]])
         >>> predictor.distribution_band([0.25, 0.5])
-        array([[0.25, 0.3 ],
-               [0.5 , 0.55]])
+        array([[0.27777778, 0.33333333],
+               [0.5       , 0.55555556]])
         """
         upper, lower = self._upper_curve(), self.certificate.lower
         if lower is None or self.certificate.status != "certified":
@@ -180,7 +195,7 @@ class IntervalPredictor(Document):
         found = []
         for level in as_levels(levels):
             finite = math.isfinite(upper.threshold(1 - level))
-            exact = next((one for one in EXACT_LEVELS if one >= level), None)
+            exact = next((one for one in EXACT_LEVELS if one >= level and self.certificate.exact), None)
             most = 1.0 if exact is None else float(bound.at_most(1 - exact, sizes, none)) + lower.slack
             least = float(bound.at_least(1 - level, sizes)) if finite else 1.0
             found.append((least, min(1.0, most) if finite else 1.0))
@@ -211,19 +226,19 @@ class IntervalPredictor(Document):
         predictions: ArrayLike,
         y: ArrayLike,
         *,
-        clients: ArrayLike | None = None,
+        sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
         alpha: Any = None,
     ) -> evaluation.IntervalEvaluation:
-        """Compare the intervals with known numbers: coverage, width and Winkler score, by client and group, a verdict.
+        """Compare the intervals with known numbers: coverage, width and Winkler score, by site and group, a verdict.
 
-        `clients`, `clusters` and `groups` are as in `Predictor.evaluate`.
+        `sites`, `clusters` and `groups` are as in `Predictor.evaluate`.
         """
         return evaluation.evaluate_intervals(
-            self.predict_interval(predictions, alpha=alpha),
+            self.predict_interval(predictions, sites=own_sites(self.certificate, sites), alpha=alpha),
             y,
-            clients=clients,
+            sites=sites,
             clusters=clusters,
             groups=groups,
             certificate=self.certificate,
@@ -231,26 +246,36 @@ class IntervalPredictor(Document):
         )
 
     def content(self) -> dict[str, Any]:
-        ends = self.curve.to_dict() if isinstance(self.curve, EndCurves) else {"curve": self.curve.to_dict()}
-        return {"score": self.score.to_dict(), "certificate": self.certificate.to_dict(), **ends}
+        curves = fields_of(self.curve, self.site_curves)
+        return {"score": self.score.to_dict(), "certificate": self.certificate.to_dict(), **curves}
 
     @classmethod
     def of_content(cls, content: dict[str, Any]) -> IntervalPredictor:
         held = msgspec.convert(content, _Content, strict=True)
         score = registry.build(held.score, RegressionScore)
-        upper, share = held.curve.built(), score.lower_share
-        if (share is None) != (held.lower is None):
-            raise InputError("the predictor is malformed: its promise curves are not those of the score's ends")
-        curve = EndCurves(held.lower.built(), upper, share) if held.lower and share else upper
-        return cls(score=score, certificate=held.certificate, curve=curve)
+        curve = SiteFields(held.curve, held.lower).built(score.lower_share)
+        own = read_sites(held.certificate, held.sites, score.lower_share)
+        return cls(score=score, certificate=held.certificate, curve=curve, site_curves=own)
 
     def __repr__(self) -> str:
         about = self.certificate
-        sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+        sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )
+
+
+def _upper_first(found: float | tuple[float, float]) -> tuple[float, float | None]:
+    return found[::-1] if isinstance(found, tuple) else (found, None)
+
+
+def _most(curve: PromiseCurve | EndCurves, ends: Sequence[float]) -> float:
+    """Return the most that both ends promise together, or by itself the one that is at infinity."""
+    if isinstance(curve, PromiseCurve):
+        return float(curve.most)
+    most = [end.most for end, q in zip((curve.lower, curve.upper), ends, strict=True) if math.isinf(q)]
+    return max(0.0, float(sum(most, Fraction(1 - len(most)))))
 
 
 def as_levels(levels: Sequence[float] | Floats) -> list[Fraction]:

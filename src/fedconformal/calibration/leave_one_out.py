@@ -32,25 +32,25 @@ def leave_one_site_out(
     alpha: Any = None,
     model: str = MODEL,
 ) -> list[Summary]:
-    """Summarise each site's scores under a model trained on the other sites, for `NewClient`.
+    """Summarise each site's scores under a model trained on the other sites, for `NewSite`.
 
     `sites` holds (X, y) by name. `fit` is a function that takes such a dict of the other sites, trains, and
     returns predict_proba; or a dict of ready-made ones, each trained without the site it is listed under.
 
-    What this promises: nothing for sure, so a calibration from it is "estimated". `NewClient` is exact for *one*
+    What this promises: nothing for sure, so a calibration from it is "estimated". `NewSite` is exact for *one*
     model that saw none of the sites. Here every site has a model of its own, and the one in use afterwards, trained
     on all sites, is yet another. For models that one site hardly changes, coverage is close to what is stated, as
     experience with the jackknife shows. No theorem says so: a learner that is good only for an even number of sites
     covers nothing. For the certified promise, train on some of the sites and calibrate on the others. The certificate
     names the model "leave-one-site-out".
 
-    >>> from fedconformal import LAC, NewClient, calibrate
+    >>> from fedconformal import LAC, NewSite, calibrate
     >>> sites = {f"site-{k}": ([[k], [k + 1]] * 3, [0, 1] * 3) for k in range(5)}
     >>> def fit(others):
     ...     share = sum(sum(y) for _, y in others.values()) / sum(len(y) for _, y in others.values())
     ...     return lambda rows: [[1 - share, share]] * len(rows)
     >>> summaries = leave_one_site_out(sites, fit, score=LAC())
-    >>> calibrate(summaries, alpha=0.2, guarantee=NewClient()).threshold
+    >>> calibrate(summaries, alpha=0.2, guarantee=NewSite()).threshold
     0.5
     """
     if len(sites) < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans
+from fedconformal._base.arrays import ALPHA_UNIT, Booleans
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
@@ -39,7 +40,7 @@ class PilotDraws:
 
     >>> from fedconformal import LAC, Mixture, calibrate, summarize
     >>> scores = LAC().evaluate([[0.6, 0.3, 0.1]] * 40, [0] * 30 + [1] * 10)
-    >>> pilot = Predictor.of(calibrate([summarize(scores, score=LAC())], alpha=0.1))
+    >>> pilot = Predictor.of(calibrate([summarize(scores, score=LAC())], alpha=0.1, exact=True))
     >>> trial = PilotDraws(pilot, [[0.6, 0.3, 0.1]], sizes=[200, 100])
     >>> trial.sets(Mixture(), Fraction(1, 10)), trial.sets(Mixture(), Fraction(1, 2))
     (Sets(mean_size=2.0, full=0.0), Sets(mean_size=1.0, full=0.0))
@@ -53,12 +54,12 @@ class PilotDraws:
             )
         if not len(np.asarray(probs)):
             raise InputError("the pilot's probabilities have no rows; give at least one")
-        # Scaled so that all scores are at or below the last threshold, as the pilot's did.
-        shares = pilot.curve.promised / pilot.curve.promised[-1]
+        # Of scores above the last threshold nothing is known.
+        shares = np.append(pilot.curve.promised / ALPHA_UNIT, 1.0)
         step = 1 + len(sizes) * len(shares) // BLOCK
         kept = np.arange(len(shares) - 1, -1, -step)[::-1]
         self._sizes = list(sizes)
-        self._thresholds = pilot.curve.thresholds[kept]
+        self._thresholds = np.append(pilot.curve.thresholds, math.inf)[kept]
         draws = max(1, min(DRAWS, BLOCK // (len(sizes) * len(kept))))
         chances = np.diff(shares[kept], prepend=0.0)
         rng = np.random.default_rng(0)

@@ -17,20 +17,19 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation.full import HALF
 from fedconformal.guarantees import (
+    FCP,
     PAC,
-    EveryClient,
-    Exchangeable,
+    EverySite,
     Guarantee,
-    Independent,
     Mixture,
-    NewClient,
-    OneClient,
+    NewSite,
+    OneSite,
     WorstCase,
 )
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.guarantees.by_group import of_groups
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.guarantees.planning import feasible, least_enough, shortfall
+from fedconformal.guarantees.planning import feasible, shortfall
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from fedconformal.scores import Score
 from fedconformal.scores.advice import smaller_sets
@@ -63,8 +62,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     alpha: float
     sizes: list[int]
-    recommended: str
-    """Which promise for all sites together costs least, by the sizes alone."""
     by_class: str
     """How many scores every class takes, if each is promised coverage by itself."""
     condition: str
@@ -96,17 +93,16 @@ def plan(
 
     >>> for option in plan(alpha=0.1, sizes=[200, 50, 5]).options:
     ...     print(option.guarantee, option.feasible, round(option.coverage_at_most, 3), option.missing)
-    mixture proportional True 0.911
+    mixture True 0.906
     mixture uniform True 0.964
-    exchangeable True 0.902
-    every-client False 1.0 calibration scores needed: 4 more at site '#3'
+    fcp True 0.911
+    every-site False 1.0 calibration scores needed: 4 more at site '#3'
     worst-case d=0.1 True 1.0
-    new-client False 1.0 sites needed: 6 more, from the same population
+    new-site False 1.0 sites needed: 6 more, from the same population
     pac 0.05 True 1.0
-    independent True 1.0
-    one-client #1 True 0.9
-    one-client #2 True 0.902
-    one-client #3 False 1.0 calibration scores needed: 4 more at site '#3'
+    one-site #1 True 0.9
+    one-site #2 True 0.902
+    one-site #3 False 1.0 calibration scores needed: 4 more at site '#3'
     """
     wanted = as_alpha(alpha)
     counts = as_sizes(sizes)
@@ -136,8 +132,7 @@ def plan(
     return Plan(
         alpha=float(wanted),
         sizes=counts,
-        recommended=_recommended(wanted, counts),
-        by_class=each_class(wanted, len(counts)),
+        by_class=each_class(wanted),
         condition=_condition(wanted, counts),
         notes=notes,
         options=options,
@@ -152,45 +147,21 @@ def usual_guarantees(
 ) -> list[tuple[str, Guarantee]]:
     """Return what a plan compares, by what it is called there."""
     return [
-        ("mixture proportional", Mixture()),
+        ("mixture", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),
-        ("exchangeable", Exchangeable()),
-        ("every-client", EveryClient()),
+        ("fcp", FCP()),
+        ("every-site", EverySite()),
         (_set_name(worst_case), worst_case),
-        ("new-client", NewClient()),
+        ("new-site", NewSite()),
         (f"pac {pac.failure:g}", pac),
-        ("independent", Independent()),
         *((label_of(other), other) for other in others),
-        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
+        *((f"one-site {name}", OneSite(site=k)) for k, name in enumerate(names)),
     ]
 
 
-def _recommended(alpha: Fraction, sizes: list[int]) -> str:
-    """Compare the two promises on average; sizes are known before any score, so choosing by them costs nothing."""
-    (mixture, _), (independent, _) = Mixture().rank(alpha, sizes) or (0, 0), Independent().rank(alpha, sizes)
-    total = sum(sizes)
-    ranks = f"rank {mixture} of N = {total} with mixture, {independent} with independent"
-    if mixture <= independent and mixture <= total:
-        return f"for all sites together take mixture: it assumes less and its rank is no higher ({ranks})"
-    if independent <= total:
-        otherwise = "mixture" if mixture <= total else "collect more rows, or new-client, which counts sites"
-        return (
-            "for all sites together take independent if all rows are independent (no patient at two sites, one row a "
-            f"patient): it pays nothing for the number of sites ({ranks}); else {otherwise}"
-        )
-    return f"for all sites together there are too few rows ({ranks}); new-client counts sites instead of rows"
-
-
-def each_class(alpha: Fraction, count: int) -> str:
-    """Say how many scores of every class it takes: how classes are spread is not known, the number of sites is."""
-    one, mixture = (math.ceil(k * (1 - alpha) / alpha) for k in (1, count))
-    independent = least_enough(lambda n: Independent().promised([n], [n]) >= 1 - alpha)
-    best = "mixture, which assumes less" if mixture <= independent else "independent if all rows are independent"
-    return (
-        f"by class, every class takes {mixture} scores with mixture ({one} for each of its holders, if given) "
-        f"and {independent} with independent, so take {best}; prevalence takes {one}, if a class looks alike "
-        f"everywhere; by group, every group takes as many as a class does: {mixture}, or {independent}"
-    )
+def each_class(alpha: Fraction) -> str:
+    """Say how many scores of every class it takes."""
+    return f"by class or by group, every class or group takes {math.ceil(1 / alpha)} scores in all, at any sites"
 
 
 def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
@@ -248,22 +219,17 @@ def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[st
     if worst_case.contamination is None or worst_case.contamination == 1:
         return []
     share = as_decimal(worst_case.contamination)
-    rank, (at_mixture, _) = paper_rank(alpha, share, sizes), Mixture().rank(alpha, sizes) or (0, 0)
+    rank, (at_mixture, _) = paper_rank(alpha, share, sizes), FCP().rank(alpha, sizes) or (0, 0)
     verdict = "finite" if rank <= sum(sizes) else "infinite, all labels"
     note = (
         f"beside {_set_name(worst_case)}, the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = {rank} "
-        f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at the mixture's rank "
+        f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at fcp's rank "
         f"r = {at_mixture} with e = 0 is {float(paper_bound(at_mixture, share, sizes)):.4f}"
     )
     return [note]
 
 
 def _condition(alpha: Fraction, sizes: list[int]) -> str:
-    # alpha >= 1/(N/K + 1) is the same as ceil((1 - alpha)(N + K)) <= N: N is whole.
-    total, count = sum(sizes), len(sizes)
-    rank, out_of = Mixture().rank(alpha, sizes) or (0, 0)
-    holds = "holds" if rank <= total else "fails"
-    return (
-        f"mixture needs ceil((1 - alpha)(N + K)) <= N, that is alpha >= 1/(N/K + 1) = {count / (total + count):.6g}: "
-        f"rank {rank} of N = {total} scores (N + K = {out_of}), which {holds}"
-    )
+    total, (rank, _) = sum(sizes), Mixture().rank(alpha, sizes) or (0, 0)
+    holds = "is enough" if rank <= total else "is too few"
+    return f"mixture needs 1/alpha = {float(1 / alpha):g} scores in all: rank {rank} of N = {total}, which {holds}"

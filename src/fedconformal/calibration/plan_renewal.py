@@ -81,15 +81,16 @@ def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = N
     >>> sites = [summarize([i / n for i in range(n)], site=name, score=LAC()) for name, n in (("a", 90), ("b", 30))]
     >>> found = plan_renewal(Predictor.of(calibrate(sites)), rows_per_week=[6, 2]).options[0]
     >>> found.guarantee, found.fewest.rows, found.fewest.weeks, round(found.fewest.watch_limit, 4)
-    ('mixture proportional', [18, 6], 3, 0.1617)
+    ('mixture', [12, 4], 2, 0.2059)
     >>> found.last_time.rows, found.last_time.weeks, round(found.last_time.watch_limit, 4)
-    ([90, 30], 15, 0.152)
+    ([90, 30], 15, 0.1581)
     """
     about = predictor.certificate
     names, sizes = site_names(about.summaries), as_sizes([n for record in about.summaries for n in record.sizes])
     rates = None if rows_per_week is None else _rates(rows_per_week, len(sizes))
     own, notes = about.terms()[0], list[str]()
     alpha = as_alpha(about.alpha)
+    ends: tuple[Fraction, ...] = (alpha,)
     if isinstance(predictor, RiskPredictor):
         alpha = as_limit(predictor.about.limit, predictor.about.bound) / Fraction(predictor.about.bound)
         offered = usual_for_losses(names)
@@ -98,13 +99,14 @@ def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = N
         offered = usual_guarantees(names)
         score: AnyScore | None = getattr(predictor, "score", None)
         if score is not None and score.lower_share is not None:
-            alpha = min(shares_of(alpha, score.lower_share))
+            ends = shares_of(alpha, score.lower_share)
+            alpha = min(ends)
             notes.append(f"each end has its share of alpha; this is the plan of the dearer one, at {float(alpha):g}")
     if own.by_class or own.by_group:
-        notes.append(each_class(alpha, len(sizes)))
+        notes.append(each_class(alpha))
     elif own not in [one for _, one in offered]:
         offered = [(label_of(own), own), *offered]
-    planned = _Planned(alpha, names, sizes, rates, predictor if isinstance(predictor, RiskPredictor) else None)
+    planned = _Planned(alpha, ends, names, sizes, rates, predictor if isinstance(predictor, RiskPredictor) else None)
     return RenewalPlan(
         alpha=float(alpha),
         sites=names,
@@ -117,6 +119,8 @@ def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = N
 
 class _Planned(msgspec.Struct, frozen=True):
     alpha: Fraction
+    ends: tuple[Fraction, ...]
+    """The shares of alpha of both ends of an interval, where each has its own."""
     names: list[str]
     last: list[int]
     rates: list[Fraction] | None
@@ -168,13 +172,14 @@ class _Planned(msgspec.Struct, frozen=True):
             most = self.losses.about.bound
             lost = mean_loss(bound, self.alpha, sizes, most)
             return Step(rows=sizes, weeks=weeks, coverage_at_most=None, mean_loss=lost, watch_limit=None)
-        limits = bound.miss_limits(self.alpha, sizes, FAILURE)
+        each, count = bound if len(self.ends) == 1 else bound.of_one_end(), len(self.ends)
+        limits = [each.miss_limits(end, sizes, FAILURE / count) for end in self.ends]
         return Step(
             rows=sizes,
             weeks=weeks,
             coverage_at_most=float(bound.at_most(self.alpha, sizes, none)),
             mean_loss=None,
-            watch_limit=max(limit.rate for limit in limits) if limits else None,
+            watch_limit=min(1.0, sum(max(one.rate for one in end) for end in limits)) if all(limits) else None,
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from fedconformal._base.arrays import as_sizes
 from fedconformal.calibration.risk import as_limit
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC, EveryClient, Exchangeable, Guarantee, Mixture, NewClient, OneClient
+from fedconformal.guarantees import PAC, EverySite, Guarantee, Mixture, NewSite, OneSite
 from fedconformal.guarantees.guarantee import summed
 from fedconformal.summaries.origin import as_bound
 
@@ -40,9 +40,9 @@ def plan_risk(
 
     >>> for option in plan_risk(risk=0.1, sizes=[200, 50, 5])[:3]:
     ...     print(option.guarantee, round(option.least_limit, 4), option.mean_loss)
-    mixture proportional 0.0116 0.089411
+    mixture 0.0039 0.096078
     mixture uniform 0.0637 0.038718
-    exchangeable 0.0039 0.09647
+    every-site 0.1667 None
     """
     counts, most = as_sizes(sizes), as_bound(bound)
     limit = as_limit(risk, most) / Fraction(most)
@@ -56,13 +56,12 @@ def plan_risk(
 def usual_for_losses(names: Sequence[str], pac: PAC = DEFAULT_PAC) -> list[tuple[str, Guarantee]]:
     """Return what a plan compares, by what it is called there."""
     return [
-        ("mixture proportional", Mixture()),
+        ("mixture", Mixture()),
         ("mixture uniform", Mixture(weights="uniform")),
-        ("exchangeable", Exchangeable()),
-        ("every-client", EveryClient()),
-        ("new-client", NewClient()),
+        ("every-site", EverySite()),
+        ("new-site", NewSite()),
         (f"pac {pac.failure:g}", pac),
-        *((f"one-client {name}", OneClient(client=k)) for k, name in enumerate(names)),
+        *((f"one-site {name}", OneSite(site=k)) for k, name in enumerate(names)),
     ]
 
 

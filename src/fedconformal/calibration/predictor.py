@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,9 +21,26 @@ from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import listed, shown
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.curve import CurveFields, EndCurves, GroupCurves, PromiseCurve, SetCurve, read_curve
+from fedconformal.calibration.curve import (
+    CurveFields,
+    EndCurves,
+    GroupCurves,
+    PromiseCurve,
+    SetCurve,
+    SiteFields,
+    fields_of,
+    read_curve,
+)
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.membership import members_for, needed_of
+from fedconformal.calibration.membership import (
+    SiteCurves,
+    check_sites,
+    members_for,
+    needed_of,
+    own_sites,
+    read_sites,
+    site_members,
+)
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
@@ -35,6 +52,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score: dict[str, Any]
     certificate: Certificate
     curve: CurveFields | list[CurveFields | list[CurveFields | None] | None]
+    sites: list[SiteFields] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,7 +61,7 @@ class Predictor(Document):
 
     >>> from fedconformal import LAC, calibrate, summarize
     >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), site="a", score=LAC())
-    >>> predictor = Predictor.of(calibrate([site], alpha=0.2))
+    >>> predictor = Predictor.of(calibrate([site], alpha=0.2, exact=True))
     >>> predictor
     Predictor(LAC(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)
     >>> predictor.predict_set([[0.7, 0.3], [0.8, 0.2]], allow_empty=True)
@@ -59,12 +77,15 @@ class Predictor(Document):
     score: Score
     certificate: Certificate
     curve: SetCurve
+    site_curves: SiteCurves | None = None
+    """The promise curve of every site, where each has a threshold of its own; `curve` is for rows of any site."""
 
     def __post_init__(self) -> None:
         if self.certificate.score not in (None, self.score.to_dict()):
             raise InputError("the predictor's score is not the one that was certified")
         if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
             raise InputError("the promise curve and the certificate give different thresholds")
+        check_sites(self.certificate, self.site_curves)
 
     @classmethod
     def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
@@ -79,17 +100,27 @@ class Predictor(Document):
             raise InputError("the summaries do not say which score they hold; pass score=")
         if score is not None and found != score:
             raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=curve)
+        return cls(score=found, certificate=result.certificate, curve=curve, site_curves=result.site_curves)
 
-    def threshold(self, alpha: Any = None) -> float | Floats:
+    def threshold(self, alpha: Any = None, *, site: str | None = None) -> float | Floats:
         """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
 
         For a promise given the class it is an array with one for each class; for one by group, with one for each group
-        of the certificate, or a row of these.
+        of the certificate, or a row of these. For a promise to every site it is that of `site`, or the largest.
         """
+        if site is not None:
+            (found,) = self._of_sites(alpha, site_members(self.certificate, site, 1)).values()
+            return float(found)
         threshold = self._threshold(alpha)
         self._warn(alpha, threshold)
         return threshold.copy() if isinstance(threshold, np.ndarray) else threshold
+
+    def _of_sites(self, alpha: Any, sites: Iterable[str]) -> dict[str, Floats]:
+        """Return the thresholds of these sites."""
+        wanted, curves = as_alpha(self.certificate.alpha if alpha is None else alpha), self.site_curves or {}
+        found = {site: np.array(curves[site].threshold(wanted)) for site in sites}
+        self._warn(alpha, np.array([*found.values()]), list(found))
+        return found
 
     def _threshold(self, alpha: Any) -> float | Floats:
         return self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
@@ -98,20 +129,23 @@ class Predictor(Document):
     def _certified(self) -> float | Floats:
         return self.certificate.limit
 
-    def _warn(self, alpha: Any, threshold: float | Floats, groups: Sequence[str] | None = None) -> None:
-        """Warn of what cannot be promised; `groups` are those of the thresholds, if not all of the certificate."""
-        if (threshold.max() if isinstance(threshold, np.ndarray) else threshold) < math.inf:
+    def _warn(self, alpha: Any, threshold: float | Floats, strata: Sequence[str] | None = None) -> None:
+        """Warn of what cannot be promised; `strata` are the groups or sites of the thresholds, if not all groups."""
+        if (threshold.max(initial=-math.inf) if isinstance(threshold, np.ndarray) else threshold) < math.inf:
             return
         start = f"alpha={float(as_alpha(self.certificate.alpha if alpha is None else alpha)):g} cannot be promised"
-        if isinstance(self.curve, PromiseCurve):
+        if strata is None and isinstance(self.curve, PromiseCurve):
             words = (
                 "so every label is in every set; "
-                f"the scores that this predictor was made from promise {float(self.curve.most):.6g} at most"
+                f"the thresholds of this predictor promise {float(self.curve.most):.6g} at most"
             )
             start += ","
-        elif isinstance(self.curve, GroupCurves):
-            names = list(self.curve.of_group) if groups is None else groups
-            full = [name for name, limit in zip(names, np.asarray(threshold), strict=True) if np.isinf(limit).any()]
+        elif strata is not None or isinstance(self.curve, GroupCurves):
+            if strata is None and isinstance(self.curve, GroupCurves):
+                strata = list(self.curve.of_group)
+            full = [
+                name for name, limit in zip(strata or (), np.asarray(threshold), strict=True) if np.isinf(limit).any()
+            ]
             words = f"to {listed(full)}, where labels are in every set; too few scores were seen there"
         else:
             lacking = np.flatnonzero(np.isinf(threshold)).tolist()
@@ -123,21 +157,30 @@ class Predictor(Document):
         probs: ArrayLike,
         *,
         groups: Groups | None = None,
+        sites: ArrayLike | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> Booleans:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
 
-        A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. Each alpha must have
+        A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. One for every site
+        takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must have
         been fixed beforehand; picking one after looking at sets voids the promise.
         """
         if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
             if np.ndim(alpha) != 1 or not len(alpha):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
-            each = [self.predict_set(probs, groups=groups, alpha=a, allow_empty=allow_empty) for a in alpha]
-            return np.stack(each, axis=-1)
+            about: dict[str, Any] = {"groups": groups, "sites": sites, "allow_empty": allow_empty}
+            return np.stack([self.predict_set(probs, alpha=a, **about) for a in alpha], axis=-1)
         threshold, forms = self._threshold(alpha), self._as_scored(probs)
         members = self._members(groups, len(forms[0]))
+        if sites is not None:
+            own = site_members(self.certificate, sites, len(forms[0]))
+            found = np.zeros(forms[0].shape, dtype=np.bool_)
+            for site, limit in self._of_sites(alpha, own).items():
+                some = [form[own[site]] for form in forms]
+                found[own[site]] = self._sets(some, limit, allow_empty=allow_empty)
+            return found
         if members is None or not isinstance(self.curve, GroupCurves):
             self._warn(alpha, threshold)
             return self._sets(forms, np.asarray(threshold), allow_empty=allow_empty)
@@ -159,12 +202,15 @@ class Predictor(Document):
             sets |= answer(other, limit, allow_empty=True)
         return sets
 
-    def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None) -> Floats:
+    def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in)."""
         forms = self._as_scored(probs)
         members, found = self._members(groups, len(forms[0])), list[Floats]()
+        own = None if sites is None else site_members(self.certificate, sites, len(forms[0]))
         for scores in map(self.score.evaluate_all, forms):
-            if isinstance(self.curve, GroupCurves):
+            if own is not None:
+                found.append(GroupCurves(self.site_curves or {}).p_values(scores, own))
+            elif isinstance(self.curve, GroupCurves):
                 found.append(self.curve.p_values(scores, members or {}))
             else:
                 found.append(self.curve.p_values(scores))
@@ -195,25 +241,26 @@ class Predictor(Document):
         probs: ArrayLike,
         labels: ArrayLike,
         *,
-        clients: ArrayLike | None = None,
+        sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Groups | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> evaluation.Evaluation:
-        """Compare the sets with known labels: coverage and size, by client, class and set size, and a verdict.
+        """Compare the sets with known labels: coverage and size, by site, class and set size, and a verdict.
 
-        With clients it also gives the coverage of the certified mixture, and tests the promise on that. `groups` are
+        With sites it also gives the coverage of the certified mixture, and tests the promise on that; a predictor for
+        every site takes the threshold of each. `groups` are
         other columns to give the coverage by, such as {"sex": [...], "age": [...]}; a predictor by group needs its own
         to be among them. Rows of one cluster, such as the
         images of one patient, may depend on each other; without clusters all rows are taken to be independent.
         """
-        own = needed_of(self.certificate, groups)
-        sets = self.predict_set(probs, groups=own, alpha=alpha, allow_empty=allow_empty)
+        own, known = needed_of(self.certificate, groups), own_sites(self.certificate, sites)
+        sets = self.predict_set(probs, groups=own, sites=known, alpha=alpha, allow_empty=allow_empty)
         return evaluation.evaluate_sets(
             sets,
             labels,
-            clients=clients,
+            sites=sites,
             clusters=clusters,
             groups=groups,
             certificate=self.certificate,
@@ -224,7 +271,7 @@ class Predictor(Document):
         return {
             "score": self.score.to_dict(),
             "certificate": self.certificate.to_dict(),
-            "curve": self.curve.to_dict(),
+            **fields_of(self.curve, self.site_curves),
         }
 
     @classmethod
@@ -232,11 +279,12 @@ class Predictor(Document):
         held = msgspec.convert(content, _Content, strict=True)
         groups = held.certificate.groups
         curve = read_curve(held.curve, None if groups is None else [record.group for record in groups])
-        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=curve)
+        own = read_sites(held.certificate, held.sites)
+        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=curve, site_curves=own)
 
     def __repr__(self) -> str:
         about = self.certificate
-        sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+        sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"Predictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"

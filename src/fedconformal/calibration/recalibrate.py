@@ -54,20 +54,22 @@ def recalibrate(
     why: str | None = None,
     rows: str | None = None,
     score: AnyScore | None = None,
+    exact: bool = False,
     **other: Unpack[Other],
 ) -> P:
     """Calibrate anew from new rows; the certificate names the predictor that is replaced, and why.
 
     It promises what the old one does; `alpha`, `guarantee`, and of losses `risk` and `safe`, say what else, and a new
-    `score` is named, too. Without a reason the renewal is a planned one. With a reason, `rows` says which rows
-    calibrate: "new" ones, that no watch has counted, "planned" ones, of a time fixed beforehand, or "watched" ones.
-    From these nothing is promised, and the status is "estimated".
+    `score` is named, too. Without a reason the renewal is a planned one. `rows` says which rows calibrate: "new" ones,
+    that no watch has counted, or "watched" ones. From these nothing is promised, and the status is "estimated".
+    `exact` is as
+    in `calibrate`.
 
     >>> from fedconformal import LAC, calibrate, summarize
     >>> old = Predictor.of(calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2))
     >>> fresh = [summarize([i / 30 for i in range(30)], site="a", score=LAC())]
     >>> recalibrate(old, fresh, why="alarm at site a", rows="new")
-    Predictor(LAC(), alpha=0.2, threshold=0.8, certified: mixture of 1 site)
+    Predictor(LAC(), alpha=0.2, threshold=0.8125, certified: mixture of 1 site)
     >>> recalibrate(old, fresh, why="alarm at site a", rows="watched").certificate.status
     'estimated'
     """
@@ -77,7 +79,8 @@ def recalibrate(
     if other.get("guarantee") is None:
         check_sites(predictor.certificate, site_names(summaries))
     given: dict[str, Any] = {key: value for key, value in terms._asdict().items() if value is not None}
-    return successor(predictor, calibrate(summaries, **given), replaced, score)
+    result = calibrate(summaries, **given, exact=exact)
+    return successor(predictor, result, replaced, score)
 
 
 def kept_terms(
@@ -114,7 +117,7 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
 def _by_place(value: Any) -> bool:
     """Whether parameters of a guarantee have a list in them, or the number of a site."""
     if isinstance(value, dict):
-        return any(_by_place(one) or (key == "client" and isinstance(one, int)) for key, one in value.items())
+        return any(_by_place(one) or (key == "site" and isinstance(one, int)) for key, one in value.items())
     return isinstance(value, list | tuple)
 
 

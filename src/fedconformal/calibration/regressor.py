@@ -184,9 +184,9 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         first: Floats = found[:, 0]
         return first
 
-    def predict_interval(self, X: Any, *, alpha: Any = None) -> Floats:
-        """Return (n, 2) ends, or (n, 2, A) for a list of alphas."""
-        return self.predictor.predict_interval(self._predictions(X), alpha=alpha)
+    def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
+        """Return (n, 2) ends, or (n, 2, A) for a list of alphas; `sites` are for `EverySite()`."""
+        return self.predictor.predict_interval(self._predictions(X), sites=sites, alpha=alpha)
 
     def predict_distribution(self, X: Any, levels: Sequence[float] = LEVELS) -> Floats:
         """Return (n, L) numbers, each of which y is at most with the probability of its level; for `Signed`."""
@@ -197,12 +197,12 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         X: Any,
         y: ArrayLike,
         *,
-        clients: ArrayLike | None = None,
+        sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
     ) -> IntervalEvaluation:
         """Compare the intervals with known numbers."""
-        return self.predictor.evaluate(self._predictions(X), y, clients=clients, clusters=clusters, groups=groups)
+        return self.predictor.evaluate(self._predictions(X), y, sites=sites, clusters=clusters, groups=groups)
 
     def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of the variance of y that the predictions explain."""

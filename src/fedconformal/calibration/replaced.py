@@ -2,8 +2,9 @@
 
 Rows that a watch has counted up to its alarm are not like the rows to come: the alarm rang because of them. Their
 number depends on their outcomes, rows from before a change are among them, and after a false alarm they are the ones
-that looked bad, or good. So a threshold from them promises nothing, and is estimated (tests/validity/test_renewal.py).
-A time that was fixed beforehand, whatever a watch says, does no harm.
+that looked bad, or good. Without an alarm they are those that looked good enough, also at a planned time: after an
+alarm the plan would have been dropped. So a threshold from rows that a watch has counted promises nothing, and is
+estimated (tests/validity/test_renewal.py).
 """
 
 from __future__ import annotations
@@ -27,18 +28,15 @@ PLANNED = "planned renewal"
 class Rows(StrEnum):
     """Which rows calibrate a predictor that replaces another one."""
 
-    planned = "planned"
-    """Those of a time that was fixed beforehand, whatever a watch says."""
     new = "new"
-    """Those that no watch has counted: they came after the alarm, or after the decision to calibrate anew."""
+    """Those that no watch has counted: they came after the decision to calibrate anew, or were kept apart."""
     watched = "watched"
-    """Some were counted by a watch, which raised an alarm or led to the decision; nothing is promised from them."""
+    """Some were counted by a watch, whether it raised an alarm or not; nothing is promised from them."""
 
 
-GIVE = "give rows='new', 'planned' or 'watched'"
+GIVE = "give rows='new' or 'watched'"
 
 ON = {
-    Rows.planned: "at a planned time",
     Rows.new: "on rows that no watch had counted",
     Rows.watched: "on rows that a watch had counted, so nothing is promised",
 }
@@ -64,22 +62,17 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def replacing(sha256: str, *, why: Any = None, rows: Any = None) -> Replaced:
-    """Say what is replaced; who gives a reason must say which rows calibrate, as it may be an alarm.
+    """Say what is replaced, why, and whether a watch has counted rows that calibrate.
 
-    >>> replacing("0" * 64).rows
-    <Rows.planned: 'planned'>
+    >>> replacing("0" * 64, rows="new").why
+    'planned renewal'
     """
-    if rows is None and why is not None:
-        raise InputError(
-            f"why is {shown(why)}, and nothing says which rows calibrate anew (those that a watch counted up to its "
-            f"alarm are not new); {GIVE}"
+    if rows not in list(Rows):
+        said = (
+            "nothing says whether a watch has counted rows that calibrate" if rows is None else f"rows is {shown(rows)}"
         )
-    if rows is not None and rows not in list(Rows):
-        raise InputError(f"rows is {shown(rows)}; {GIVE}")
-    if why is None and rows not in (None, Rows.planned):
-        raise InputError(f"rows is {rows}, so this is no planned renewal, and nothing says why; give the reason")
-    said = PLANNED if why is None else as_line(why, "why", MOST_WHY)
-    return Replaced(sha256=sha256, why=said, rows=Rows.planned if rows is None else Rows(rows))
+        raise InputError(f"{said}; {GIVE}")
+    return Replaced(sha256=sha256, why=PLANNED if why is None else as_line(why, "why", MOST_WHY), rows=Rows(rows))
 
 
 def is_watched(certificate: Certificate) -> bool:
@@ -89,14 +82,20 @@ def is_watched(certificate: Certificate) -> bool:
 
 def with_replaced(certificate: Certificate, replaced: Replaced) -> Certificate:
     """Name what a certificate takes the place of; from rows that were watched it promises nothing, and is estimated."""
+    certificate = msgspec.structs.replace(certificate, replaces=replaced, format=2)
+    return without_promise(certificate) if replaced.rows is Rows.watched else certificate
+
+
+def without_promise(certificate: Certificate) -> Certificate:
+    """State the same as an estimate, from which nothing is promised to anybody."""
     replace = msgspec.structs.replace
-    if replaced.rows is not Rows.watched:
-        return replace(certificate, replaces=replaced, format=2)
     nothing: dict[str, Any] = {"coverage_at_least": 0.0, "coverage_at_most": 1.0}
     parts: dict[str, Any] = {}
-    for name in ("classes", "groups"):
+    for name in ("classes", "groups", "by_site"):
         records = getattr(certificate, name)
         parts[name] = None if records is None else [replace(one, **nothing) for one in records]
+    if certificate.by_site is not None and certificate.lower is not None:
+        parts["by_site"] = [replace(one, lower=replace(one.lower, **nothing)) for one in parts["by_site"]]
     if certificate.lower is not None:
         parts["lower"] = replace(certificate.lower, **nothing)
-    return replace(certificate, replaces=replaced, format=2, status="estimated", **nothing, **parts)
+    return replace(certificate, status="estimated", **nothing, **parts)

@@ -30,6 +30,12 @@ class Calibration:
 
     certificate: Certificate
     make_curve: Callable[[], Any]
+    make_site_curves: Callable[[], dict[str, Any]] | None = None
+
+    @cached_property
+    def site_curves(self) -> dict[str, Any] | None:
+        """The same for every site, where each has a threshold of its own."""
+        return None if self.make_site_curves is None else self.make_site_curves()
 
     @cached_property
     def curve(self) -> Any:

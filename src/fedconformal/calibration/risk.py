@@ -85,7 +85,7 @@ def by_risk(
     alpha = limit / most
     if threshold == math.inf:
         best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
-        warn_of_no_threshold(bound, alpha, sizes, site_names(curves), limit, safe, best, stacklevel=5)
+        warn_of_no_threshold(bound, alpha, sizes, site_names(curves), limit, safe, best, stacklevel=6)
     sure = are_sure(curves) and threshold < math.inf
     certificate = certificate_of(
         curves,

@@ -20,6 +20,7 @@ from fedconformal.calibration.risk import SAFE, as_limit, check_limit
 from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.losses import LossEvaluation, evaluate_losses
+from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.losses.loss import Loss, described_loss
 
@@ -43,7 +44,7 @@ class RiskPredictor(Document):
     >>> import numpy as np
     >>> from fedconformal import calibrate, summarize_losses
     >>> losses = np.linspace(0, 0.6, 30)[:, None] > np.array([0.2, 0.4, 0.6])
-    >>> rule = RiskPredictor.of(calibrate([summarize_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4))
+    >>> rule = RiskPredictor.of(calibrate([summarize_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4, exact=True))
     >>> rule
     RiskPredictor(risk=0.4, threshold=0.4, certified: mixture of 1 site)
     >>> rule.threshold(risk=0.1), rule.evaluate(losses).overall.mean_loss
@@ -114,7 +115,7 @@ class RiskPredictor(Document):
             check_limit(self.loss, limit)
         return limit
 
-    def evaluate(self, losses: ArrayLike, *, clients: ArrayLike | None = None, risk: Any = None) -> LossEvaluation:
+    def evaluate(self, losses: ArrayLike, *, sites: ArrayLike | None = None, risk: Any = None) -> LossEvaluation:
         """Compare the promise with the losses of new rows: the mean with a 95% interval, over all and by site.
 
         Losses are on the grid, a column for each threshold, or those at the threshold alone, one a row.
@@ -126,7 +127,7 @@ class RiskPredictor(Document):
             if at == math.inf:
                 raise InputError("there is no threshold to look up the losses at; give those of the safe action")
             array = array[:, np.searchsorted(self.curve.thresholds, at)]
-        return evaluate_losses(array, bound=self.about.bound, clients=clients)
+        return evaluate_losses(array, bound=self.about.bound, sites=sites, shares=shares_by_site(self.certificate))
 
     def content(self) -> dict[str, Any]:
         return {"certificate": self.certificate.to_dict(), "curve": self.curve.to_dict()}
@@ -139,7 +140,7 @@ class RiskPredictor(Document):
 
     def __repr__(self) -> str:
         about = self.certificate
-        sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+        sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"RiskPredictor(risk={self.about.limit:g}, threshold={threshold_text(about.limit)}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"

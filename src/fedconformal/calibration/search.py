@@ -44,7 +44,7 @@ class Search:
 
     >>> from fedconformal import Mixture, summarize
     >>> search = Search([summarize([0.1, 0.2, 0.3]), summarize([0.2, 0.4])], Mixture(), [3, 2])
-    >>> search.smallest(Fraction(4, 7)), search.smallest(Fraction(1, 2)), search.smallest(Fraction(1, 7))
+    >>> search.smallest(Fraction(3, 5)), search.smallest(Fraction(2, 5)), search.smallest(Fraction(1, 7))
     (0.2, 0.3, inf)
     """
 

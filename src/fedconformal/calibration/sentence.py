@@ -19,6 +19,15 @@ def promise_sentence(about: Certificate) -> str:
     return f"The {answers} {verb} the true {truth} with probability at least {1 - about.alpha:.10g} {about.promise}."
 
 
+def why_estimated(about: Certificate) -> str:
+    """Say why nothing is promised, to follow "nothing is promised: "."""
+    if about.replaces is not None and about.replaces.rows == "watched":
+        return "rows that a watch has counted are not like those to come"
+    if about.trained:
+        return "the model was trained on the sites that calibrated it, and a new site is not like them"
+    return "a summary without bounds, such as tdigest, or an estimate can be off either way"
+
+
 def _of_losses(risk: RiskRecord, about: Certificate) -> str:
     verb = "is" if about.status == "certified" else "is estimated to be"
     if about.threshold != "inf":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Integers, as_clients
+from fedconformal._base.arrays import Integers, as_sites
 from fedconformal._base.classes import class_names, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
@@ -125,7 +125,7 @@ def index_of(rows: int, sites: Any) -> dict[str, Integers]:
     """
     if sites is None:
         return {"#1": np.arange(rows)}
-    names, of_row = np.unique(as_clients(sites, rows=rows, name="sites"), return_inverse=True)
+    names, of_row = np.unique(as_sites(sites, rows=rows, name="sites"), return_inverse=True)
     return {str(name): np.flatnonzero(of_row == k) for k, name in enumerate(names)}
 
 

@@ -91,6 +91,18 @@ def fit_temperature(
     return found
 
 
+def check_temperature(value: float) -> float:
+    """Refuse a temperature that no fit gives: far out all probabilities are alike, or 0 and 1.
+
+    >>> check_temperature(1e300)
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: temperature is 1e+300, expected a number from 0.05 to 20, as a fit gives
+    """
+    if not LEAST <= value <= MOST:
+        raise InputError(f"temperature is {value:g}, expected a number from {LEAST:g} to {MOST:g}, as a fit gives")
+    return value
+
+
 def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> Likelihood:
     """Make what a site answers when it is asked about b = 1/T; its rows stay with it.
 
@@ -135,7 +147,7 @@ def minimise(ask: Likelihood, start: float = 1.0) -> float:
         low, high = (b, high) if slope < 0 else (low, b)
         following = b - slope / curvature if curvature > 0 else math.nan
         if abs(following - b) <= PRECISION * b:  # before the interval is looked at, of which b is an end now
-            return 1 / following
+            return min(max(1 / following, LEAST), MOST)
         b = following if low < following < high else (low + high) / 2
     return 1 / b
 

@@ -56,9 +56,6 @@ ADVICE = {
     r"give the columns their names": r"write the names of the classes above, or say --classes",
     r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
-    r"hidden, so the session is at its end": (
-        r"hidden: wait for those that are missing, or wipe the session with fedconformal sums close"
-    ),
     r"give the site's own summary, or state a limit by hand": (
         r"give the site's own summary with --summary, or state a limit by hand with --limit"
     ),
@@ -69,8 +66,7 @@ ADVICE = {
     r'pass gives="probs"': r"say --onnx-gives probs",
     r"give that model too": r"give that model with --onnx",
     r"summarise the calibration rows with this model": r"summarise the calibration rows with this --onnx",
-    r"give rows='new', 'planned' or 'watched'": r"say --rows new, --rows planned or --rows watched",
-    r"nothing says why; give the reason": r"nothing says why; give the reason with --why",
+    r"give rows='new' or 'watched'": r"say --rows new or --rows watched",
     r"or name the new score": r"or name the new one with --score",
     r"give the guarantee anew": r"give it anew with --guarantee",
     r"not a limit on losses; leave out risk": r"not a limit on losses; leave out --risk and --safe",

@@ -46,7 +46,6 @@ COMMANDS = (
     "monitor",
     "train",
     "demo",
-    "sums",
     "policy",
     "flower",
 )

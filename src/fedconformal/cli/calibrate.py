@@ -16,7 +16,6 @@ from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.replaced import is_watched
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
@@ -49,10 +48,6 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
-WATCHED = "nothing is promised: rows up to an alarm are not like those to come"
-NO_BAND = "nothing is promised: a summary without bounds, such as tdigest, or an estimate can be off either way"
-
-
 class Made(NamedTuple):
     """What was calibrated, by which guarantee before it is promised to each class or group, from which summaries."""
 
@@ -81,6 +76,13 @@ class Asked:
     calibration: CalibrationId = None
     risk: Risk = None
     safe: Safe = None
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Do not round thresholds up: the file then shows calibration scores, so keep it to yourself.",
+        ),
+    ] = False
     force: Force = False
 
     def check(self, alpha: str) -> None:
@@ -110,12 +112,14 @@ class Asked:
             check_calibration(received, summaries, as_name(self.calibration, "calibration id"))
         if self.privacy is None and (self.epsilon is not None or self.ledger is not None):
             raise InputError(f"{'--epsilon' if self.epsilon is not None else '--ledger'} goes with --privacy dp")
+        if self.privacy is not None and self.exact:
+            raise InputError("--exact shows calibration scores, and --privacy hides them; leave one out")
         if self.privacy is PrivacyMode.local:
             result = release_locally(noisy, alpha, wanted, self.epsilon, self.ledger)
         elif self.privacy is PrivacyMode.dp:
             result = release(received, alpha, wanted, self.epsilon, self.ledger)
         else:
-            result = _plainly(received, wanted, alpha=alpha, risk=self.risk, safe=self.safe)
+            result = _plainly(received, wanted, alpha=alpha, risk=self.risk, safe=self.safe, exact=self.exact)
         if self.signed is not None:
             result = with_signatures(result, summaries, self.signed)
         return Made(result, promise, received)
@@ -181,14 +185,14 @@ def warn_of_full(predictor: Document) -> None:
 
 
 def _plainly(
-    received: Sequence[Summary], guarantee: Guarantee, *, alpha: str, risk: str | None, safe: str | None
+    received: Sequence[Summary], guarantee: Guarantee, *, alpha: str, risk: str | None, safe: str | None, exact: bool
 ) -> Calibration:
     """Calibrate without noise."""
     if risk is not None:
-        return calibrate_summaries(received, risk=risk, safe=safe, guarantee=guarantee)
+        return calibrate_summaries(received, risk=risk, safe=safe, guarantee=guarantee, exact=exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said later, with more reasons
-        return calibrate_summaries(received, alpha=alpha, guarantee=guarantee)
+        return calibrate_summaries(received, alpha=alpha, guarantee=guarantee, exact=exact)
 
 
 def _found(predictor: Document) -> str:
@@ -196,14 +200,14 @@ def _found(predictor: Document) -> str:
     if isinstance(predictor, RiskPredictor):
         return risk_words(predictor)
     certificate = predictor.certificate
-    none = WATCHED if is_watched(certificate) else NO_BAND
+    none = f"nothing is promised: {certificate.why_estimated}"
     band = (
-        f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f} "
-        f"(summaries cost at most {certificate.slack:.4f})"
+        f"coverage between {certificate.coverage_at_least:.4f} and {certificate.coverage_at_most:.4f}"
+        f"{certificate.before_rounding} (summaries cost at most {certificate.slack:.4f})"
     )
     return (
         f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
-        f"{counted(certificate.clients, 'site')}; {band if certificate.status == 'certified' else none}"
+        f"{counted(certificate.sites, 'site')}; {band if certificate.status == 'certified' else none}"
     )
 
 

@@ -111,7 +111,7 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
     rule = load(predictor)
     test = read_run(Path(logits), "test", rule.certificate.temperature)
     accuracy = float(np.mean(test.probs.argmax(axis=1) == test.labels))
-    return accuracy, rule.evaluate(test.probs, test.labels, clients=test.clients)
+    return accuracy, rule.evaluate(test.probs, test.labels, sites=test.clients)
 
 
 def _run(*arguments: str, show: bool = True, answers: Container[int] = (0,)) -> None:

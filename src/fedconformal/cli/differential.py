@@ -1,8 +1,8 @@
-"""The options of summarize, calibrate and sums for differential privacy."""
+"""The options of summarize and calibrate for differential privacy, and what is said of a private threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +22,6 @@ from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.summary import Summary
 
 if TYPE_CHECKING:  # what adds noise, and what reads tables, is imported when it is asked for
-    from fedconformal.privacy.ledger import Rows
     from fedconformal.privacy.local_dp import NoisyHistogram
 
 
@@ -118,17 +117,10 @@ class LocalNoise:
     def pay(self, summaries: Sequence[Summary]) -> None:
         """Enter what is spent on the rows of these summaries, before anything leaves here."""
         from fedconformal.privacy.dp import as_epsilon
-        from fedconformal.privacy.ledger import rows_of
+        from fedconformal.privacy.ledger import rows_of, spending
 
-        charge(self.ledger, rows_of(summaries), float(as_epsilon(self.epsilon)), "noisy counts")
-
-
-def charge(ledger: Path | None, rows: Sequence[Rows], epsilon: float, purpose: str) -> None:
-    """Enter what is spent on these rows in the ledger, if there is one, or refuse."""
-    from fedconformal.privacy.ledger import spending
-
-    with spending(ledger, rows, epsilon, purpose):
-        pass
+        with spending(self.ledger, rows_of(summaries), float(as_epsilon(self.epsilon)), "noisy counts"):
+            pass
 
 
 def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
@@ -156,6 +148,15 @@ def release_locally(
 def describe_privacy(claim: dict[str, Any]) -> str:
     """Say what is claimed, and what is not."""
     return f"epsilon {claim['epsilon']:g} for {claim['unit']}; outside the claim: {claim['outside']}"
+
+
+def precise(privacy: Mapping[str, Any], *, finite: bool) -> list[str]:
+    """Say how precise a finite threshold from sums is, if it comes without noise."""
+    precision = privacy.get("precision")
+    if precision is None or not finite:
+        return []
+    rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
+    return [f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}"]
 
 
 def read_grid(path: Path | None) -> Floats | None:

@@ -12,7 +12,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.certificate import threshold_json
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
@@ -20,7 +20,7 @@ from fedconformal.cli.options import taking
 from fedconformal.cli.regression import make_intervals, read_rows, threshold_of
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
 from fedconformal.cli.risk import Risk, evaluate_losses_of
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, values_of
+from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, values_of, warn_of_repeated_ids
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation, IntervalEvaluation, evaluate_intervals, evaluate_sets, full_words
@@ -41,7 +41,7 @@ def evaluate(
     labels: Annotated[
         Path | None, typer.Argument(help="Labels, or true numbers; not with --labels or a training run.")
     ] = None,
-    clients: Clients = None,
+    sites: Sites = None,
     cluster: Cluster = None,
     groups: Groups = None,
     alpha: Annotated[str | None, typer.Option(help="Another alpha than the certified one, fixed beforehand.")] = None,
@@ -56,20 +56,22 @@ def evaluate(
 ) -> None:
     """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
     plain = alpha is None and not (cluster or groups or allow_empty)
-    evaluate_losses_of(predictor, probs, labels, clients=clients, risk=risk, plain=plain, check=check, json=json)
+    evaluate_losses_of(predictor, probs, labels, sites=sites, risk=risk, plain=plain, check=check, json=json)
     rule = load_any(predictor)
     about = rule.certificate
     of_run = labels is None and columns.label_column is None  # which has no columns
     by = columns_in(groups, None if of_run else rule)
-    columns = columns.keeping(*by, column_in(clients), column_in(cluster))
-    rows, sites = _rows(rule, probs, labels, columns, clients)
+    columns = columns.keeping(*by, column_in(sites), column_in(cluster))
+    rows, owners = _rows(rule, probs, labels, columns, sites)
+    if cluster is None:
+        warn_of_repeated_ids(rows, "their rows depend on each other, so name their column with --cluster too")
     wanted = as_alpha(about.alpha if alpha is None else alpha)
     result, stated, words = _evaluated(
         rule,
         rows,
         wanted,
         allow_empty=allow_empty,
-        clients=sites,
+        sites=owners,
         clusters=None if cluster is None else values_of(rows, cluster, "clusters", columns),
         groups=read_groups(rows, by),
     )
@@ -80,7 +82,7 @@ def evaluate(
     if result.verdict is not None:
         say(result.verdict.words, f"This holds if {result.verdict.assumes}.", "")
     table(("", *result.columns), [result.overall.cells])
-    parts: dict[str, Any] = {"client": result.by_client}
+    parts: dict[str, Any] = {"site": result.by_site}
     if isinstance(result, Evaluation):
         parts |= {"class": result.by_class, "set size": result.by_size}
     for title, found in (*parts.items(), *result.by_group.items()):
@@ -98,18 +100,18 @@ def evaluate(
 
 
 def _rows(
-    rule: AnyPredictor, path: Path, labels: Path | None, columns: Columns, clients: str | None
+    rule: AnyPredictor, path: Path, labels: Path | None, columns: Columns, sites: str | None
 ) -> tuple[Predictions, Any]:
     """Read the rows, and the site of each: from tables, or from a training run."""
     numbers = rule if isinstance(rule, IntervalPredictor) else None
     if labels is None and columns.label_column is None:
-        if clients is not None or columns != NONE:
-            raise InputError(f"{'--clients goes' if clients else 'columns go'} with LABELS; a training run has its own")
+        if sites is not None or columns != NONE:
+            raise InputError(f"{'--sites goes' if sites else 'columns go'} with LABELS; a training run has its own")
         if numbers is not None:
             return numbers_of_run(path, numbers.score)
         return rows_of_run(path, rule.certificate.temperature, rule.certificate.labels)
     rows = read_rows(rule, columns, path, labels)
-    return rows, None if clients is None else values_of(rows, clients, "clients", columns)
+    return rows, None if sites is None else values_of(rows, sites, "sites", columns)
 
 
 def _evaluated(
@@ -120,12 +122,12 @@ def _evaluated(
     if isinstance(rule, IntervalPredictor):
         if allow_empty:
             raise InputError("--allow-empty is for sets, and this predictor gives intervals; leave it out")
-        ends = make_intervals(rule, rows, alpha)
+        ends = make_intervals(rule, rows, alpha, own_sites(rule.certificate, about["sites"]))
         found = evaluate_intervals(ends.intervals, rows.truth, **about)
         stated = {**threshold_of(rule, alpha), **found.to_dict(), "why_infinite": ends.why}
         return found, stated, [f"{infinite_words(ends.infinite, len(ends.intervals))}."] * bool(ends.infinite)
-    groups = needed_of(rule.certificate, about["groups"])
-    made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups)
+    groups, sites = needed_of(rule.certificate, about["groups"]), own_sites(rule.certificate, about["sites"])
+    made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups, sites=sites)
     result = evaluate_sets(made.sets, rows.truth, **about)
     stated = {"threshold": threshold_json(made.threshold), **result.to_dict(), "why_full": made.why}
     return result, stated, [f"{full_words(made.full, len(made.sets))}."] * bool(made.full)

@@ -11,16 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.extras import needing
+from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import counted
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
-from fedconformal.cli.differential import describe_privacy
+from fedconformal.cli.differential import describe_privacy, precise
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.regression import Task
-from fedconformal.cli.session import precise
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
+from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.communication import bound_in_words
 
 flower = typer.Typer(
@@ -64,6 +65,25 @@ def certs(
 
     made = [str(path) for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost"))]
     print_result({"files": made}, *made, json=json)
+
+
+@flower.command()
+def key(
+    path: Annotated[Path, typer.Argument(metavar="KEY", help="Where the private key is, or is to be; never send it.")],
+    json: Json = False,
+) -> None:
+    """At a site: make the key by which the other sites of a sums session know it, or show its public part."""
+    made = not path.exists()
+    if made:
+        write_bytes(path, new_key(), private=True)
+    with naming(path):
+        public = public_key(read_bytes(path))
+    print_result(
+        {"key": str(path), "public_key": public},
+        *([f"wrote {path}: keep it for every session, and never send it"] if made else []),
+        f'public key: {public}; send it to the other sites, for KEYS: {{"site": "hex", ...}}',
+        json=json,
+    )
 
 
 @flower.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,8 +12,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_clients, softmax
+from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_sites, softmax
 from fedconformal._base.files import TEXT, naming, read_bytes, read_npz
+from fedconformal._base.names import as_name
 from fedconformal._base.npy import MAGIC as NPY
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
@@ -52,6 +53,16 @@ class Run(NamedTuple):
     labels: Integers
     clients: NDArray[Any]
     temperature: float
+    trained: list[str]
+    """The sites that the model was trained on."""
+
+
+def trained_sites(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return the names of the sites that a run trained on, as its file says."""
+    names, trained = arrays.get("names", np.empty(0, np.str_)), arrays.get("trained", np.empty(0, np.bool_))
+    if trained.dtype != np.bool_ or trained.shape not in ((0,), names.shape):
+        raise InputError(f"trained has shape {trained.shape}, expected True or False for each of {len(names)} sites")
+    return [as_name(str(name), "site") for name in names[: len(trained)][trained]]
 
 
 def read_run(path: Path, part: str, temperature: float | None = None) -> Run:
@@ -71,13 +82,14 @@ def read_run(path: Path, part: str, temperature: float | None = None) -> Run:
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
     with naming(path):
-        clients = named_clients(clients, arrays.get("names"))
+        clients = named_sites(clients, arrays.get("names"))
         own = arrays.get("temperature", np.array(1.0))
         known = as_temperature(own.item() if own.shape == () else own)
+        trained = trained_sites(arrays)
     at = known if temperature is None else temperature
     probs = softmax(logits, temperature=at, name=str(path))
     truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name=f"{path}: {part}_labels")
-    return Run(probs, truth, clients, at)
+    return Run(probs, truth, clients, at, trained)
 
 
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:

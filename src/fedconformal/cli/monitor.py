@@ -13,19 +13,21 @@ import numpy as np
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.names import counted
+from fedconformal._base.names import counted, listed
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
-from fedconformal.cli.console import logger, print_json, print_result, progress, say, table, tracking
+from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
 from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import check_output
+from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.risk import risk_predictor
 from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
 from fedconformal.errors import InputError
+from fedconformal.federated.watching import leaving
 from fedconformal.monitoring.adding import DAY
 from fedconformal.monitoring.changes import calibration_scores
 from fedconformal.monitoring.limits import limits_of
@@ -86,12 +88,17 @@ def start(
             "false_alarm": false_alarm,
             "sites": found.sites,
             "groups": found.groups,
+            "too_few": list(found.too_few),
             "changes": made.changes.names(),
         }
     whom = "all rows" if site is None else f"site {site}"
     lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]
     own = len(found.sites) + len(found.groups) + len(found.classes)
     lines += [f"{own} sites, groups or classes have limits of their own"] * bool(own)
+    if found.too_few:
+        logger.warning(
+            "%s: too few scores for a limit of their own; rows of there are counted only", listed(found.too_few)
+        )
     lines += [f"false alarms ever: at most {false_alarm + found.failure:g}"]
     print_result(facts, *lines, json=json)
 
@@ -233,31 +240,32 @@ def _table(found: Status) -> None:
 
 def summarize(
     watch: File,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the message (.fcw).")],
-    first: Annotated[str | None, typer.Option("--from", metavar="DATE", help="The first day.")] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="The last day.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the messages (.fcw).")],
+    last: Annotated[
+        str | None, typer.Option("--to", metavar="DATE", help="The last day.", show_default="of the last row")
+    ] = None,
     by: Annotated[str | None, typer.Option("--by", metavar="day", help="One message a day.")] = None,
+    policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
-    """Write what a site sends of a period: counts and evidence, and nothing about a row."""
-    check_output(output, watch, ending=".fcw")
+    """Write what a site sends: counts of all periods so far and of a new one, and nothing about a row.
+
+    The new period begins after the last one. A day is sent once, and what comes later counts on a later day.
+    """
+    check_output(output, watch, policy, ending=".fcw")
     if by not in (None, "day"):
         raise InputError(f"--by is {by}, expected day")
-    start, end = as_day(first, "--from"), as_day(last, "--to")
+    rules, end = allowed(policy), as_day(last, "--to")
+    least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
-        there = held.days()
-        if there is None or by is None:
-            found = held.periods(start, end)
-        else:
-            span = range(there[0] if start is None else start, (there[1] if end is None else end) + 1)
-            found = [one for day in span for one in held.periods(day, day)]
-    if not found:
-        raise InputError("the period ends before it begins")
+        found = held.send(end, by_day=by == "day", least=least, check=lambda new: rules.check(leaving(new)))
+    if found[-1].withheld:
+        note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
     data = write_periods(found)
     write_bytes(output, data)
     days = f"{day_of(found[0].first)} to {day_of(found[-1].last)}"
     facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": str(day_of(found[0].first))}
-    facts["to"] = str(day_of(found[-1].last))
+    facts |= {"to": str(day_of(found[-1].last)), "withheld": found[-1].withheld}
     print_result(facts, f"wrote {output}: {counted(len(found), 'message')}, {days}, {len(data)} bytes", json=json)
 
 

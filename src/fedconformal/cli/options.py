@@ -212,5 +212,5 @@ GUARANTEES = Family(
     option="guarantee",
     base=Guarantee,
     spelled={"liars": "--robust"},
-    metavars={"liars": "F", "box": "LOW,HIGH", "client": "NAME", "shares": "CLASS=SHARE,..."},
+    metavars={"liars": "F", "box": "LOW,HIGH", "site": "NAME", "shares": "CLASS=SHARE,..."},
 )

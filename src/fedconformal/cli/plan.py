@@ -28,7 +28,7 @@ from fedconformal.scores.advice import before
 from fedconformal.summaries.origin import UNKNOWN, Origin
 
 MOST_SITES = 6
-"""With more sites, their one-client rows are left out of the table."""
+"""With more sites, their one-site rows are left out of the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def plan(
 def _say(found: Plan, *, sized: bool, numbers: bool) -> None:
     """Show the table, and what the guarantees that cannot be had are missing."""
     crowded = len(found.sizes) > MOST_SITES
-    shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-client"))]
+    shown = [option for option in found.options if not (crowded and option.guarantee.startswith("one-site"))]
     header = ["guarantee", "feasible", "at least", "at most", "if alike", "min alpha"]  # 80 characters wide
     table([*header, *["size"] * sized], [_cells(option, numbers=numbers) for option in shown])
     say("")
@@ -134,9 +134,9 @@ def _say(found: Plan, *, sized: bool, numbers: bool) -> None:
         if not option.feasible:
             say(f"{option.guarantee}: {option.missing}")
     if crowded:
-        say(f"one-client: left out for {len(found.sizes)} sites; --json has them")
+        say(f"one-site: left out for {len(found.sizes)} sites; --json has them")
     say("at least, at most: the band of coverage; if alike: its mean if the sites are alike, where that is known")
-    say(*filter(None, (found.recommended, found.by_class, *found.notes, found.condition)))
+    say(*filter(None, (found.condition, found.by_class, *found.notes)))
 
 
 def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -> None:
@@ -146,7 +146,7 @@ def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -
         print_json({"risk": float(risk), "options": msgspec.to_builtins(options)})
         return
     crowded = len(options) > MOST_SITES + 6
-    shown = [option for option in options if not (crowded and option.guarantee.startswith("one-client"))]
+    shown = [option for option in options if not (crowded and option.guarantee.startswith("one-site"))]
     rows = [
         (one.guarantee, "yes" if one.feasible else "no", f"{one.least_limit:.4f}", "-")
         if one.mean_loss is None

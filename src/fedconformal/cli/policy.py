@@ -17,18 +17,12 @@ from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, policy_of, read_policy
 from fedconformal.summaries import Summary
-from fedconformal.summaries.exact import ExactSummary
 
 PolicyFile = Annotated[
     Path | None,
     typer.Option(
         "--policy", envvar=VARIABLE, help="This site's policy (.toml); what it forbids is refused before it is written."
     ),
-]
-
-Stays = Annotated[
-    bool,
-    typer.Option("--stays", help="With --kind exact: the file is for sums answer, at this site; no policy is asked."),
 ]
 
 
@@ -38,15 +32,16 @@ def allowed(path: Path | None) -> Policy:
 
 
 def check_files(
-    path: Path | None, sent: Iterable[Summary | NoisyHistogram], *, ledger: Path | None, stays: bool
+    path: Path | None,
+    sent: Iterable[Summary | NoisyHistogram],
+    *,
+    ledger: Path | None,
+    patients: int | None = None,
 ) -> None:
-    """Refuse to write what must not leave; what stays here, for sums answer, is not asked about."""
+    """Refuse to write what must not leave."""
     rules = allowed(path)
     for one in sent:
-        if not stays:
-            rules.check(Leaving.of(one, ledger=ledger is not None))
-        elif not isinstance(one, ExactSummary):
-            raise InputError("--stays is for the file that sums answer reads; say --kind exact")
+        rules.check(Leaving.of(one, ledger=ledger is not None, patients=patients))
 
 
 policy = typer.Typer(help="Write down what may leave a site.", no_args_is_help=True)

@@ -24,12 +24,13 @@ from fedconformal.cli.options import taking
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import encoded, make_intervals, read_rows, threshold_of
 from fedconformal.cli.risk import Risk
-from fedconformal.cli.rows import Unlabelled
+from fedconformal.cli.rows import Sites, Unlabelled, column_in, file_in, values_of
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
+from fedconformal.tables.layout import guarded
 
 
 @taking()
@@ -44,28 +45,30 @@ def predict(
     *,
     columns: Unlabelled,
     groups: Needed = None,
+    sites: Sites = None,
     allow_empty: AllowEmpty = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row, or its interval."""
-    plain = alpha is None and groups is None and not allow_empty and columns == Unlabelled()
+    plain = alpha is None and groups is None and sites is None and not allow_empty and columns == Unlabelled()
     if predicted_by_rule(predictor, probs, output, risk=risk, force=force, json=json, plain=plain):
         return
     rule = load_any(predictor)
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
-    check_output(output, predictor, probs, force=force)
+    check_output(output, predictor, probs, file_in(sites), force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
     if isinstance(rule, IntervalPredictor):
         if groups is not None:
             raise InputError("--groups goes with a predictor by group, and this one gives intervals; leave it out")
-        _intervals(rule, probs, output, wanted, columns, allow_empty=allow_empty, json=json)
+        _intervals(rule, probs, output, wanted, columns, sites, allow_empty=allow_empty, json=json)
         return
     by = columns_in(groups, rule)
-    rows = columns.keeping(*by).read_for(rule, probs)
+    rows = columns.keeping(*by, column_in(sites)).read_for(rule, probs)
     held = read_groups(rows, by) if by else None
-    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held)
+    known = None if sites is None else values_of(rows, sites, "sites", columns)
+    sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held, sites=known)
     data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
@@ -82,14 +85,15 @@ def _intervals(
     output: Path,
     alpha: Fraction,
     columns: Unlabelled,
+    sites: str | None,
     *,
     allow_empty: bool,
     json: bool,
 ) -> None:
     if allow_empty:
         raise InputError("--allow-empty is for sets, and this predictor gives intervals; leave it out")
-    rows = read_rows(rule, columns, path)
-    made = make_intervals(rule, rows, alpha)
+    rows = read_rows(rule, columns.keeping(column_in(sites)), path)
+    made = make_intervals(rule, rows, alpha, None if sites is None else values_of(rows, sites, "sites", columns))
     write_bytes(output, encoded(made.intervals, output.suffix, rows, alpha=float(alpha)))
     width = float(np.diff(made.intervals, axis=1).mean())
     facts = {"output": str(output), "rows": len(made.intervals), "alpha": float(alpha), **threshold_of(rule, alpha)}
@@ -119,8 +123,8 @@ def _text(sets: Booleans, rows: Predictions, names: list[str] | None) -> str:
         raise InputError(f"the class {shown(repr(odd))} has a semicolon, which parts names; write the sets as .npz")
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
-    lines.writerow([rows.id_column or "id" if rows.ids is not None else "row", "size", "labels"])
+    lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", "size", "labels"])
     for row, members in enumerate(map(np.flatnonzero, sets)):
         said = " ".join(map(str, members)) if names is None else ";".join(names[label] for label in members)
-        lines.writerow([row if rows.ids is None else rows.ids[row], members.size, said])
+        lines.writerow([row if rows.ids is None else guarded(rows.ids[row]), members.size, guarded(said)])
     return file.getvalue()

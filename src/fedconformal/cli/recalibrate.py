@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import naming
-from fedconformal._base.names import shown
-from fedconformal.calibration.chain import SHORT, changes, used_again
+from fedconformal.calibration.chain import SHORT, changes
 from fedconformal.calibration.document import Document, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.calibration.replaced import Rows, replacing
 from fedconformal.cli.calibrate import Asked, guarantee_from, warn_of_full
-from fedconformal.cli.console import logger, print_json
+from fedconformal.cli.console import print_json
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
 from fedconformal.cli.outputs import check_output
@@ -35,8 +34,7 @@ def recalibrate(
     rows: Annotated[
         Rows | None,
         typer.Option(
-            help="Which rows calibrate: new, that no watch has counted; planned, of a time fixed beforehand; watched, "
-            "which promise nothing. Needed with --why."
+            help="Which rows calibrate: new, that no watch has counted; or watched, from which nothing is promised."
         ),
     ] = None,
     alpha: Annotated[
@@ -58,7 +56,7 @@ def recalibrate(
     check_output(output, *inputs, ending=".json", force=asked.force)
     old: Any = load(predictor)
     replaced = replacing(old.digest(), why=why, rows=rows)
-    check_watches(watches, replaced.sha256, rows)
+    check_watches(watches, replaced.sha256)
     with naming(predictor):
         terms = kept_terms(old, alpha=alpha, risk=asked.risk, safe=asked.safe)
     if terms.risk is not None:
@@ -70,8 +68,6 @@ def recalibrate(
     found = successor(old, made.result, replaced, _score(score, given))
     found.save(output)
     close_watches(watches)
-    if again := used_again(found.certificate, old.certificate):
-        logger.warning("the summary of site %s calibrated %s too: its rows are not new", shown(again), predictor)
     warn_of_full(found)
     same = changes(old.certificate, found.certificate)
     if json:
@@ -94,7 +90,7 @@ def _kept(old: Document, asked: Asked, given: Given) -> Any:
         raise InputError(f"{wrong[0]} is for a guarantee that is not the same as before; name it with --guarantee")
 
     def promised(sites: list[str], _: list[int]) -> Any:
-        check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.clients)])
+        check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
         return old.certificate.terms()[0]
 
     return promised

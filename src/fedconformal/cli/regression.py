@@ -16,18 +16,19 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, named_clients
+from fedconformal._base.arrays import Floats, named_sites
 from fedconformal._base.files import naming, read_npz
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.cli.console import logger, note
-from fedconformal.cli.inputs import Source
+from fedconformal.cli.inputs import Source, trained_sites
 from fedconformal.cli.rows import Columns, split, warn_of_expiry
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.scores import CQR, RegressionScore, Residual
 from fedconformal.tables import Predictions, numbers_of, pair_numbers, table_of
+from fedconformal.tables.layout import guarded
 
 KEYS = ("predictions", "targets", "clients")
 
@@ -76,11 +77,12 @@ def read_rows(rule: AnyPredictor, columns: Columns, path: Path, labels: Path | N
 
 
 class Run(NamedTuple):
-    """One part of a training run's predictions.npz: all columns, the true numbers, and the site of each row."""
+    """One part of a run's predictions.npz: all columns, the true numbers, the site of each row, and who trained."""
 
     columns: dict[str, Floats]
     y: Floats
     clients: NDArray[Any]
+    trained: list[str]
 
     def of(self, score: RegressionScore, path: Path) -> Floats:
         """Return the columns that a score takes."""
@@ -111,9 +113,10 @@ def read_run(path: Path, part: str) -> Run:
     if not len(y):
         raise InputError(f"{path}: is empty; there are no {part} rows")
     with naming(path):
-        clients = named_clients(clients, arrays.get("names"))
+        clients, trained = named_sites(clients, arrays.get("names")), trained_sites(arrays)
     named = clients if clients.dtype.kind == "U" else np.array([f"client-{one}" for one in clients.tolist()])
-    return Run(dict(zip(map(str, names), values.T.astype(np.float64), strict=True)), y.astype(np.float64), named)
+    found = dict(zip(map(str, names), values.T.astype(np.float64), strict=True))
+    return Run(found, y.astype(np.float64), named, trained)
 
 
 def default_score(run: Path | None) -> RegressionScore:
@@ -136,13 +139,16 @@ class Made(NamedTuple):
     why: str | None
 
 
-def make_intervals(rule: IntervalPredictor, rows: Predictions, alpha: Fraction) -> Made:
+def make_intervals(
+    rule: IntervalPredictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None = None
+) -> Made:
     """Make intervals of the rows of a file, and warn if they have no end."""
     with warnings.catch_warnings(), rows.table.in_lines():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
-        intervals = rule.predict_interval(rows.values, alpha=alpha)
+        intervals = rule.predict_interval(rows.values, sites=sites, alpha=alpha)
         why = why_full(rule.certificate, rule.threshold(alpha), alpha=alpha)
     infinite = int(np.isinf(intervals).any(axis=1).sum())
+    why = why if sites is None or infinite else None
     if why is not None:
         logger.warning("%s", f"{infinite_words(infinite, len(intervals))}: {why}")
     return Made(intervals, infinite, why)
@@ -169,8 +175,8 @@ def encoded(made: Floats, ending: str, rows: Predictions, **about: Any) -> bytes
     else:
         file = io.StringIO()
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow([rows.id_column or "id" if rows.ids is not None else "row", "lower", "upper"])
-        names: Iterable[Any] = range(len(made)) if rows.ids is None else rows.ids
+        lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", "lower", "upper"])
+        names: Iterable[Any] = range(len(made)) if rows.ids is None else map(guarded, rows.ids)
         lines.writerows([name, repr(low), repr(high)] for name, (low, high) in zip(names, made.tolist(), strict=True))
         buffer.write(file.getvalue().encode())
     return buffer.getvalue()

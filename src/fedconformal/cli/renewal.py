@@ -15,7 +15,7 @@ from fedconformal.cli.sites import by_name, for_sites
 from fedconformal.errors import InputError
 
 MOST_SITES = 6
-"""With more sites, rows are shown in all, and the one-client guarantees are left out."""
+"""With more sites, rows are shown in all, and the one-site guarantees are left out."""
 
 
 def show_renewal(predictor: Path | None, rows_per_week: str | None, *, plain: bool, json: bool) -> None:
@@ -38,7 +38,7 @@ def show_renewal(predictor: Path | None, rows_per_week: str | None, *, plain: bo
         print_json(found.to_dict())
         return
     crowded = len(found.sites) > MOST_SITES
-    shown = [one for one in found.options if one.as_before or not (crowded and one.guarantee.startswith("one-client"))]
+    shown = [one for one in found.options if one.as_before or not (crowded and one.guarantee.startswith("one-site"))]
     say(f"Sites: {listed(found.sites, 10)}. A star marks the promise of {predictor}.", "")
     say("The fewest new rows that give a finite threshold:", "")
     _show(found, shown, "fewest")
@@ -87,5 +87,5 @@ def _meaning(found: RenewalPlan) -> list[str]:
     return [
         f"at most: the coverage is between {1 - found.alpha:g} and this, with exact summaries and distinct scores",
         f"watch's limit: a watch takes more misses than this for a broken promise (failure {FAILURE:g}); {notices}",
-        "rows up to an alarm do not count: they promise nothing (docs/recalibration.md)",
+        "rows that a watch has counted do not count: they promise nothing (docs/recalibration.md)",
     ]

@@ -17,7 +17,7 @@ from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.choose import AnyPredictor, predictor_of
 from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.groups import columns_in, read_groups
@@ -28,7 +28,7 @@ from fedconformal.cli.regression import default_score, make_intervals, read_rows
 from fedconformal.cli.regression import is_run as is_numbers
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
 from fedconformal.cli.risk import evaluated_rule, risk_predictor
-from fedconformal.cli.rows import NONE, Clients, Columns, Groups, column_in, file_in, values_of
+from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
 from fedconformal.data.sets.source import Source as Dataset
@@ -50,7 +50,7 @@ def report(
     labels: Annotated[Path | None, typer.Argument(help="Their labels, or true numbers.")] = None,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
-    clients: Clients = None,
+    sites: Sites = None,
     groups: Groups = None,
     images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
@@ -71,17 +71,17 @@ def report(
     **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    read = (source, probs, labels, file_in(clients), images, answers, *(summaries or ()))
+    read = (source, probs, labels, file_in(sites), images, answers, *(summaries or ()))
     check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
     others = bool(alpha or score or ALL_SCORES.typed(given))
     if not is_run and (rule := risk_predictor(source)) is not None:
         if others or groups or images or answers or columns != NONE:
-            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --clients, --summary")
-        _write(output, _of_losses(rule, probs, labels, clients, summaries or ()), json=json)
+            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --sites, --summary")
+        _write(output, _of_losses(rule, probs, labels, sites, summaries or ()), json=json)
         return
-    named = columns.keeping(*columns_in(groups), column_in(clients))
-    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(clients or summaries))
+    named = columns.keeping(*columns_in(groups), column_in(sites))
+    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(sites or summaries))
     path = _file_of(source)
     if is_run:
         check_output(output, path)
@@ -91,7 +91,7 @@ def report(
         probs,
         labels,
         columns,
-        clients,
+        sites,
         groups,
         images,
         answers,
@@ -126,7 +126,7 @@ class _Asked(NamedTuple):
     probs: Path | None
     labels: Path | None
     columns: Columns
-    clients: str | None
+    sites: str | None
     groups: str | None
     images: Path | None
     answers: Path | None
@@ -138,15 +138,15 @@ class _Asked(NamedTuple):
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, clients, groups, images, answers, summaries, alpha, score, given = asked
+    path, is_run, probs, labels, columns, sites, groups, images, answers, summaries, alpha, score, given = asked
     found: Predictions | None = None
-    sites: Any = None
+    owners: Any = None
     held: dict[str, Any] = {}
     images_of_run: NDArray[Any] | None = None
     if is_run:
         predictor, sent = _calibrated(path, alpha, SCORES.chosen(score or DEFAULT.name, given))
         names, images_of_run = _of_dataset(path)
-        found, sites = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
+        found, owners = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
         predictor = load_predictor(path)
         labelled = predictor.certificate.labels
@@ -154,19 +154,19 @@ def _of_sets(asked: _Asked) -> str:
         sent = dict(_sent(one, predictor) for one in summaries)
         if probs is not None:
             by = columns_in(groups, predictor)
-            columns = columns.keeping(*by, column_in(clients))
+            columns = columns.keeping(*by, column_in(sites))
             found = columns.read_for(predictor, probs, labels)
             held = read_groups(found, by)
-            sites = None if clients is None else values_of(found, clients, "clients", columns)
+            owners = None if sites is None else values_of(found, sites, "sites", columns)
     evaluation = rows = None
     if found is not None and found.labels is not None:
-        own = needed_of(predictor.certificate, held)
+        own, known = needed_of(predictor.certificate, held), own_sites(predictor.certificate, owners)
         with found.table.in_lines():
-            sets = predictor.predict_set(found.values, groups=own)
+            sets = predictor.predict_set(found.values, groups=own, sites=known)
         evaluation = evaluate_sets(
             sets,
             found.truth,
-            clients=sites,
+            sites=owners,
             groups=held,
             certificate=predictor.certificate,
         )
@@ -176,7 +176,8 @@ def _of_sets(asked: _Asked) -> str:
             plain = rows_of_run(path, None, None)[0].values
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
-        rows = Rows(probs=found.values, labels=found.labels, plain=plain, images=shown_images, groups=own)
+        about = {"plain": plain, "images": shown_images, "groups": own, "sites": known}
+        rows = Rows(probs=found.values, labels=found.labels, **about)
     promised = None if answers is None else _of_answers(answers)
     return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 
@@ -212,20 +213,23 @@ def _of_intervals(asked: _Asked) -> str:
         sent = dict(_sent(one, rule) for one in asked.summaries)
         if asked.probs is None:
             return interval_page(rule, sent=sent)
-        columns = columns.keeping(*columns_in(asked.groups), column_in(asked.clients))
+        columns = columns.keeping(*columns_in(asked.groups), column_in(asked.sites))
         found = read_rows(rule, columns, asked.probs, asked.labels)
-        sites = None if asked.clients is None else values_of(found, asked.clients, "clients", columns)
-    ends = make_intervals(rule, found, as_alpha(rule.certificate.alpha)).intervals
+        sites = None if asked.sites is None else values_of(found, asked.sites, "sites", columns)
+    known = own_sites(rule.certificate, sites)
+    ends = make_intervals(rule, found, as_alpha(rule.certificate.alpha), known).intervals
     held = read_groups(found, columns_in(asked.groups))
-    evaluation = evaluate_intervals(ends, found.truth, clients=sites, groups=held, certificate=rule.certificate)
-    return interval_page(rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth), sent=sent)
+    evaluation = evaluate_intervals(ends, found.truth, sites=sites, groups=held, certificate=rule.certificate)
+    return interval_page(
+        rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth, sites=known), sent=sent
+    )
 
 
 def _of_losses(
-    rule: RiskPredictor, losses: Path | None, truth: Path | None, clients: str | None, summaries: Iterable[Path]
+    rule: RiskPredictor, losses: Path | None, truth: Path | None, sites: str | None, summaries: Iterable[Path]
 ) -> str:
     """Write the page about a limit on losses, on test rows or without."""
-    checked = None if losses is None else evaluated_rule(rule, losses, truth, clients=clients)
+    checked = None if losses is None else evaluated_rule(rule, losses, truth, sites=sites)
     return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
 
 

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal import tables
-from fedconformal._base.arrays import as_clients
+from fedconformal._base.arrays import as_sites
 from fedconformal._base.files import TEXT, naming, read_array, read_bytes, read_npz
 from fedconformal._base.names import counted, shown
 from fedconformal.calibration.certificate import threshold_json, threshold_text
@@ -156,7 +156,7 @@ def risk_words(rule: RiskPredictor) -> str:
     about = rule.certificate
     return (
         f"threshold {threshold_text(about.limit)}, {about.status} from {about.scores} rows of "
-        f"{counted(about.clients, 'site')}; the best of {counted(rule.about.points, 'threshold')} promises "
+        f"{counted(about.sites, 'site')}; the best of {counted(rule.about.points, 'threshold')} promises "
         f"{float(rule.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
     )
 
@@ -166,7 +166,7 @@ def evaluate_losses_of(
     losses: Path,
     truth: Path | None,
     *,
-    clients: str | None,
+    sites: str | None,
     risk: str | None,
     plain: bool,
     check: bool,
@@ -184,14 +184,14 @@ def evaluate_losses_of(
         return
     if not plain:
         raise InputError(
-            f"{path}: is from loss curves; give LOSSES, or SCORES and TRUTH, and no more than --clients and --risk"
+            f"{path}: is from loss curves; give LOSSES, or SCORES and TRUTH, and no more than --sites and --risk"
         )
     if has_expired(rule.certificate.expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
-    found = evaluated_rule(rule, losses, truth, clients=clients, risk=risk)
+    found = evaluated_rule(rule, losses, truth, sites=sites, risk=risk)
     limit = rule.limit(risk)
     at = rule.curve.threshold(limit)
-    above = isinstance(rule.certificate.terms()[0], PAC) and found.overall.low > float(limit)
+    above = isinstance(rule.certificate.terms()[0], PAC) and found.judged.low > float(limit)
     if json:
         stated = {"risk": float(limit), "threshold": threshold_json(at)}
         print_json({**stated, **found.to_dict(), "contradicts": above})
@@ -201,11 +201,13 @@ def evaluate_losses_of(
 
 
 def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) -> None:
-    table(("", *found.columns), [found.overall.cells])
-    if found.by_client:
+    table(("", *found.columns), [one.cells for one in (found.overall, found.mixture) if one is not None])
+    if found.by_site:
         say("")
-        table(("client", *found.columns), [group.cells for group in found.by_client])
+        table(("site", *found.columns), [group.cells for group in found.by_site])
     say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
+    if found.note:
+        say(found.note)
     say(f"threshold {threshold_text(at)}. {rule.certificate.sentence()}")
     if above:
         say("These rows contradict the promise: the low end is above the limit.")
@@ -218,13 +220,13 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
 
 
 def evaluated_rule(
-    rule: RiskPredictor, losses: Path, truth: Path | None, *, clients: str | None, risk: str | None = None
+    rule: RiskPredictor, losses: Path, truth: Path | None, *, sites: str | None, risk: str | None = None
 ) -> LossEvaluation:
     """Return the mean loss of new rows, from their losses, or from their scores and truth."""
     values = _rows(losses, rule) if truth is None else _at_threshold(rule, losses, truth, risk)
-    names = None if clients is None else as_clients(_column(Path(clients)), rows=len(values), name=clients)
+    names = None if sites is None else as_sites(_column(Path(sites)), rows=len(values), name=sites)
     with naming(losses):
-        return rule.evaluate(values, clients=names, risk=risk)
+        return rule.evaluate(values, sites=names, risk=risk)
 
 
 def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
@@ -256,6 +258,6 @@ def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
 
 def _column(path: Path) -> ArrayLike:
     if path.suffix.lower() in (".npy", ".npz"):
-        return read_array(path, "clients")
+        return read_array(path, "sites")
     found = tables.read_table(path)
     return np.array(found.texts(found.columns[0]), dtype=np.str_)

@@ -11,9 +11,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_clients, as_probabilities, softmax
+from fedconformal._base.arrays import as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
-from fedconformal._base.names import name_key
+from fedconformal._base.names import counted, name_key, shown
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.advice import SwappedError
@@ -28,7 +28,7 @@ from fedconformal.tables.files import ENDINGS
 if TYPE_CHECKING:
     from fedconformal.serving.onnx import OnnxModel
 
-Clients = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
+Sites = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
 Groups = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
 ]
@@ -205,6 +205,18 @@ def warn_of_expiry(certificate: Certificate) -> None:
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", certificate.expires)
 
 
+def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None = None) -> None:
+    """Warn if ids have several rows, which no guarantee allows; `seen` are those of earlier files, and is added to."""
+    seen, repeated = set() if seen is None else seen, dict[str, None]()
+    for one in found.ids or ():
+        if one in seen:
+            repeated[one] = None
+        seen.add(one)
+    if repeated:
+        first, names = shown(next(iter(repeated))), counted(len(repeated), "id")
+        logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
+
+
 def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:
     """Return a value a row: from a column of the table, from FILE, or from FILE:COLUMN."""
     if file_in(given) is None:
@@ -215,11 +227,11 @@ def values_of(found: Predictions, given: str, array: str, columns: Columns = NON
     if file.suffix.lower() in (".npy", ".npz"):
         if wanted is not None:
             raise InputError(f"{file}: has no columns with names; leave out :{wanted}")
-        return as_clients(read_array(file, array), rows=found.table.rows, name=str(file))
+        return as_sites(read_array(file, array), rows=found.table.rows, name=str(file))
     values, said = beside(found, columns.open(file, array), column=wanted)
     if "joined" in said:
         note(said)
-    return as_clients(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
+    return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
 
 
 def file_in(given: str | None) -> Path | None:

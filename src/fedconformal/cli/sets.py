@@ -44,9 +44,18 @@ class Made(NamedTuple):
 
 
 def make_sets(
-    predictor: Predictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool, groups: Groups | None = None
+    predictor: Predictor,
+    rows: Predictions,
+    alpha: Fraction,
+    *,
+    allow_empty: bool,
+    groups: Groups | None = None,
+    sites: NDArray[Any] | None = None,
 ) -> Made:
-    """Make sets of the rows of a file, a block at a time, and warn if every label, or some class, is in every set."""
+    """Make sets of the rows of a file, a block at a time, and warn if every label, or some class, is in every set.
+
+    The threshold is the largest of the `sites` of the rows, where each has its own.
+    """
     probs = rows.values
     step = max(1, BLOCK // max(1, probs.size // max(1, len(probs))))
     starts, blocks = range(0, max(1, len(probs)), step), []
@@ -56,8 +65,12 @@ def make_sets(
             block = slice(start, start + step)
             own = None if groups is None else {name: values[block] for name, values in groups.items()}
             with rows.table.in_lines(start):
-                blocks.append(predictor.predict_set(probs[block], groups=own, alpha=alpha, allow_empty=allow_empty))
+                known = None if sites is None else sites[block]
+                about: dict[str, Any] = {"groups": own, "sites": known, "alpha": alpha}
+                blocks.append(predictor.predict_set(probs[block], allow_empty=allow_empty, **about))
         threshold = predictor.threshold(alpha)
+        if sites is not None and len(sites):
+            threshold = max(float(predictor.threshold(alpha, site=str(site))) for site in np.unique(sites))
     sets = np.concatenate(blocks)
     full = full_sets(sets)
     why = why_full(

@@ -15,11 +15,9 @@ from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.calibration.document import read_document
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import print_result
-from fedconformal.cli.differential import describe_privacy
+from fedconformal.cli.differential import describe_privacy, precise
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
-from fedconformal.cli.session import precise
-from fedconformal.cli.session_files import session_file
 from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch, is_periods
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import name_of
@@ -89,7 +87,7 @@ def described(data: bytes) -> Shown:
     for known, describe in KINDS:
         if known(data):
             return describe(data)
-    return _policy(data) if (found := session_file(data)) is None else Shown(*found)
+    return _policy(data)
 
 
 def _key(_: bytes) -> Shown:
@@ -117,6 +115,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "at alpha": origin.alpha,
         "expires": origin.expires,
         "estimated": origin.estimated or None,
+        "the model was trained on this site": origin.trained or None,
         "sha256": summary.digest(),
     }
     if isinstance(summary, LossSummary):
@@ -187,6 +186,7 @@ def _predictor(predictor: Any) -> Shown:
         "alpha": None if own else about.alpha,
         "threshold": about.limit_text,
         "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
+        "threshold of each site": _by_site(about),
         "score": None if own else str(predictor.score),
         **own,
         "model": about.model,
@@ -195,7 +195,7 @@ def _predictor(predictor: Any) -> Shown:
         "precision": about.precision,
         "calibration": about.calibration,
         "expires": about.expires,
-        "sites": about.clients,
+        "sites": about.sites,
         "rows" if own else "scores": about.scores,
         "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
         or None,
@@ -210,17 +210,30 @@ def _predictor(predictor: Any) -> Shown:
     if own and about.privacy is None:
         learns = (
             "the names of the sites, how many rows each has, the SHA-256 of each summary, and from the expected losses "
-            "that are promised about the mean loss over all sites at every threshold"
+            "that are promised about the mean loss over all sites"
         )
     elif about.privacy is None:
-        learns = (
-            "the names of the sites, how many scores each has, the SHA-256 of each summary, and up to "
-            f"{1024 if about.lower is None else 2048:,} thresholds, each a score of one of the sites, not of which"
+        what = (
+            "a few thresholds, rounded up" if about.exact is None else "up to 1,024 thresholds, each a score of a site"
         )
+        learns = f"the names of the sites, how many scores each has, the SHA-256 of each summary, and {what}"
+        learns += "" if about.by_site is None else "; as many again of every site by its name"
     else:
         learns = f"the names of the sites, how many {'rows' if own else 'scores'} each has, and the threshold"
     of = " of intervals" if about.intervals else " that limits a loss" if own else ""
     return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
+
+
+def _by_site(about: Certificate) -> dict[str, str] | None:
+    """Return the threshold of each site, its rank and its band."""
+    if about.by_site is None:
+        return None
+    return {
+        record.site: f"{'' if record.lower is None else f'{float(record.lower.threshold):.6g} to '}"
+        f"{float(record.threshold):.6g} (rank {record.rank} of {record.rank_out_of}, coverage "
+        f"{record.coverage_at_least:.4g} to {record.coverage_at_most:.4g})"
+        for record in about.by_site
+    }
 
 
 def _before(about: Certificate) -> dict[str, Any]:
@@ -247,6 +260,7 @@ def _ledger(ledger: Ledger) -> Shown:
     spent: dict[str, float] = {entry.data: float(ledger.spent(entry.data)) for entry in ledger.entries}
     holds = {"budget": ledger.budget, "releases": len(ledger.entries), "spent": spent or None}
     holds["data sets in sums without noise"] = len(ledger.sessions) or None
+    holds["most sums sessions of the same rows"] = ledger.opened(list(ledger.sessions)).count or None
     learns = [f"{READER} learns what was released when on which data, and can change what may still be spent."]
     return Shown("a ledger of spent privacy", _stated(holds), learns)
 

@@ -32,7 +32,7 @@ def describe_periods(data: bytes) -> tuple[str, dict[str, Any], list[str]]:
         "outcomes known at the end": whole.after.known,
         "missed": whole.after.misses,
         "rows that wait": whole.after.waiting,
-        "groups": [stream.group for stream in last.streams[1:]],
+        "groups": "withheld: too few outcomes" if last.withheld else [stream.group for stream in last.streams[1:]],
     }
     learns = (
         "Anyone with this file learns how many rows the site answered and how many were missed, and the mean size of "

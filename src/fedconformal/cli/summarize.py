@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +21,10 @@ from fedconformal.cli.groups import ByColumns, columns_in, read_groups
 from fedconformal.cli.inputs import Alpha, Json, Source, read_run
 from fedconformal.cli.options import ALL_SCORES, KINDS, Given, taking
 from fedconformal.cli.outputs import Force, check_output, check_outputs
-from fedconformal.cli.policy import PolicyFile, Stays, check_files
+from fedconformal.cli.policy import PolicyFile, check_files
 from fedconformal.cli.regression import Task, TaskOption, default_score, is_run, read_numbers
 from fedconformal.cli.regression import read_run as read_numbers_of_run
-from fedconformal.cli.rows import NONE, Columns
+from fedconformal.cli.rows import NONE, Columns, warn_of_repeated_ids
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.cli.watches import NewRows, check_new
 from fedconformal.errors import InputError
@@ -37,6 +37,9 @@ from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
+from fedconformal.tables import Predictions
+
+ONE_ROW_EACH = "every guarantee needs one row of each patient, or coverage can fall far below the promise; keep one"
 
 
 @taking(ALL_SCORES, KINDS)
@@ -84,7 +87,6 @@ def summarize(
     from_ranks: FromRanks = False,
     noise: LocalNoise,
     policy: PolicyFile = None,
-    stays: Stays = False,
     force: Force = False,
     json: Json = False,
     **given: Any,
@@ -116,7 +118,7 @@ def summarize(
     if chunks and (by_class or groups is not None):
         option = "--by-class" if by_class else "--groups"
         raise InputError(f"--chunks and {option} do not go together; summarise the rows in one piece")
-    by = columns_in(groups)
+    by, ids = columns_in(groups), set[str]()
     columns = columns.keeping(*by)
     if len(files) > 2 and not chunks:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
@@ -127,7 +129,7 @@ def summarize(
         written = {output: summary_of_ranks(files[0], about, output.stem if site is None else site)}
     elif chunks or len(files) == 2 or columns.label_column is not None:
         check_output(output, *files, noise.grid, noise.ledger, policy, watch, ending=ending, force=force)
-        asked, name = {**about, "by": by, "watch": watch}, output.stem if site is None else site
+        asked, name = {**about, "by": by, "watch": watch, "ids": ids}, output.stem if site is None else site
         written = {output: (_of_chunks if chunks else _of_files)(files, columns, asked, name)}
     else:
         if site is not None or watch is not None:
@@ -143,7 +145,7 @@ def summarize(
     sent: dict[Path, Summary | NoisyHistogram] = dict(written)
     if noisy:
         sent = {path: noise.added_to(summary) for path, summary in written.items()}
-    check_files(policy, sent.values(), ledger=noise.ledger, stays=stays)
+    check_files(policy, sent.values(), ledger=noise.ledger, patients=len(ids) or None)
     if noisy:
         noise.pay(list(written.values()))
     facts = [_written(path, found) for path, found in sent.items()]
@@ -165,25 +167,34 @@ def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
     what = f"{fact['kind']} summary of {fact['scores']} scores, {fact['bytes']} bytes"
     lines = [f"{fact['file']}: {what}, site {fact['site']!r}"]
     if fact["kind"].startswith("ranks") and fact["all_scores"]:
-        hide = "; to hide them, use fedconformal sums, or --privacy local --epsilon E" if hidden else ""
+        hide = "; to hide them, use sums over Flower, or --privacy local --epsilon E" if hidden else ""
         lines.append(f"a site as small as this shows all its scores to anyone who reads the file{hide}")
     return lines
 
 
 def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
     """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
-    watch = about.pop("watch")
+    watch, ids = about.pop("watch"), about.pop("ids")
     if isinstance(about["score"], RegressionScore):
         found = read_numbers(columns, about["score"], *files)
         check_new(watch, found)
+        warn_of_repeated_ids(found, ONE_ROW_EACH)
+        ids.update(named_ids(columns, found))
         with found.table.in_lines():
             return _of_numbers(found.values, found.truth, site, about)
     found = columns.read(*files, temperature=about["temperature"])
     check_new(watch, found)
+    warn_of_repeated_ids(found, ONE_ROW_EACH)
+    ids.update(named_ids(columns, found))
     by = about.pop("by")
     groups = read_groups(found, by) if by else None
     with found.table.in_lines():
         return summarize_rows(found.values, found.truth, site=site, classes=found.classes, groups=groups, **about)
+
+
+def named_ids(columns: Columns, found: Predictions) -> Sequence[str]:
+    """Return the ids of the column that --id names; row names may be of rows, not of patients."""
+    return found.ids or () if columns.ids is not None else ()
 
 
 def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
@@ -210,18 +221,26 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
     passes = count(1)
 
     def read() -> Iterator[Piece]:
-        for file in progress(files, f"reading, pass {next(passes)}", len(files)):
+        number, seen = next(passes), set[str]()
+        for file in progress(files, f"reading, pass {number}", len(files)):
             truth, score = None if columns.label_column is not None else file, about["score"]
-            if isinstance(score, RegressionScore):
-                rows = read_numbers(columns, score, file, truth)
-                check_new(about["watch"], rows)
-                with rows.table.in_lines():
-                    yield str(file), *score_predictions(rows.values, rows.truth, score)
-            else:
-                rows = columns.read(file, truth, temperature=about["temperature"])
-                check_new(about["watch"], rows)
-                with rows.table.in_lines():
-                    yield str(file), *score_rows(rows.values, rows.truth, score, rows.classes)
+            numbers = isinstance(score, RegressionScore)
+            rows = (
+                read_numbers(columns, score, file, truth)
+                if numbers
+                else columns.read(file, truth, temperature=about["temperature"])
+            )
+            check_new(about["watch"], rows)
+            about["ids"].update(named_ids(columns, rows))
+            if number == 1:
+                warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
+            with rows.table.in_lines():
+                made = (
+                    score_predictions(rows.values, rows.truth, score)
+                    if numbers
+                    else score_rows(rows.values, rows.truth, score, rows.classes)
+                )
+                yield str(file), *made
 
     stated = {name: about[name] for name in ("score", "temperature", "calibration", "expires", "model")}
     return summarize_scored(read, alpha=about["alpha"], site=site, **stated)
@@ -232,10 +251,10 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
     score = about["score"]
     if isinstance(score, RegressionScore):
         found = read_numbers_of_run(path, "val")
-        clients, values = found.clients, found.of(score, path)
+        clients, values, trained = found.clients, found.of(score, path), found.trained
     else:
         run = read_run(path, "val", temperature)
-        about, clients = {**about, "temperature": run.temperature}, run.clients
+        about, clients, trained = {**about, "temperature": run.temperature}, run.clients, run.trained
     ids = np.unique(clients)
     written = {}
     for client in progress(ids, "summarising", len(ids)):
@@ -245,6 +264,7 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
             raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
         if Path(name).name != name:
             raise InputError(f"{path}: the site {name!r} cannot be a file name")
+        about["trained"] = name in trained
         if isinstance(score, RegressionScore):
             with naming(path):
                 written[name] = _of_numbers(values[mine], found.y[mine], name, about)

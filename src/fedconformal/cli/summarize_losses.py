@@ -87,7 +87,7 @@ def summarize_losses(
         made = summarize_curves(
             values, thresholds=grid, bound=bound, site=output.stem if site is None else site, **about
         )
-    check_files(policy, [made], ledger=None, stays=False)
+    check_files(policy, [made], ledger=None)
     data = made.to_bytes()
     write_bytes(output, data)
     facts = {

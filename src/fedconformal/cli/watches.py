@@ -1,4 +1,4 @@
-"""What summarize and recalibrate ask of a watch: which rows it has counted, whether it rang, and that it ends."""
+"""What summarize and recalibrate ask of a watch: which rows it has counted, and that it ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.replaced import Rows
 from fedconformal.cli.console import logger
 from fedconformal.errors import InputError
 from fedconformal.tables import Predictions
@@ -46,19 +45,14 @@ def check_new(watch: Path | None, found: Predictions) -> None:
         )
 
 
-def check_watches(watches: Sequence[Path], digest: str, rows: Rows | None) -> None:
-    """Refuse watches of another predictor; after an alarm, who calibrates anew must say from which rows."""
+def check_watches(watches: Sequence[Path], digest: str) -> None:
+    """Refuse watches of another predictor."""
     from fedconformal.monitoring.store import Watch
-    from fedconformal.monitoring.verdict import ALARM
 
     for path in watches:
         with Watch.open(path) as held:
             if held.settings.predictor != digest:
                 raise InputError(f"{path}: watches another predictor, whose SHA-256 is {held.settings.predictor}")
-            found = held.status()
-        rang = found.verdict == ALARM or any(change.days is not None for change in found.changes)
-        if rang and rows in (None, Rows.planned):
-            raise InputError(f"{path}: has raised an alarm, so this is no planned renewal; say --rows new or watched")
 
 
 def close_watches(watches: Sequence[Path]) -> None:

@@ -99,7 +99,7 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
 
 def locate(release: Release, *, download: bool, progress: Progress | None = None, also: Path | None = None) -> Path:
     """Return a release's file from where data is kept, or from the path `also`, or else from its publisher."""
-    if found := store.find(release.file):
+    if found := store.find(release.file, f"subsets/{release.file}"):
         return found
     if also and also.exists():
         return also

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +34,7 @@ from fedconformal.federated.watching import Source, Watched, WatchQuestion
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.losses import Loss
 from fedconformal.monitoring.period import Period
-from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.policy import Leaving, count_patients
 from fedconformal.privacy.policy_file import policy_of
 from fedconformal.scores import AnyScore
 
@@ -71,6 +70,7 @@ def calibrate_reply(
     labels: ArrayLike,
     *,
     groups: Groups | None = None,
+    ids: Iterable[Any] | None = None,
     policy: str | Path | None = None,
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
@@ -81,13 +81,14 @@ def calibrate_reply(
         logits: of that model, (n, J); where the score is of numbers, what it predicts.
         labels: (n,) class indices, or true numbers.
         groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
+        ids: of the patients, one a row, which stay here: the site's policy may want a number of different ones.
         policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
     asked = read_question(question)
     if fingerprint(weights) != asked.model:
         raise InputError("the model in the call is not the one that is asked about")
     summary = asked.answer(logits, labels, site=collab.site_name, groups=groups)
-    policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee))
+    policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee, patients=count_patients(ids)))
     return {"data": summary.to_bytes(), "format": exchange.FORMAT, "num-examples": summary.n}
 
 
@@ -181,7 +182,7 @@ def evaluate_reply(
         labels: (n,) class indices.
         groups: columns with a value a row, for a predictor by group.
     """
-    return counts_of(as_predictor(read_document(predictor)), logits, labels, groups)._asdict()
+    return counts_of(as_predictor(read_document(predictor)), logits, labels, groups, collab.site_name)._asdict()
 
 
 def evaluate(
@@ -205,8 +206,8 @@ def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Pa
     """Answer the server's `watch(question)`: send the counts of the site's watch, nothing about a row.
 
     Args:
-        question: the server's; it says which predictor and which days.
-        source: a .fcw file, or a function of the first and the last day that returns messages.
+        question: the server's; it says which predictor.
+        source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`.
         policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
     """
     return WatchQuestion.from_dict(question).answer(source, site=collab.site_name, policy=policy_of(policy))
@@ -215,8 +216,6 @@ def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Pa
 def watch(
     predictor: Document | str,
     *,
-    first: date | None = None,
-    last: date | None = None,
     earlier: Sequence[Period] = (),
     min_sites: int = 2,
     timeout: float = 600.0,
@@ -225,13 +224,11 @@ def watch(
 
     Args:
         predictor: what is watched, or its SHA-256.
-        first: the first day of interest.
-        last: the last one.
         earlier: messages that came before, which new ones must not contradict.
         min_sites: fewer that answer properly are an error.
         timeout: seconds that sites have for an answer.
     """
-    question = WatchQuestion.about(predictor, first, last)
+    question = WatchQuestion.about(predictor)
 
     def read(site: str, reply: Any) -> list[Period]:
         return question.read(reply if isinstance(reply, dict) else {}, site=site, earlier=earlier)

@@ -15,7 +15,7 @@ from fedconformal._base.names import name_key
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.by_group import group_limits, of_groups
+from fedconformal.guarantees.by_group import of_groups
 from fedconformal.guarantees.guarantee import MOST_SCORES
 from fedconformal.guarantees.luck import MissLimit
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
     covered: Booleans
     labels: Integers
-    clients: NDArray[Any] | None = None
+    sites: NDArray[Any] | None = None
     clusters: Integers | None = None
     groups: Mapping[str, Integers] | None = None
     """Which rows are in each group, where the promise is by group and they are given."""
@@ -82,16 +82,16 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     if guarantee.kept is not guarantee:
         by = _by_class if certificate.groups is None else _by_group
         return by(certificate, bound, alpha, rows, failure, sites=len(sizes))
-    limits = bound.miss_limits(alpha, sizes, failure)
+    limits = certificate.miss_limits(bound, alpha, sizes, failure)
     if not limits:
         return Claims([], why_none=bound.why_no_limit)
     everything = limits[0].shares is None and limits[0].site is None
-    if everything or rows.clients is None or len(set(names)) != len(sizes):
+    if everything or rows.sites is None or len(set(names)) != len(sizes):
         # If each site is within its limit, any mixture is within the largest.
         worst = max(limit.rate for limit in limits)
         alike = everything or len(sizes) == 1
         return Claims([Claim(None, max(worst, float(alpha)), rows.sample(alike=alike))], sites_known=everything)
-    return _by_site(limits, alpha, rows, rows.clients.astype(np.str_), names)
+    return _by_site(limits, alpha, rows, rows.sites.astype(np.str_), names)
 
 
 def _over_classes(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float, *, why_none: str) -> Claims:
@@ -118,13 +118,13 @@ def _by_site(
     limits: list[MissLimit],
     alpha: Fraction,
     rows: Rows,
-    clients: NDArray[Any],
+    owners: NDArray[Any],
     names: list[str],
     *,
     noun: str = "site",
 ) -> Claims:
     claims, without, wanted = [], [], set()
-    seen = set(np.unique(clients).tolist())
+    seen = set(np.unique(owners).tolist())
     for limit in limits:
         shares = _shares(limit, names)
         here = {site: share for site, share in shares.items() if share and site in seen}
@@ -132,9 +132,9 @@ def _by_site(
         without += [site for site, share in shares.items() if share and site not in seen]
         if not here:
             continue
-        index = np.flatnonzero(np.isin(clients, list(here)))
+        index = np.flatnonzero(np.isin(owners, list(here)))
         number = {site: k for k, site in enumerate(here)}
-        sites = np.array([number[site] for site in clients[index].tolist()], dtype=np.int64)
+        sites = np.array([number[site] for site in owners[index].tolist()], dtype=np.int64)
         weights = np.array([float(share) for share in here.values()])
         sample = rows.sample(index, sites=sites, shares=weights, alike=len(here) == 1)
         name = f"{noun} {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
@@ -155,12 +155,12 @@ def _by_class(
         known = bound.why_no_limit != Guarantee.why_no_limit
         return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, strata="class")
     held = {record.label: record.scores for record in certificate.classes or ()}
-    present, bound_of = np.unique(rows.labels).tolist(), certificate.bounds_by_class()
+    present = np.unique(rows.labels).tolist()
     each = failure / len(present)
     claims, infeasible = [], []
     for label in sorted({*held, *present}):
         of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
-        limits = bound_of(label).miss_limits(alpha, of_class, each)
+        limits = bound.miss_limits(alpha, of_class, each)
         if not limits:
             return Claims([], why_none=bound.why_no_limit, strata="class")
         if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):
@@ -179,7 +179,7 @@ def _by_group(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
 ) -> Claims:
     """Test every group that has rows; its rows are missed no more often than at its own threshold, the lower one."""
-    records, (guarantee, _, sizes) = certificate.groups or [], certificate.terms()
+    records = certificate.groups or []
     if rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
     if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
@@ -187,7 +187,7 @@ def _by_group(
     each = failure / len(rows.groups)
     claims, infeasible = [], []
     for record in records:
-        limits = group_limits(guarantee, record.group, record.scores, alpha, sizes, each)
+        limits = bound.miss_limits(alpha, [record.scores, *[0] * (sites - 1)], each)
         if not limits:
             return Claims([], why_none=of_groups(bound.why_no_limit))
         if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.threshold == "inf"):

@@ -94,7 +94,7 @@ def why_full(
         )
         return named or _model_helps(wanted, score, classes, share)
     if limit == np.inf:
-        start = f"alpha={float(wanted):g} cannot be promised from these scores, so every label is in every set"
+        start = _cannot(certificate, wanted, "every label is in every set")
         return f"{start}; {_shortfall(certificate, wanted)}{_lost(certificate)}"
     # Above the highest score of any number of labels there is no doubt, also if their number is not known.
     if score is not None and (classes is not None or limit > score.largest(MOST)):
@@ -142,8 +142,15 @@ def _no_end(
     share = None if certificate.score is None else registry.build(certificate.score, AnyScore).lower_share
     missed = [alpha] if share is None else shares_of(alpha, share)
     dearest = min(part for part, end in zip(missed, found, strict=True) if np.isinf(end))
-    start = f"alpha={float(alpha):g} cannot be promised from these scores, so {so}"
-    return f"{start}; {_shortfall(certificate, dearest, one_end=share is not None)}{_lost(certificate)}"
+    needed = _shortfall(certificate, dearest, one_end=share is not None)
+    return f"{_cannot(certificate, alpha, so)}; {needed}{_lost(certificate)}"
+
+
+def _cannot(certificate: Certificate, alpha: Fraction, so: str) -> str:
+    """Say that alpha cannot be promised; where each site has a threshold of its own, only to some of them."""
+    if certificate.by_site is None:
+        return f"alpha={float(alpha):g} cannot be promised from these scores, so {so}"
+    return f"alpha={float(alpha):g} cannot be promised to every site, so {so} there and where the site is not given"
 
 
 def _model_helps(alpha: Fraction, score: Score | None, classes: int | None, share: float | None) -> str | None:
@@ -206,12 +213,14 @@ def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = Fal
         return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
     if certificate.privacy is not None and "epsilon" in certificate.privacy:
         return "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
+    if certificate.exact is None and certificate.privacy is None and alpha < as_alpha(certificate.alpha):
+        return "its curve has few alphas; calibrate for this one"
     return "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
 
 
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
-    bound = certificate.bounds_by_class()(label)
-    _, names, sizes = certificate.terms()
+    guarantee, names, sizes = certificate.terms()
+    bound = guarantee.bind(names, sizes)
     called = class_called(label, certificate.labels)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record

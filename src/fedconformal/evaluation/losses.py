@@ -1,11 +1,17 @@
 """Losses of new rows: their mean with an interval that holds for any bounded losses, over all rows and by site.
 
 The interval is that of `guarantees/bounded_mean.py`, at both ends; it takes independent rows, which need not be alike.
+
+A promise to a mixture of the sites is about sum_k lambda_k mean_k, and not about the plain mean of rows in other
+shares. Its interval is from `stratified_tail`: E exp(h L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1], so that what
+bounds the misses of a mixture bounds its losses. A site without rows counts as zero in the low end and as the bound in
+the high end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +19,19 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, as_array, as_clients
+from fedconformal._base.arrays import Floats, Integers, as_array, as_sites
+from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import CONFIDENCE
+from fedconformal.evaluation.mixture import listed
+from fedconformal.evaluation.tails import stratified_tail
 from fedconformal.guarantees.bounded_mean import mean_between
+
+STEPS = 20
+LEAST = 1e-9
+"""Low ends below this are zero."""
+
+SITES_UNKNOWN = "This takes the rows to come from the sites as promised, as the site of each row is not known."
 
 
 class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +50,21 @@ class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean loss over all rows, and by site."""
+    """The mean loss over all rows, by site, and of the promised mixture of the sites."""
 
     overall: LossGroup
-    by_client: list[LossGroup]
+    by_site: list[LossGroup]
+    mixture: LossGroup | None = None
+    """The sites in the promised shares, where there are such and the site of each row is known."""
+    note: str = ""
+    """How the rows stand for the promised mixture."""
 
     columns = ("rows", "mean loss", "low", "high")
+
+    @property
+    def judged(self) -> LossGroup:
+        """What the promise is compared with: the promised mixture, or else all rows."""
+        return self.overall if self.mixture is None else self.mixture
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts, numbers and strings, as JSON has them."""
@@ -48,12 +72,21 @@ class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
 
-def evaluate_losses(losses: ArrayLike, *, bound: float = 1, clients: ArrayLike | None = None) -> LossEvaluation:
-    """Return the mean of losses, one a row, with a 95% interval.
+def evaluate_losses(
+    losses: ArrayLike,
+    *,
+    bound: float = 1,
+    sites: ArrayLike | None = None,
+    shares: Mapping[str, float] | None = None,
+) -> LossEvaluation:
+    """Return the mean of losses, one a row, with a 95% interval; `shares` are those of the sites in a promised mixture.
 
-    >>> found = evaluate_losses([0.5] * 50 + [0.0] * 50, clients=["a", "b"] * 50)
-    >>> found.overall.cells, len(found.by_client)
+    >>> found = evaluate_losses([0.5] * 50 + [0.0] * 50, sites=["a", "b"] * 50)
+    >>> found.overall.cells, len(found.by_site)
     (('all', '100', '0.2500', '0.1550', '0.3660'), 2)
+    >>> found = evaluate_losses([0.5] * 75 + [0.0] * 25, sites=["a"] * 75 + ["b"] * 25, shares={"a": 0.1, "b": 0.9})
+    >>> found.judged.cells
+    ('promised mixture', '100', '0.0500', '0.0014', '0.2364')
     """
     values = as_array(losses, "losses").astype(np.float64)
     if values.ndim != 1 or not len(values):
@@ -62,11 +95,43 @@ def evaluate_losses(losses: ArrayLike, *, bound: float = 1, clients: ArrayLike |
     if not good.all():
         row = int(np.argmin(good))
         raise InputError(f"losses: row {row} is {values[row]:g}, expected a loss from 0 to the bound {bound:g}")
-    groups = []
-    if clients is not None:
-        ids = as_clients(clients, rows=len(values))
-        groups = [_group(str(one), values[ids == one], bound) for one in np.unique(ids)]
-    return LossEvaluation(overall=_group("all", values, bound), by_client=groups)
+    overall = _group("all", values, bound)
+    if sites is None:
+        note = "" if shares is None or len(shares) == 1 else SITES_UNKNOWN
+        return LossEvaluation(overall=overall, by_site=[], note=note)
+    ids = as_sites(sites, rows=len(values))
+    groups = [_group(str(one), values[ids == one], bound) for one in np.unique(ids)]
+    if shares is None:
+        return LossEvaluation(overall=overall, by_site=groups)
+    of_site = {name_key(group.name): group for group in groups}
+    here = {site: share for site, share in shares.items() if site in of_site}
+    lacking, others = [site for site in shares if site not in here], [site for site in of_site if site not in here]
+    note = f"The promised mixture has no rows of {listed(lacking)}, which may lose anything." if lacking else ""
+    note += f" The rows of {listed(others)} do not count: the promise is not about them." if others else ""
+    mixture = _mixture([of_site[site] for site in here], np.array(list(here.values())), overall, bound)
+    return LossEvaluation(overall=overall, by_site=groups, mixture=mixture, note=note.strip())
+
+
+def _mixture(groups: list[LossGroup], shares: Floats, overall: LossGroup, bound: float) -> LossGroup:
+    rows, means = np.array([one.rows for one in groups]), np.array([one.mean_loss / bound for one in groups])
+    low, high, mean, total = 0.0, 1.0, 0.0, int(rows.sum())
+    if total and np.allclose(shares * overall.rows, rows, rtol=1e-12):  # in the promised shares already
+        low, high, mean = overall.low / bound, overall.high / bound, overall.mean_loss / bound
+    elif total:
+        low, high = _low_end(means, rows, shares), 1 - _low_end(1 - means, rows, shares)
+        mean = float(shares @ means / shares.sum())
+    return LossGroup(name="promised mixture", rows=total, mean_loss=mean * bound, low=low * bound, high=high * bound)
+
+
+def _low_end(means: Floats, rows: Integers, shares: Floats) -> float:
+    """Return the largest mean loss of the mixture at which as much as this has a probability of .025 at the most."""
+    found = float(shares @ means)
+    low, high = 0.0, found
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        rare = middle >= LEAST and stratified_tail(found, rows, shares, middle) <= (1 - CONFIDENCE) / 2
+        low, high = (middle, high) if rare else (low, middle)
+    return low
 
 
 def _group(name: str, losses: Floats, bound: float) -> LossGroup:

@@ -14,10 +14,9 @@ from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
-from fedconformal.guarantees import Mixture, OneClient
+from fedconformal.guarantees import FCP, PAC, Mixture, OneSite
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.guarantees.mixture import capped_words
-from fedconformal.guarantees.ranked import Ranked
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -60,11 +59,11 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def reweighted(
-    covered: Booleans, clients: NDArray[Any] | None, clusters: Integers | None, certificate: Certificate
+    covered: Booleans, owners: NDArray[Any] | None, clusters: Integers | None, certificate: Certificate
 ) -> Reweighted:
     """Average the coverage of the sites with the certified weights; without clusters, rows are independent.
 
-    Where classes play the sites, `clients` are the classes of the rows.
+    Where classes play the sites, `owners` are the classes of the rows.
     """
     over_classes = certificate.class_scores is not None
     found = certified_shares(certificate) if over_classes else certified_mixture(certificate)
@@ -75,16 +74,16 @@ def reweighted(
     certified = certificate.parties()[1] if over_classes else sites
     if len(set(certified)) != len(weights):
         return Reweighted(mixture=words, why_not="the certified sites have no names, or not one each")
-    if clients is None:
-        return Reweighted(mixture=words, why_not="it needs the site of each test row (clients)")
-    names = clients.astype(np.str_)
+    if owners is None:
+        return Reweighted(mixture=words, why_not="it needs the site of each test row (sites)")
+    names = owners.astype(np.str_)
     seen = set(np.unique(names).tolist())
     wanted = {site: float(weight) for site, weight in zip(certified, weights, strict=True) if weight}
     others = sorted(seen.difference(wanted))
     if missing := [site for site in wanted if site not in seen]:
         why = f"there are no test rows of {listed(missing)}"
         if len(missing) == len(wanted):
-            why += f" (the clients are called {listed(others)})"
+            why += f" (the sites are called {listed(others)})"
         return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
     mine = np.flatnonzero(np.isin(names, list(wanted)))
     number = {site: k for k, site in enumerate(wanted)}
@@ -101,17 +100,26 @@ def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | 
     guarantee, names, sizes = certificate.terms()
     kept = guarantee.kept
     bound = kept.bind(names, sizes)  # says so if they do not fit
-    if isinstance(kept, Mixture) and kept.weights == "proportional":
-        return _shares(kept.parts(sizes)), f"in proportion to {capped_words(kept.most_scores)}"
-    if isinstance(kept, Mixture) and kept.weights == "uniform":
-        return _shares([1] * len(sizes)), "each site equally likely"
     if isinstance(kept, Mixture):
-        return _shares([Fraction(weight) for weight in kept.weights]), "with the given weights"
-    if isinstance(kept, Ranked) and kept is guarantee:  # by class, every class has a mixture of its own
+        words = {"rows": f"in proportion to {capped_words(kept.most_scores)}", "uniform": "each site equally likely"}
+        named = words[kept.weights] if isinstance(kept.weights, str) else "with the given weights"
+        return _shares(kept.parts(sizes)), named
+    if isinstance(kept, FCP):
+        return _shares([n + 1 for n in sizes]), "in proportion to n_k + 1"
+    if isinstance(kept, PAC) and kept is guarantee:  # by class, every class has a mixture of its own
         return _shares(sizes), "in proportion to n_k"
-    if isinstance(bound, OneClient):
+    if isinstance(bound, OneSite):
         return _shares([int(k == bound.position) for k in range(len(sizes))]), "the one site alone"
     return None
+
+
+def shares_by_site(certificate: Certificate) -> dict[str, float] | None:
+    """Return the shares of the promised mixture by the sites' names; None if it has none, or if they are not named."""
+    found = certified_mixture(certificate)
+    names = [name_key(site) for used in certificate.summaries for site in used.sites]
+    if found is None or len(set(names)) != len(found[0]):
+        return None
+    return {name: float(share) for name, share in zip(names, found[0], strict=True) if share}
 
 
 def certified_shares(certificate: Certificate) -> tuple[list[Fraction], str] | None:

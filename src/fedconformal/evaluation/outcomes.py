@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Booleans, Integers, as_clients
+from fedconformal._base.arrays import Booleans, Integers, as_sites
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def as_clusters(clusters: ArrayLike | None, *, rows: int) -> Integers | None:
     """Return the number of each row's cluster, where rows come in clusters."""
     if clusters is None:
         return None
-    return np.unique(as_clients(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
+    return np.unique(as_sites(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
 
 
 class Outcomes(NamedTuple, Generic[T]):

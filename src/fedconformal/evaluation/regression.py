@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_clients, one_a_row
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_sites, one_a_row
 from fedconformal._base.groups import as_groups
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows
@@ -78,7 +78,7 @@ class IntervalEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     overall: IntervalGroup
-    by_client: list[IntervalGroup]
+    by_site: list[IntervalGroup]
     interval_assumes: str
     """What the 95% intervals of the coverage assume."""
     reweighted: Reweighted | None = None
@@ -119,7 +119,7 @@ def evaluate_intervals(
     intervals: ArrayLike,
     y: ArrayLike,
     *,
-    clients: ArrayLike | None = None,
+    sites: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     groups: Mapping[str, ArrayLike] | None = None,
     certificate: Certificate | None = None,
@@ -130,25 +130,25 @@ def evaluate_intervals(
     Args:
         intervals: the two ends of each row; they may be infinite, and both belong to the interval.
         y: the true values.
-        clients: which site each row is from.
+        sites: which site each row is from.
         clusters: which cluster each row is from, such as the patient of a visit; rows of one cluster may depend on
             each other. Without them the 95% intervals are right only if all rows are independent.
         groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row.
-        certificate: whose promise is tested; for the coverage of its mixture it needs `clients`.
+        certificate: whose promise is tested; for the coverage of its mixture it needs `sites`.
         alpha: at which the intervals were made, if it is not the certified one.
 
-    >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], clients=["a", "a", "b"], alpha=0.5)
+    >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], sites=["a", "a", "b"], alpha=0.5)
     >>> result
     IntervalEvaluation(coverage=0.6667, mean_width=2, rows=3)
     >>> result.overall.winkler  # one row is .5 outside: 2 + 2/.5 * .5/3
     2.6666666666666665
-    >>> [(group.name, group.coverage, group.mean_width) for group in result.by_client]
+    >>> [(group.name, group.coverage, group.mean_width) for group in result.by_site]
     [('a', 0.5, 1.5), ('b', 1.0, 3.0)]
     """
     ends = as_intervals(intervals)
     rows = len(ends)
     truth = as_numbers(one_a_row(as_array(y, "y"), rows, "y"), "y")
-    sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
+    owners = None if sites is None else as_sites(sites, rows=rows)
     ids = as_clusters(clusters, rows=rows)
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
     low, high = ends.T
@@ -162,13 +162,13 @@ def evaluate_intervals(
     verdict = None
     if certificate is not None and wanted is not None:
         whole = bool((np.isneginf(low) & np.isposinf(high)).all())
-        outcome = Rows(covered, np.zeros(rows, np.int64), sites, ids)
+        outcome = Rows(covered, np.zeros(rows, np.int64), owners, ids)
         verdict = verdict_of(certificate, wanted, outcome, all_full=whole, noun="intervals")
     return IntervalEvaluation(
         overall=overall,
-        by_client=[] if sites is None else counted.by_value(sites),
+        by_site=[] if owners is None else counted.by_value(owners),
         interval_assumes=counted.assumes,
-        reweighted=None if certificate is None else reweighted(covered, sites, ids, certificate),
+        reweighted=None if certificate is None else reweighted(covered, owners, ids, certificate),
         by_group={name: counted.by_value(values) for name, values in columns.items()},
         verdict=verdict,
     )

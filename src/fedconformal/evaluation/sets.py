@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_clients
+from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as_sites
 from fedconformal._base.classes import as_class_indices
 from fedconformal._base.groups import Groups, as_groups, members
 from fedconformal._base.names import name_key
@@ -66,7 +66,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     overall: Group
     size_histogram: list[int]
-    by_client: list[Group]
+    by_site: list[Group]
     by_class: list[Group]
     by_size: list[Group]
     full_sets: int
@@ -115,7 +115,7 @@ def evaluate_sets(
     sets: ArrayLike,
     labels: ArrayLike,
     *,
-    clients: ArrayLike | None = None,
+    sites: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     groups: Groups | None = None,
     certificate: Certificate | None = None,
@@ -126,19 +126,19 @@ def evaluate_sets(
     Args:
         sets: which labels each row's set holds.
         labels: the true ones; names, if the certificate has the names of the classes.
-        clients: which site each row is from.
+        sites: which site each row is from.
         clusters: which cluster each row is from, such as the patient of an image; rows of one cluster may depend on
             each other. Without them the intervals are right only if all rows are independent.
         groups: other columns to give the coverage by, such as {"sex": [...], "age": [...]}: one value a row. For a
             certificate by group its own must be among them.
         certificate: whose promise is tested, and whose mixture of the sites coverage is also given for; it needs
-            `clients` with the certified names.
+            `sites` with the certified names.
         alpha: at which the sets were made, if it is not the certified one.
 
-    >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], clients=["a", "a", "b"])
+    >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], sites=["a", "a", "b"])
     >>> result
     Evaluation(coverage=0.6667, mean_size=1.333, rows=3)
-    >>> [(group.name, group.coverage) for group in result.by_client], result.full_sets, result.interval_assumes
+    >>> [(group.name, group.coverage) for group in result.by_site], result.full_sets, result.interval_assumes
     ([('a', 1.0), ('b', 0.0)], 1, 'rows are independent')
     """
     member: Booleans = as_array(sets, "sets")
@@ -148,7 +148,7 @@ def evaluate_sets(
     known = None if certificate is None else certificate.labels
     named = known if isinstance(known, list) and len(known) == classes else None
     truth = as_class_indices(labels, rows=rows, classes=named or classes)
-    sites = None if clients is None else as_clients(clients, rows=rows, name="clients")
+    owners = None if sites is None else as_sites(sites, rows=rows)
     ids = as_clusters(clusters, rows=rows)
     sizes = np.count_nonzero(member, axis=1)
     counted = Outcomes(member[np.arange(rows), truth], ids, partial(_group, sizes))
@@ -159,14 +159,14 @@ def evaluate_sets(
         own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
         held = members(own, rows=rows) if len(own) == len(needed) else None
     full = full_sets(member)
-    parties = sites
+    parties = owners
     if certificate is not None and certificate.class_scores is not None:
         parties = classes_of(truth, certificate.parties()[1])
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(
         overall=counted.overall(),
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
-        by_client=[] if sites is None else counted.by_value(sites),
+        by_site=[] if owners is None else counted.by_value(owners),
         by_class=counted.groups(truth, named or [str(label) for label in range(classes)]),
         by_size=counted.groups(stratum, [_size_name(i) for i in range(len(SIZE_EDGES))]),
         full_sets=full,
@@ -179,7 +179,7 @@ def evaluate_sets(
         else verdict_of(
             certificate,
             as_alpha(certificate.alpha if alpha is None else alpha),
-            Rows(counted.covered, truth, sites, ids, held),
+            Rows(counted.covered, truth, owners, ids, held),
             all_full=full == rows,
         ),
     )

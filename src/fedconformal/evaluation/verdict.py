@@ -156,9 +156,7 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
 def _void(certificate: Certificate) -> str | None:
     """Say why a certificate gives no assurance, whatever the rows say."""
     if certificate.status != "certified":
-        watched = certificate.replaces is not None and certificate.replaces.rows == "watched"
-        why = "rows up to an alarm calibrated" if watched else "the summaries are estimates"
-        return f"nothing was certified, as {why}"
+        return f"nothing was certified, as {certificate.why_estimated}"
     if has_expired(certificate.expires):
         return f"the certificate expired on {certificate.expires}"
     return None

@@ -27,6 +27,7 @@ from fedconformal._base.names import name_key, shown
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.temperature import check_temperature
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.outputs import for_score
@@ -64,6 +65,7 @@ class Question:
         by_class: whether the summary tells the classes apart.
         by_group: whether it tells groups apart, which the site's rows must then have.
         guarantee: the name of what is to be promised, for the policies of sites; an older coordinator does not say.
+        trained: whether the model was trained on the sites that are asked; recorded.
     """
 
     model: str
@@ -74,6 +76,10 @@ class Question:
     by_class: bool = False
     by_group: bool = False
     guarantee: str | None = None
+    trained: bool = False
+
+    def __post_init__(self) -> None:
+        check_temperature(as_temperature(self.temperature))
 
     @classmethod
     def about(
@@ -92,6 +98,7 @@ class Question:
         return {
             **named,
             **grouped,
+            **({"trained": True} if self.trained else {}),
             "alpha": float(as_alpha(self.alpha)),
             "score": json.dumps(self.score.to_dict()),
             "temperature": float(self.temperature),
@@ -107,12 +114,13 @@ class Question:
         return cls(
             alpha=found["alpha"],
             score=score,
-            temperature=as_temperature(found["temperature"]),
+            temperature=found["temperature"],
             kind=str(found["kind"]),
             model=str(found["model"]),
             by_class=bool(found["by-class"]),
             by_group=bool(found.get("by-group", False)),
             guarantee=found.get("guarantee"),
+            trained=bool(found.get("trained", False)),
         )
 
     @property
@@ -124,11 +132,12 @@ class Question:
     def origin(self) -> Origin:
         """What the scores are to be made from."""
         numbers = isinstance(self.score, RegressionScore)
-        return Origin(score=self.score, model=self.model, temperature=None if numbers else self.temperature)
+        at = None if numbers else self.temperature
+        return Origin(score=self.score, model=self.model, temperature=at, trained=self.trained)
 
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str, groups: Groups | None = None) -> Summary:
         """Score a site's rows, and summarise the scores; for numbers, `logits` are what the regressor predicts."""
-        about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site}
+        about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site, "trained": self.trained}
         if self.by_group:
             if not groups:
                 raise InputError("asked is by group, and this site gives no groups; pass groups with logits and labels")

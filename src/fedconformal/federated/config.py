@@ -40,6 +40,8 @@ class Settings:
         weights: a file of weights to start from.
         augment: how images are varied in training.
         temperature: "pooled" over the sites' rows, "mean" of the sites' own, or "none".
+        keep: rounds whose checkpoints are kept, as checkpoint-100.npz.
+        first_stage: a checkpoint of FedAvg after TCT's `rounds`, which is TCT's first stage bit for bit.
     """
 
     dataset: str
@@ -47,6 +49,8 @@ class Settings:
     weights: str | None = None
     augment: Augmentation = "none"
     temperature: Literal["pooled", "mean", "none"] = "pooled"
+    keep: tuple[int, ...] = ()
+    first_stage: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,10 @@ def preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     found |= {"weighting": "uniform", "augment": "flip-crop", "temperature": "mean"}
     if dataset.startswith(FITZPATRICK):
         found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}
+    if dataset == "tissuemnist":  # grey images, for which LeNet would be chosen
+        found["model"] = "resnet14"
+    if method == "central":  # as in the authors' code: 200 epochs in all
+        found["epochs"] = 1
     if method == "fedprox":
         found["mu"] = 0.1
     if method == "tct":  # a step of 1e-4 on 100,000 features is one of 10 on features divided by their root

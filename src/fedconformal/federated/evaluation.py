@@ -12,7 +12,7 @@ from fedconformal._base.arrays import as_labels, softmax
 from fedconformal._base.groups import Groups
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
@@ -33,11 +33,19 @@ class Counts(NamedTuple):
     full: int | None
 
     @classmethod
-    def of(cls, predictor: Predictor, logits: ArrayLike, labels: ArrayLike, groups: Groups | None = None) -> Counts:
+    def of(
+        cls,
+        predictor: Predictor,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        groups: Groups | None = None,
+        site: str | None = None,
+    ) -> Counts:
         """Count on a site's own rows."""
         probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
         truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
-        sets = predictor.predict_set(probs, groups=needed_of(predictor.certificate, groups))
+        own, known = needed_of(predictor.certificate, groups), own_sites(predictor.certificate, site)
+        sets = predictor.predict_set(probs, groups=own, sites=known)
         return cls(
             rows=len(truth),
             covered=int(sets[np.arange(len(truth)), truth].sum()),
@@ -85,9 +93,12 @@ class IntervalCounts(NamedTuple):
     infinite: int
 
     @classmethod
-    def of(cls, predictor: IntervalPredictor, outputs: ArrayLike, y: ArrayLike) -> IntervalCounts:
+    def of(
+        cls, predictor: IntervalPredictor, outputs: ArrayLike, y: ArrayLike, site: str | None = None
+    ) -> IntervalCounts:
         """Count on a site's own rows."""
-        ends = predictor.predict_interval(for_score(outputs, predictor.score))
+        known = own_sites(predictor.certificate, site)
+        ends = predictor.predict_interval(for_score(outputs, predictor.score), sites=known)
         covered = evaluate_intervals(ends, y).overall.coverage
         finite = np.isfinite(ends).all(axis=1)
         widths = float(np.diff(ends[finite], axis=1).sum())
@@ -118,11 +129,17 @@ class IntervalCounts(NamedTuple):
 AnyCounts = Counts | IntervalCounts
 
 
-def counts_of(predictor: AnyPredictor, outputs: ArrayLike, truth: ArrayLike, groups: Groups | None = None) -> AnyCounts:
+def counts_of(
+    predictor: AnyPredictor,
+    outputs: ArrayLike,
+    truth: ArrayLike,
+    groups: Groups | None = None,
+    site: str | None = None,
+) -> AnyCounts:
     """Count on a site's own rows, by what the predictor gives."""
     if isinstance(predictor, IntervalPredictor):
-        return IntervalCounts.of(predictor, outputs, truth)
-    return Counts.of(predictor, outputs, truth, groups)
+        return IntervalCounts.of(predictor, outputs, truth, site)
+    return Counts.of(predictor, outputs, truth, groups, site)
 
 
 def shares_by_site(answers: Iterable[Answer[AnyCounts]]) -> dict[str, dict[str, float]]:

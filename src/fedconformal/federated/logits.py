@@ -7,7 +7,7 @@ scores. The promise of coverage needs scores of rows that nothing was fitted to.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,14 @@ def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
 
 
 def write_answers(
-    parts: Mapping[str, Answers], names: Sequence[str], keys: tuple[str, str] = ("logits", "labels"), **more: Any
+    parts: Mapping[str, Answers], sites: Sites, keys: tuple[str, str] = ("logits", "labels"), **more: Any
 ) -> bytes:
-    """Return the bytes of an .npz file with the outputs, the truth and the sites of each part."""
-    arrays = {"names": np.array(names, np.str_)} | {key: np.array(value) for key, value in more.items()}
+    """Return the bytes of an .npz file with the outputs, the truth and the sites of each part.
+
+    `sites` are all sites of the run, of which those with training rows are named as trained on.
+    """
+    arrays = {"names": np.array(sites.names, np.str_), "trained": np.isin(np.arange(len(sites)), sites.train)}
+    arrays |= {key: np.array(value) for key, value in more.items()}
     for part, answers in parts.items():
         arrays[f"{part}_{keys[0]}"] = answers.logits
         arrays[f"{part}_{keys[1]}"] = answers.labels

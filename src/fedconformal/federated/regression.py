@@ -58,4 +58,4 @@ def finish_regression(
     )
     parts = {"val": val, "test": test}
     keys = ("predictions", "targets")
-    return "predictions.npz", write_answers(parts, sites.names, keys, columns=columns, target=target), result
+    return "predictions.npz", write_answers(parts, sites, keys, columns=columns, target=target), result

@@ -4,7 +4,7 @@ Every file is written beside and renamed. A run that is killed, at any moment, c
 to the same result bit for bit: all that is random comes from (seed, round, site).
 
     config.json      settings with every default, seed, versions
-    checkpoint.npz   the state after the last round
+    checkpoint.npz   the state after the last round; checkpoint-100.npz that of a round to keep
     metrics.jsonl    one line a round
     model.pt         the trained weights
     logits.npz       what the model says of validation and test rows; of a regressor, predictions.npz
@@ -48,7 +48,7 @@ IMAGE_AXES = 3
 NOTHING = np.empty(0)
 SAVED = ("float32", "float64", "int64", "bool")
 """What tensors of a checkpoint are."""
-FREE_TO_CHANGE = ("workers", "scratch")
+FREE_TO_CHANGE = ("workers", "scratch", "keep", "first_stage")
 """Settings that do not change the result, so a run may continue with others."""
 
 
@@ -94,6 +94,7 @@ def train(
     clients, model = _clients(config, dataset, sites), _model(suited, dataset)
     device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
+    state = state or _first_stage(config)
     _open(config, output)  # whatever is wrong with the settings has been said by now
     metrics = Metrics(
         output / "metrics.jsonl",
@@ -107,6 +108,8 @@ def train(
         took, last = time.perf_counter() - last, time.perf_counter()
         metrics.add(now.round, now.stage, {**now.metrics, "seconds": round(took, 3)})
         write_bytes(output / "checkpoint.npz", checkpoint(now))
+        if now.round in config.settings.keep:
+            write_bytes(output / f"checkpoint-{now.round}.npz", checkpoint(now))
 
     try:
         trained = suited.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
@@ -166,7 +169,7 @@ def _finish_classes(
             "test": len(dataset.test),
         },
     )
-    return "logits.npz", write_answers(parts, sites.names, temperature=result.temperature), result
+    return "logits.npz", write_answers(parts, sites, temperature=result.temperature), result
 
 
 def checkpoint(state: RoundState) -> bytes:
@@ -227,6 +230,22 @@ def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
             if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
                 found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
                 raise InputError(f"{output}: {found}; resume=True goes on with the same settings")
+
+
+def _first_stage(config: Config) -> RoundState | None:
+    """Read the checkpoint of FedAvg from which TCT's second stage starts, if the settings name one."""
+    name = config.settings.first_stage
+    if name is None:
+        return None
+    path, rounds = Path(name), config.trainer.rounds
+    if config.trainer.name != "tct":
+        raise InputError(f"first_stage is for tct, not for {config.trainer.name}; leave it out")
+    state = read_checkpoint(path)
+    if state is None:
+        raise InputError(f"{path}: no such file")
+    if state.stage != FedAvg.name or state.round != rounds:
+        raise InputError(f"{path}: is of {state.stage}, round {state.round}; expected fedavg, round {rounds}")
+    return state
 
 
 def _open(config: Config, output: Path) -> None:

@@ -1,7 +1,8 @@
-"""One more question to every site, whatever engine carries it: what did your watch count in these days?
+"""One more question to every site, whatever engine carries it: what did your watch count?
 
-The coordinator names a predictor, and days if it likes; every site answers with the messages of its periods, counts
-only, as it would write them to a `.fcw` file. The coordinator reads them strictly: a site whose messages are of another
+The coordinator names a predictor; every site answers with the messages of its periods, counts only, as they are in a
+`.fcw` file. The site fixes the periods (`Watch.send`): who could choose days would read single outcomes from the
+difference of two answers. The coordinator reads them strictly: a site whose messages are of another
 predictor or another site, or contradict each other or earlier ones, is refused, and the others count.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.line import lines_of
-from fedconformal.monitoring.period import EPOCH, Period, day_of, read_periods, write_periods
+from fedconformal.monitoring.period import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Leaving, Policy
 
 FORMAT = "fcw1"
@@ -30,63 +31,56 @@ KEYS = {"data", "format"}
 DIGEST = 32
 """Bytes of a SHA-256."""
 
-Source = str | Path | Callable[[int | None, int | None], Sequence[Period]]
-"""Where a site's messages are: a .fcw file, or a function of the first and the last day, None for all of them."""
+Source = str | Path | Callable[[], Sequence[Period]]
+"""Where a site's messages are: a .fcw file, or a function that returns those sent so far, such as `Watch.sent`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchQuestion:
-    """What every site is asked for: its messages about a predictor, by its SHA-256, that reach into these days.
+    """What every site is asked for: its messages about a predictor, by its SHA-256.
 
-    >>> question = WatchQuestion(predictor="00" * 32, first=20758)
+    >>> question = WatchQuestion(predictor="00" * 32)
     >>> WatchQuestion.from_dict(question.to_dict()) == question
     True
     """
 
     predictor: str
-    first: int | None = None
-    last: int | None = None
 
     @classmethod
-    def about(cls, predictor: Document | str, first: date | None, last: date | None) -> WatchQuestion:
+    def about(cls, predictor: Document | str) -> WatchQuestion:
         """Ask about a predictor, or about the SHA-256 of one."""
-        digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
-        start, end = (None if day is None else (day - EPOCH).days for day in (first, last))
-        return cls(predictor=digest, first=start, last=end)
+        return cls(
+            predictor=predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
+        )
 
     def __post_init__(self) -> None:
-        days = [day for day in (self.first, self.last) if day is not None]
         try:
-            right = len(bytes.fromhex(self.predictor)) == DIGEST and all(type(day) is int for day in days)
+            right = len(bytes.fromhex(self.predictor)) == DIGEST
         except (TypeError, ValueError):
             right = False
-        if not right or days != sorted(days):
-            raise InputError("the question names no predictor by its SHA-256, or no days in order")
+        if not right:
+            raise InputError("the question names no predictor by its SHA-256")
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
-        days = {"first": self.first, "last": self.last}
-        return {"predictor": self.predictor} | {name: day for name, day in days.items() if day is not None}
+        return {"predictor": self.predictor}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> WatchQuestion:
         """Read what `to_dict` made."""
-        return cls(predictor=found["predictor"], first=found.get("first"), last=found.get("last"))
+        return cls(predictor=found["predictor"])
 
     def answer(self, source: Source, *, site: str, policy: Policy) -> dict[str, Any]:
         """Return the messages that are asked for, unless the site's policy is against it."""
-        found = source(self.first, self.last) if callable(source) else _read(Path(source))
-        periods = [period for period in found if self._asks_for(period)]
+        periods = list(source() if callable(source) else _read(Path(source)))
         own = [period for period in periods if name_key(period.site) == name_key(site)]
         if not own:
             others = f"; it has those of {shown(periods[0].site)}, and is {shown(site)}" if periods else ""
-            raise InputError(f"this site has no message of these days{others}")
+            raise InputError(f"this site has no message{others}")
         self.check(own, site)
+        check_apart(own)
         policy.check(leaving(own))
         return {"data": write_periods(own), "format": FORMAT}
-
-    def _asks_for(self, period: Period) -> bool:
-        return (self.last is None or period.first <= self.last) and (self.first is None or period.last >= self.first)
 
     def read(self, reply: Mapping[str, Any], *, site: str, earlier: Iterable[Period] = ()) -> list[Period]:
         """Read what a site answered, which may be hostile, and compare it with its earlier messages."""
@@ -105,8 +99,6 @@ class WatchQuestion:
             check_predictor(period, bytes.fromhex(self.predictor))
             if name_key(period.site) != name_key(site):
                 raise InputError(f"is {shown(site)} and sent messages of {shown(period.site)}")
-            if not self._asks_for(period):
-                raise InputError(f"sent a message of other days, to {day_of(period.last)}")
 
 
 def _read(path: Path) -> list[Period]:
@@ -118,10 +110,25 @@ def _read(path: Path) -> list[Period]:
         raise InputError(str(error).replace(str(path), path.name)) from None
 
 
+def check_apart(periods: Iterable[Period]) -> None:
+    """Refuse periods of one site that overlap: their difference would show the outcomes of a few days."""
+    ordered = sorted(set(periods), key=lambda one: (one.first, one.last))
+    for one, other in pairwise(ordered):
+        if other.first <= one.last:
+            raise InputError(
+                f"two messages overlap on {day_of(other.first)}, and their difference shows single outcomes; send what "
+                "monitor summarize writes"
+            )
+
+
 def leaving(periods: Sequence[Period]) -> Leaving:
-    """Describe messages for a policy: the fewest new outcomes that one of them has, of all rows or of a group."""
-    new = [stream.after.known - stream.before.known for period in periods for stream in period.streams]
-    return Leaving(kind=WATCH, rows=min(filter(None, new), default=0))
+    """Describe messages for a policy: the fewest new outcomes that one of them has, of all rows or of a group.
+
+    In a watch an id is there once, so there are as many ids as outcomes.
+    """
+    new = [stream.new for period in periods for stream in period.streams]
+    fewest = min(filter(None, new), default=0)
+    return Leaving(kind=WATCH, rows=fewest, patients=fewest)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,14 +7,13 @@ from fedconformal._base import registry
 from fedconformal._base.lazy import imported_late
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.by_group import ByGroup
-from fedconformal.guarantees.every_client import EveryClient
-from fedconformal.guarantees.exchangeable import Exchangeable
+from fedconformal.guarantees.every_site import EverySite
+from fedconformal.guarantees.fcp import FCP
 from fedconformal.guarantees.guarantee import Guarantee
-from fedconformal.guarantees.independent import Independent
 from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.guarantees.mixture import Mixture
-from fedconformal.guarantees.new_client import NewClient
-from fedconformal.guarantees.one_client import OneClient
+from fedconformal.guarantees.new_site import NewSite
+from fedconformal.guarantees.one_site import OneSite
 from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.prevalence import Prevalence
 from fedconformal.guarantees.quantile_of_quantiles import QuantileOfQuantiles
@@ -22,17 +21,16 @@ from fedconformal.guarantees.robust import Robust
 from fedconformal.guarantees.worst_case import WorstCase
 
 __all__ = [
+    "FCP",
     "PAC",
     "ByClass",
     "ByGroup",
-    "EveryClient",
-    "Exchangeable",
+    "EverySite",
     "Guarantee",
-    "Independent",
     "LearnThenTest",
     "Mixture",
-    "NewClient",
-    "OneClient",
+    "NewSite",
+    "OneSite",
     "Prevalence",
     "QuantileOfQuantiles",
     "Robust",

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
-from fedconformal.guarantees.ranked import EXACT_SCORES, FLOAT_SCORES, MARGIN, ROUNDING, binomial_tail
+from fedconformal.guarantees.binomial import EXACT_SCORES, FLOAT_SCORES, MARGIN, ROUNDING, binomial_tail
 
 DIGITS = decimal.Context(prec=60)
 LEAST = Decimal("1e-300")

@@ -1,25 +1,23 @@
 """A promise given the true label: each class is covered by itself, so a rare one is not paid for by the others.
 
-Vovk, "Conditional validity of inductive conformal predictors", 2012, for one site. Across sites, with w_k =
-lambda_k / (n_k + 1), n_k all rows of the site and m_kc(q) its class-c scores at or below q, a threshold for class
-c promises sum w_k m_kc(q) / sum w_k (n_kc + 1). Both sums run over all sites, also those that happen to hold no
-row of the class: leaving these out, or weighing with n_kc + 1 instead, loses coverage. So in proportion to n_k + 1 a
-class takes N_c >= K (1 - alpha) / alpha scores, K all sites, as much as everything takes without classes. Where it is
-public which sites can hold a class at all, the others have none of its mixture, and the sums run over these K_c sites.
+Vovk, "Conditional validity of inductive conformal predictors", 2012, for one site. Across sites the proof of `Mixture`
+serves the rows of a class: with sites in proportion to n_k, rank ceil((1 - alpha) N_c) + 1 of the N_c scores of the
+class, wherever they are. So a class takes 1/alpha scores in all. With other weights lambda_k the price is the
+largest lambda_k / n_k of all sites, n_k all rows of the site; the largest over the sites that happen to hold the class
+would be too small (.783 at .9).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from fedconformal._base.names import listed, name_key, shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import Counts, Guarantee
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.planning import shortfall
@@ -32,19 +30,16 @@ Names = Sequence[str] | int | None
 class ByClass(Guarantee):
     """Keep a guarantee for every class by itself: one threshold a class, +inf where too few rows were seen.
 
-    Every class takes as many scores as the guarantee takes in all: K (1 - alpha) / alpha for `Mixture()`.
+    Every class takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
 
     Attributes:
         guarantee: what is promised to each class.
-        holders: the sites that can hold a class, by its name or number, known beforehand and not from the rows; the
-            class then takes K_c (1 - alpha) / alpha scores, K_c these sites. One that is not named may be at all sites.
 
     >>> ByClass(Mixture()).to_dict()
-    {'name': 'by-class', 'guarantee': {'name': 'mixture', 'weights': 'proportional'}}
+    {'name': 'by-class', 'guarantee': {'name': 'mixture', 'weights': 'rows'}}
     """
 
     guarantee: Guarantee = field(default_factory=Mixture)
-    holders: Mapping[Any, Sequence[str]] | Sequence[tuple[str, Sequence[str]]] | None = None
 
     name = "by-class"
     why_not_fractional = "a loss need not have a class"
@@ -56,7 +51,7 @@ class ByClass(Guarantee):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2))), cls(holders={"a": ("a", "c"), 1: ("b",)})
+        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
@@ -64,12 +59,6 @@ class ByClass(Guarantee):
             raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
         if not isinstance(given, Guarantee) or given.by_class:
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
-        if self.holders is not None:
-            if not isinstance(given, Mixture):
-                raise InputError(
-                    f"holders goes with mixture: {given.name} by class does not count the sites in that way"
-                )
-            object.__setattr__(self, "holders", _checked_holders(self.holders))
 
     @property
     def kept(self) -> Guarantee:
@@ -87,24 +76,11 @@ class ByClass(Guarantee):
     @property
     def assumption(self) -> str:  # type: ignore[override]
         """What the promise rests on."""
-        only = "; only the stated sites can hold the classes that they are named for, as was known beforehand"
-        return self.guarantee.assumption_in_class + (only if self.holders else "")
+        return self.guarantee.assumption_in_class
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Return what promises coverage to a class, from the counts and sizes of that class alone."""
         return self.guarantee.bind(sites, sizes).in_class(sizes)
-
-    def places(self, classes: Sequence[str], sites: Sequence[str]) -> dict[int, list[int]]:
-        """Return by class where the sites that can hold it are; classes that all sites can hold are left out."""
-        names, found = list(map(name_key, sites)), dict[int, list[int]]()
-        for name, held in self._pairs:
-            label = class_place(name, classes, len(classes), "holders")
-            if label in found:
-                raise InputError(f"holders: class {shown(name)} is there twice, by name and by number")
-            if unknown := [site for site in held if site not in names]:
-                raise InputError(f"holders: no site is called {shown(repr(unknown[0]))}; there are {listed(names)}")
-            found[label] = [names.index(site) for site in held]
-        return found
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return what is promised to a class that all rows are of."""
@@ -117,44 +93,7 @@ class ByClass(Guarantee):
         return f"given the true label, whichever it is, {self.guarantee.promise_in_class(sites)}"
 
     def to_dict(self) -> dict[str, Any]:
-        held = {} if self.holders is None else {"holders": [[name, list(sites)] for name, sites in self._pairs]}
-        return {"name": self.name, "guarantee": self.guarantee.to_dict(), **held}
-
-    @property
-    def _pairs(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return cast("tuple[tuple[str, tuple[str, ...]], ...]", self.holders or ())
-
-
-def held_at(bound: Guarantee, places: Sequence[int] | None) -> Guarantee:
-    """Return what promises coverage to a class that only the sites at these places can hold; None stands for all.
-
-    The others hold no row of it and never will, so that only the unseen rows of these can weigh.
-
-    >>> held_at(Mixture().in_class([20, 20, 20]), [0, 2])
-    ClassShare(weights=(1, 1, 1), more=2, places=(0, 2))
-    """
-    if places is None or not isinstance(bound, ClassShare):
-        return bound
-    return replace(bound, more=sum(bound.weights[k] for k in places), places=tuple(places))
-
-
-def _checked_holders(holders: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    try:
-        pairs = [(name, held) for name, held in (holders.items() if isinstance(holders, Mapping) else holders)]
-    except (TypeError, ValueError):
-        pairs = []
-    found: dict[str, tuple[str, ...]] = {}
-    for given, held in pairs:
-        name = class_key(given, "holders")
-        if not isinstance(held, Sequence) or isinstance(held, str) or not all(isinstance(site, str) for site in held):
-            raise InputError(f"holders: class {shown(name)} has {shown(repr(held))}, expected a list of site names")
-        sites = tuple(map(name_key, held))
-        if name in found or not sites or len(set(sites)) < len(sites):
-            raise InputError(f"holders: class {shown(name)} or one of its sites is there twice, or it has no site")
-        found[name] = sites
-    if not found:
-        raise InputError('holders: expected the sites of a class, such as {"malignant": ["clinic-a", "clinic-b"]}')
-    return tuple(found.items())
+        return {"name": self.name, "guarantee": self.guarantee.to_dict()}
 
 
 def class_key(given: Any, field: str) -> str:
@@ -218,7 +157,7 @@ def to_classes(labels: Sequence[int], names: Names = None) -> str:
 
 
 def shortfalls(
-    bound_of: Callable[[int], Guarantee],
+    bound: Guarantee,
     alpha: Fraction,
     labels: Sequence[int],
     sizes_of: Callable[[int], Counts],
@@ -229,17 +168,17 @@ def shortfalls(
 
     >>> sizes = {1: [5, 2], 3: [0, 1]}
     >>> bound = Mixture().in_class([20, 20])
-    >>> words = shortfalls(lambda label: bound, Fraction(1, 10), [1, 3], sizes.__getitem__, ["a", "b"])
+    >>> words = shortfalls(bound, Fraction(1, 10), [1, 3], sizes.__getitem__, ["a", "b"])
     >>> print(*words.split("; "), sep=chr(10))
-    class 1: calibration scores needed: 11 more in all, at any site (18 of each class)
-    class 3: calibration scores needed: 17 more in all, at any site (18 of each class)
+    class 1: calibration scores needed: 3 more in all, at any site (10 of each class)
+    class 3: calibration scores needed: 9 more in all, at any site (10 of each class)
     """
-    alike: dict[tuple[Guarantee, tuple[int, ...]], list[int]] = {}
+    alike: dict[tuple[int, ...], list[int]] = {}
     for label in labels[:5]:
-        alike.setdefault((bound_of(label), tuple(sizes_of(label))), []).append(label)
+        alike.setdefault(tuple(sizes_of(label)), []).append(label)
     parts = [
         f"{'class' if len(some) == 1 else 'classes'} {', '.join(class_called(label, names) for label in some)}: "
         f"{shortfall(bound, alpha, held, sites)}"
-        for (bound, held), some in alike.items()
+        for held, some in alike.items()
     ]
     return "; ".join([*parts, *([f"and {len(labels) - 5} more classes"] if len(labels) > 5 else [])])

@@ -1,10 +1,9 @@
 """A promise to every group that a row is in, where groups may overlap and are known at prediction time.
 
 Barber, Candes, Ramdas and Tibshirani, "The limits of distribution-free conditional predictive inference", 2021, for one
-site. Across sites a group is counted as a class is (`by_class.py`): a threshold q_g for group g promises
-sum w_k m_kg(q) / sum w_k (n_kg + 1), with w_k = lambda_k / (n_k + 1) and both sums over all sites. A row gets the
-largest q_g of its groups, so that every group is covered. All rows are a group, else their coverage together would not
-be promised; and so are the rows that are in no other group, else these would be promised nothing.
+site. Across sites a group is counted as a class is (`by_class.py`). A row gets the largest threshold of its groups, so
+that every group is covered. All rows are a group, else their coverage together would not be promised; and so are the
+rows that are in no other group, else these would be promised nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
-from fedconformal._base.groups import ALL
 from fedconformal.errors import InputError
 from fedconformal.guarantees.by_class import ByClass
 from fedconformal.guarantees.guarantee import Counts, Guarantee
-from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.planning import shortfall
 
@@ -27,15 +24,15 @@ from fedconformal.guarantees.planning import shortfall
 class ByGroup(Guarantee):
     """Keep a guarantee for every group by itself: one threshold a group, +inf where too few rows were seen.
 
-    Every group takes as many scores as the guarantee takes in all: K (1 - alpha) / alpha for `Mixture()`.
+    Every group takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
 
     Attributes:
         guarantee: what is promised to each group; with ByClass(...), to each class in each group.
 
     >>> ByGroup(Mixture()).to_dict()
-    {'name': 'by-group', 'guarantee': {'name': 'mixture', 'weights': 'proportional'}}
+    {'name': 'by-group', 'guarantee': {'name': 'mixture', 'weights': 'rows'}}
     >>> ByGroup().promise(["a", "b"])
-    'given any group that the row is in, for a test row from the mixture of the sites, in proportion to n_k + 1,
+    'given any group that the row is in, for a test row from the mixture of the sites, in proportion to n_k,
      on average over calibration draws'
     """
 
@@ -82,7 +79,10 @@ class ByGroup(Guarantee):
     def assumption(self) -> str:  # type: ignore[override]
         """What the promise rests on."""
         words = self.guarantee.assumption if self.by_class else of_groups(self.guarantee.assumption_in_class)
-        return f"{words}; the groups of a row are read in the same way everywhere, at calibration and later"
+        same = "the groups of a row are read in the same way everywhere, at calibration and later"
+        return (
+            f"{words}; {same}; which groups there are, and their borders, was fixed before calibration rows were seen"
+        )
 
     def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
         """Return what promises coverage to a group, from the counts and sizes of that group alone."""
@@ -108,36 +108,16 @@ class ByGroup(Guarantee):
 def of_groups(words: str) -> str:
     """Say of groups what was said of classes: they are counted in the same way.
 
-    >>> of_groups("18 of each class")
-    '18 of each group'
+    >>> of_groups("10 of each class")
+    '10 of each group'
     """
     return words.replace("class", "group")
-
-
-def group_limits(
-    guarantee: Guarantee, group: str, scores: int, alpha: Fraction, sizes: Counts, failure: float
-) -> list[MissLimit]:
-    """Bound how often rows of a group with this many scores are missed in one calibration, where all weigh alike.
-
-    All rows together come from the promised mixture, which is not that of the shares n_k/N. Those of another group come
-    from the sites in proportion to its calibration rows: a certificate does not keep how many each site has.
-
-    >>> both = [
-    ...     round(group_limits(ByGroup(), name, 40, Fraction(1, 5), [20, 10, 10], 0.05)[0].rate, 3)
-    ...     for name in (ALL, "sex=F")
-    ... ]
-    >>> both
-    [0.257, 0.245]
-    """
-    if group == ALL:
-        return guarantee.kept.miss_limits(alpha, sizes, failure)
-    return guarantee.bind((), sizes).miss_limits(alpha, [scores, *[0] * (len(sizes) - 1)], failure)
 
 
 def group_shortfall(bound: Guarantee, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
     """Say what a group is missing, from the sizes that it has at the sites.
 
     >>> group_shortfall(Mixture().in_class([20, 20]), Fraction(1, 10), [5, 2], ["a", "b"])
-    'calibration scores needed: 11 more in all, at any site (18 of each group)'
+    'calibration scores needed: 3 more in all, at any site (10 of each group)'
     """
     return of_groups(shortfall(bound, alpha, sizes, sites))

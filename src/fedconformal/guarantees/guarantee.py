@@ -4,9 +4,9 @@ A guarantee has one job: from the counts of scores at or below q, site by site, 
 promises. The threshold is then the smallest q that promises enough, and +inf when no finite q does. All
 arithmetic is exact: integers and fractions, never floats.
 
-Most promise a weighted sum of counts: sum w_k m_k / whole, all of them whole numbers. What differs is what a score
-weighs, and out of how much. Where all scores weigh alike the promise is a rank of all scores together, summaries may
-come pooled, and it does not matter which site has more scores.
+Most promise a weighted sum of counts: (sum w_k m_k - price) / whole, all of them whole numbers. What differs is the
+weight of a score, the whole and the price. Where all scores weigh alike the promise is a rank of all scores together,
+summaries may come pooled, and it does not matter which site has more scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +53,14 @@ class Guarantee(ABC):
     assumption: ClassVar[str]
     caveat: ClassVar[str]
     """What the promise is easily mistaken for."""
+    patients: ClassVar[str] = "no patient, or other source of rows, has more than one calibration row, at any site"
+    """What the promise needs of them besides (tests/validity/test_patients.py)."""
     why_no_limit: ClassVar[str] = "it is not known how much luck one calibration may have under this guarantee"
     """Why `miss_limits` gives none, where it gives none."""
     fractional: ClassVar[bool] = False
     """Whether the same promise holds for losses: for rows that count in part, in proportion to the parts."""
+    untrained: ClassVar[bool] = False
+    """Whether it needs a model that was trained on none of the sites."""
     why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
 
     @classmethod
@@ -82,6 +86,11 @@ class Guarantee(ABC):
     @property
     def by_group(self) -> bool:
         """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
+        return False
+
+    @property
+    def by_site(self) -> bool:
+        """Whether every site has a threshold of its own, where the site of a row is known."""
         return False
 
     @property
@@ -165,14 +174,15 @@ class Guarantee(ABC):
         return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
 
     def grouped_parts(self, sizes: Counts, unit: int) -> tuple[Integers | None, Promise]:
-        """Do as `grouped`, for counts of which `unit` make one row.
-
-        What is promised is in proportion to the counts, but where a guarantee says otherwise.
-        """
+        """Do as `grouped`, for counts of which `unit` make one row."""
         if not self.fractional:
             raise InputError(f"{self.name} is no promise on losses: {self.why_not_fractional}; use another guarantee")
-        group, promise = self.grouped(sizes)
-        return group, lambda sums: [found / unit for found in promise(sums)]
+        group, _ = self.grouped(sizes)
+        return group, partial(self.promised_parts, sizes=sizes, unit=unit)
+
+    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
+        """Return what counts of parts of rows promise, by the groups of `grouped`; by default in proportion."""
+        return [found / unit for found in self.grouped(sizes)[1](sums)]
 
     def tested(self, risks: Sequence[int]) -> list[int]:
         """Return what each threshold of a grid promises, given the risk of each by itself: the largest from the end on.
@@ -194,17 +204,44 @@ class Guarantee(ABC):
         return {"name": self.name, **asdict(self)}
 
 
+class Terms(NamedTuple):
+    """The whole numbers of a weighted sum of counts."""
+
+    weights: Weights
+    whole: int
+    price: int = 0
+
+    def share(self, total: int, unit: int = 1) -> Fraction:
+        """Return what a sum promises, where `unit` counts make one row.
+
+        >>> Terms(None, 10, 1).share(10), Terms(None, 10, 1).share(0)
+        (Fraction(9, 10), Fraction(0, 1))
+        """
+        return Fraction(max(0, total - self.price * unit), max(1, self.whole) * unit)
+
+    def by_group(self) -> Terms:
+        """Return the terms for counts of groups of sites, whose scores weigh the same."""
+        return self if self.weights is None else self._replace(weights=list(dict.fromkeys(self.weights)))
+
+    def shares(self, sums: Integers, unit: int = 1) -> list[Fraction]:
+        """Return what each column of counts promises."""
+        if self.weights is None:
+            return [self.share(int(total), unit) for total in sums[0].tolist()]
+        totals = np.array(self.weights, dtype=object) @ sums.astype(object)
+        return [self.share(total, unit) for total in totals.tolist()]
+
+
 @dataclass(frozen=True, kw_only=True)
 class WeightedSum(Guarantee):
-    """Promise sum w_k m_k / whole."""
+    """Promise (sum w_k m_k - price) / whole."""
 
     @abstractmethod
-    def worth(self, sizes: Counts) -> tuple[Weights, int]:
-        """Return what a score of each site weighs, and the whole."""
+    def terms(self, sizes: Counts) -> Terms:
+        """Return the weight of a score of each site, the whole and the price."""
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        weights, whole = self.worth(sizes)
-        return Fraction(weighed(weights, counts), whole)
+        terms = self.terms(sizes)
+        return terms.share(weighed(terms.weights, counts))
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
         group, promise = self.grouped(sizes)
@@ -212,28 +249,38 @@ class WeightedSum(Guarantee):
 
     def grouped(self, sizes: Counts) -> tuple[Integers | None, Promise]:
         """Count sites together whose scores weigh the same."""
-        weights, whole = self.worth(sizes)
-        if weights is None:
-            return None, lambda sums: [Fraction(int(total), whole) for total in sums[0].tolist()]
-        number = {weight: i for i, weight in enumerate(dict.fromkeys(weights))}
-        distinct = np.array(list(number), dtype=object)
-        group = np.fromiter(map(number.__getitem__, weights), dtype=np.int64, count=len(weights))
-        return group, lambda sums: [Fraction(total, whole) for total in (distinct @ sums.astype(object)).tolist()]
+        terms = self.terms(sizes)
+        promise = terms.by_group().shares  # which keeps neither the sizes nor a weight for every site
+        if terms.weights is None:
+            return None, promise
+        number = {weight: i for i, weight in enumerate(dict.fromkeys(terms.weights))}
+        return np.fromiter(map(number.__getitem__, terms.weights), dtype=np.int64, count=len(terms.weights)), promise
+
+    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
+        return self.terms(sizes).by_group().shares(sums, unit)
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return ceil((1 - alpha) whole) of the whole: the rank among all scores and stand-ins at +inf."""
+        """Return the smallest rank that promises enough, and the whole."""
         if self.sites_apart:
             return None
-        whole = self.worth(sizes)[1]
-        return ceil_rank(alpha, whole), whole
+        _, whole, price = self.terms(sizes)
+        return ceil_rank(alpha, whole) + price, whole
+
+    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        rank = self.rank(alpha, sizes)
+        return 1 - alpha if rank is None else self.terms(sizes).share(rank[0])
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Return the rank's share if all stand-ins but one are below it, plus what the summaries may cost."""
+        """Return the rank's share if all stand-ins at +inf but one are below it, plus what the summaries may cost."""
         rank = self.rank(alpha, sizes)
         if rank is None:
             return Fraction(1)
-        stand_ins = rank[1] - sum(sizes)
-        return min(Fraction(1), Fraction(rank[0] + stand_ins - 1 + sum(gaps), rank[1]))
+        stand_ins = max(1, rank[1] - sum(sizes))
+        return min(Fraction(1), Fraction(rank[0] + stand_ins - 1 + sum(gaps), max(1, rank[1])))
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        terms = self.terms(sizes)
+        return Fraction(weighed(terms.weights, gaps), max(1, terms.whole))
 
 
 def weighed(weights: Weights, counts: Counts) -> int:

@@ -15,8 +15,8 @@ from fedconformal.guarantees.planning import missing
 class Lessened(Guarantee):
     """Promise what another guarantee promises, less the probability that what it rests on is wrong.
 
-    >>> from fedconformal import EveryClient
-    >>> Lessened(of=EveryClient(), failure=Fraction(1, 10)).promised([4, 7], [4, 9])  # 7/10 - 1/10
+    >>> from fedconformal import EverySite
+    >>> Lessened(of=EverySite(), failure=Fraction(1, 10)).promised([4, 7], [4, 9])  # 7/10 - 1/10
     Fraction(3, 5)
     """
 

@@ -7,10 +7,10 @@ be tested is a_b, which a draw exceeds with probability b at most. It takes inde
 - Scores that weigh alike, rank r of N: the number of scores below the point of coverage c is a sum of N independent
   indicators, so P(coverage < c) <= P(Bin(N, c) >= r) for c <= (r - 1)/N, whatever the sites are (Hoeffding, "On the
   distribution of the number of successes in independent trials", 1956). That is what `PAC` promises, so a_b is one
-  minus that. It is for sites in proportion to n_k; shares off by v in total variation add v at the most.
-- Any shares lambda_k, with w_k = lambda_k / (n_k + 1): at the point whose miss rate is a + t, sum w_k m_k has a mean of
-  at most 1 - a - t, and it must reach 1 - a. Hoeffding, "Probability inequalities for sums of bounded random
-  variables", 1963: t = sqrt(ln(1/b) sum n_k w_k^2 / 2).
+  minus that. It is for sites in proportion to n_k.
+- Any shares lambda_k, with weights of at most v_k = lambda_k / n_k: at the point whose miss rate is a + t, the weighted
+  sum of counts has a mean of at most 1 - a - t, and it must reach 1 - a. Hoeffding, "Probability inequalities for sums
+  of bounded random variables", 1963: t = sqrt(ln(1/b) sum n_k v_k^2 / 2).
 
 A threshold that is higher than it need be, because summaries leave something open, only misses less.
 """
@@ -57,30 +57,12 @@ def shares_limit(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], fai
 
     >>> shares = [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
     >>> round(shares_limit(Fraction(1, 10), [50, 100, 30], shares, 0.1), 10)
-    0.2043366162
+    0.207476983
     """
-    spread = math.fsum(n * (float(share) / (n + 1)) ** 2 for share, n in zip(shares, sizes, strict=True))
+    if any(share and not n for share, n in zip(shares, sizes, strict=True)):
+        return 1.0
+    spread = math.fsum(float(share) ** 2 / n for share, n in zip(shares, sizes, strict=True) if n)
     return rounded_up(float(alpha) + math.sqrt(-math.log(failure) * spread / 2))
-
-
-def mixture_limit(alpha: Fraction, sizes: Counts, parts: Sequence[int], failure: float) -> MissLimit:
-    """Bound the miss rate of the mixture with weights in proportion to `parts`, by the smaller of the two bounds.
-
-    Which one is smaller depends on the sizes alone, so choosing costs nothing.
-
-    >>> found = mixture_limit(Fraction(1, 10), [500, 500], [501, 501], 0.05)
-    >>> round(found.rate, 10) == round(rank_limit(902, 1000, 0.05), 10), found.shares
-    (True, (Fraction(1, 2), Fraction(1, 2)))
-    """
-    whole, total = sum(parts), sum(sizes)
-    shares = tuple(Fraction(part, whole) for part in parts)
-    rate = shares_limit(alpha, sizes, shares, failure)
-    if all(part * (sizes[0] + 1) == parts[0] * (n + 1) for part, n in zip(parts, sizes, strict=True)):
-        rank = math.ceil((1 - alpha) * whole * (sizes[0] + 1) / parts[0])
-        off = Fraction(sum(abs(part * total - n * whole) for part, n in zip(parts, sizes, strict=True)))
-        ranked = rank_limit(rank, total, failure)
-        rate = min(rate, rounded_up(ranked + float(off / (2 * whole * total))))
-    return MissLimit(rate, shares)
 
 
 def rounded_up(rate: float | Fraction) -> float:

@@ -2,7 +2,7 @@
 
 With probability 1 - failure over the calibration draws, coverage is at least 1 - alpha under the mixture in
 proportion to n_k. If the sites are alike, rank r fails with the chance that a binomial count of N rows reaches
-r; if they differ, with no more (see ranked.py).
+r; if they differ, with no more (see binomial.py).
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.bounded_mean import means_at_most
-from fedconformal.guarantees.guarantee import Counts, Promise
-from fedconformal.guarantees.ranked import (
+from fedconformal.guarantees.binomial import (
     DIGITS,
     EXACT_SCORES,
     FLOAT_SCORES,
     MARGIN,
     ROUNDING,
-    Ranked,
     binomial_tail,
     hoeffding_cap,
 )
+from fedconformal.guarantees.bounded_mean import means_at_most
+from fedconformal.guarantees.guarantee import Counts, Guarantee, Promise, summed
 
 if TYPE_CHECKING:
     from fedconformal.guarantees.luck import MissLimit
@@ -41,7 +40,7 @@ COARSE = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class PAC(Ranked):
+class PAC(Guarantee):
     """Cover at least 1 - alpha of the test rows, except with probability `failure` over the calibration draws.
 
     Attributes:
@@ -54,6 +53,11 @@ class PAC(Ranked):
     """
 
     name = "pac"
+    assumption = (
+        "all calibration rows are independent, within and between sites, and each has the law of its site; the "
+        "sizes n_k were fixed beforehand; the test row's site is drawn in proportion to n_k; "
+        "the model was not fitted to the calibration rows"
+    )
     caveat = (
         "This is not a promise to a single site, class or set size: one that falls below is not a violation; "
         "patients that several sites share void it. The promise curve and p-values hold for each alpha by itself, "
@@ -78,6 +82,53 @@ class PAC(Ranked):
         """How often one threshold, tested by itself, may fail."""
         return self.failure
 
+    @property
+    def sites_apart(self) -> bool:
+        return False
+
+    @property
+    def assumption_in_class(self) -> str:
+        """The mixture is another one in every class."""
+        return (
+            "all calibration rows are independent, within and between sites, and each has the law of its site; "
+            "given its class, the test row's site is drawn in proportion to the calibration rows of that class; "
+            "the model was not fitted to the calibration rows"
+        )
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return the coverage that this many scores at or below q promise, rounded down to 1e-15."""
+        return Fraction(self.units([sum(counts)], sum(sizes))[0], ALPHA_UNIT)
+
+    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        return self.grouped(sizes)[1](summed(counts, None, sum(sizes)))
+
+    def grouped(self, sizes: Counts) -> tuple[None, Promise]:
+        """Only the total matters; work out each different one once."""
+
+        def promise(sums: Integers) -> list[Fraction]:
+            totals, index = np.unique(sums[0], return_inverse=True)
+            units = [Fraction(found, ALPHA_UNIT) for found in self.units(totals.tolist(), sum(sizes))]
+            return [units[i] for i in index.tolist()]
+
+        return None, promise
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
+        """Return the smallest rank that promises enough, of N + 1; rank N + 1 is +inf."""
+        size, wanted = sum(sizes), (1 - alpha) * ALPHA_UNIT
+        low, high = 0, size + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.units([middle], size)[0] >= wanted else (middle, high)
+        return high, size + 1
+
+    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
+        """Return 1 - alpha: the rank promises no more than that for sure."""
+        return 1 - alpha
+
+    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the share of all scores that the summaries may leave uncounted."""
+        return Fraction(sum(gaps), max(1, sum(sizes)))
+
     def of_one_end(self) -> PAC:
         """Let each end fail half as often: both hold but for the failures of either."""
         return replace(self, failure=self.failure / 2)
@@ -90,6 +141,7 @@ class PAC(Ranked):
         )
 
     def units(self, ranks: Sequence[int], size: int) -> list[int]:
+        """Return the coverage that each rank of `size` scores promises, in units of 1e-15, rounded down."""
         if size <= EXACT_SCORES:
             return [_exact_units(min(rank, size), size, self.spent) for rank in ranks]
         return _safe_units([min(rank, size) for rank in ranks], size, self.spent)

@@ -17,7 +17,7 @@ def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:
     """Whether some finite threshold promises 1 - alpha: at the largest score every count is full.
 
     >>> from fedconformal import Mixture
-    >>> [feasible(Mixture(), Fraction(1, 10), sizes) for sizes in ([9, 8], [9, 9])]
+    >>> [feasible(Mixture(), Fraction(1, 10), sizes) for sizes in ([5, 4], [5, 5])]
     [False, True]
     """
     return guarantee.promised(sizes, sizes) >= 1 - alpha
@@ -30,9 +30,9 @@ def missing(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> dict[int, i
     Where all scores weigh alike the first site stands for any. Else every site whose scores count is brought up to the
     same number.
 
-    >>> from fedconformal import EveryClient, Mixture
-    >>> missing(Mixture(), Fraction(1, 10), [9, 2, 4]), missing(EveryClient(), Fraction(1, 10), [9, 2, 4])
-    ({0: 12}, {1: 7, 2: 5})
+    >>> from fedconformal import EverySite, Mixture
+    >>> missing(Mixture(), Fraction(1, 10), [1, 2, 4]), missing(EverySite(), Fraction(1, 10), [9, 2, 4])
+    ({0: 3}, {1: 7, 2: 5})
     """
     if feasible(guarantee, alpha, sizes) or missing_sites(guarantee, alpha, sizes):
         return {}
@@ -72,8 +72,8 @@ def what_is_missing(
 ) -> str:
     """Say how many sites or scores are missing, and where; or of which class, where classes play the sites.
 
-    >>> from fedconformal import EveryClient
-    >>> what_is_missing(EveryClient(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
+    >>> from fedconformal import EverySite
+    >>> what_is_missing(EverySite(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
     "calibration scores needed: 7 more at site 'b', 5 more at site 'c'"
     """
     if more := missing_sites(guarantee, alpha, sizes):

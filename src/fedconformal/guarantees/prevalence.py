@@ -4,9 +4,9 @@ Let the rows of class c be exchangeable over all sites and the new place: X give
 scores of class c, pooled over the sites, are as those of one site that holds this class alone, and the new place is the
 mixture of these with the shares pi_c. (Podkopaev and Ramdas, "Distribution-free uncertainty quantification for
 classification under label shift", 2021, weigh rows by likelihood ratios instead.) So the promise is that of a mixture,
-sum pi_c m_c(q) / (N_c + 1), and a class without scores adds nothing; within bounds on the shares it is that of a box of
-mixtures; if nothing is known about the shares, that of every site. Bounds that come from unlabelled rows hold but with
-probability b, and b is taken off (label_shift.py).
+sum pi_c m_c(q) / N_c less a price, and a class without scores adds nothing; within bounds on the shares it is that of a
+box of mixtures; if nothing is known about the shares, that of every site. Bounds that come from unlabelled rows hold
+but with probability b, and b is taken off (label_shift.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees import label_shift
 from fedconformal.guarantees.by_class import class_key, class_place
-from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
 from fedconformal.guarantees.lessened import Lessened
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
@@ -48,10 +48,10 @@ class Prevalence(Guarantee):
 
     >>> Prevalence({"benign": 0.9, "malignant": 0.1}).shares
     (('benign', 0.9), ('malignant', 0.1))
-    >>> Prevalence({0: 0.3, 1: 0.7}).promised(counts=[4, 7], sizes=[4, 9])  # 0.3 * 4/5 + 0.7 * 7/10
-    Fraction(73, 100)
+    >>> Prevalence({0: 0.3, 1: 0.7}).promised(counts=[4, 7], sizes=[4, 9])  # 0.3 * 4/4 + 0.7 * 7/9 - 0.7/9
+    Fraction(23, 30)
     >>> Prevalence({0: (0.2, 0.5)}).promised(counts=[4, 7], sizes=[4, 9])  # the second has the other 0.8 at the most
-    Fraction(18, 25)
+    Fraction(251, 360)
     >>> Prevalence().promised(counts=[4, 7], sizes=[4, 9])
     Fraction(7, 10)
     """
@@ -147,7 +147,7 @@ class Prevalence(Guarantee):
         Without names the classes are numbered from 0.
         """
         if self.shares is None:
-            return EveryClient()
+            return EverySite()
         found: dict[int, Share] = {}
         for name, share in self._pairs:
             place = class_place(name, sites, len(sizes), "shares")

@@ -30,7 +30,7 @@ import numpy as np
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, whole_type
 from fedconformal.guarantees.luck import MissLimit, rounded_up
 from fedconformal.guarantees.mixture import as_number_of_scores
@@ -173,7 +173,7 @@ class QuantileOfQuantiles(Guarantee):
         return Fraction(_units(ranks, min(among, honest), honest), ALPHA_UNIT)
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        return EveryClient().slack(gaps, sizes)
+        return EverySite().slack(gaps, sizes)
 
     def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
         """Find the coverage t with P(B <= t) = failure, every site's chance of a name below t being the largest.

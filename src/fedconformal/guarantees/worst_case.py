@@ -1,27 +1,31 @@
 """A promise to every mixture of the sites in a set: the worst case over the set.
 
-With a_k(q) = m_k(q) / (n_k + 1), a mixture with weights w_k is promised sum w_k a_k(q), and the set the least
-of these. Lu, Yu, Karimireddy, Jordan and Raskar, 2023, bound the case of contamination from the proportional
-mixture alone; keeping the least a_k as well gives a finite threshold where their rank has none.
+A mixture with weights lambda_k is promised sum lambda_k m_k(q) / n_k less its price, as in `Mixture`, and the set the
+least of these. The price of the set is its largest lambda_k / n_k, which follows from the sizes alone: the least of
+the sums less the largest of the prices is no more than any member is promised. Where sum lambda_k / (n_k + 1), the
+price of Lu, Yu, Karimireddy, Jordan and Raskar, 2023, is smaller in the worst case, their form is used: sum
+lambda_k m_k(q) / (n_k + 1). They bound the case of contamination from the proportional mixture alone; keeping the worst
+site as well gives a finite threshold where their rank has none.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.every_client import EveryClient
+from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
-from fedconformal.guarantees.luck import MissLimit
+from fedconformal.guarantees.luck import MissLimit, shares_limit
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet, Polytope
 from fedconformal.guarantees.planning import counting
@@ -37,13 +41,13 @@ class WorstCase(Guarantee):
 
     Attributes:
         contamination: the share of test rows that may come from any of the sites; the others follow the sites in
-            proportion to n_k + 1.
-        total_variation: the share of weight that may be elsewhere than in proportion to n_k + 1.
+            proportion to n_k.
+        total_variation: the share of weight that may be elsewhere than in proportion to n_k.
         box: the least and the largest weight of every site; one number for all sites, or one for each.
         polytope: a matrix A and a vector b: all weights w with A w <= b.
 
-    >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/17 + 0.1 * 4/6
-    Fraction(77, 102)
+    >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/15 + 0.1 * 4/5 - 2/25
+    Fraction(39, 50)
     >>> WorstCase(box=(0.2, 0.8)).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(23, 33)
     >>> WorstCase(polytope=([[1, 0]], [0.5])).promised(counts=[9, 4], sizes=[10, 5])  # the first at most a half
@@ -58,9 +62,9 @@ class WorstCase(Guarantee):
     )
     caveat = (
         "This is not a promise to a single class or set size, and to a single site only if the set holds the mixture "
-        "of that site alone (the guarantee every-client promises it to each site)."
+        "of that site alone (the guarantee every-site promises it to each site)."
     )
-    why_no_limit = "the mixture in proportion to n_k + 1 is not in the stated set, and no other single one is named"
+    why_no_limit = "the mixture in proportion to n_k is not in the stated set, and no other single one is named"
 
     fractional = True
 
@@ -94,29 +98,34 @@ class WorstCase(Guarantee):
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        if _set(self, tuple(sizes)) is None:
-            share, worst = self._contamination, EveryClient().promised_many(counts, sizes)
-            return [
-                (1 - share) * proportional + share * least
-                for proportional, least in zip(Mixture().promised_many(counts, sizes), worst, strict=True)
-            ]
-        return [self.least(column, sizes) for column in counts.T.tolist()]
+        return self.promised_parts(counts, sizes, 1)
+
+    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
+        form = _form(self, tuple(sizes))
+        found = [self.least(column, sizes, form.rows) / unit - form.price for column in sums.T.tolist()]
+        return [max(Fraction(0), least) for least in found]
 
     def in_class(self, sizes: Counts) -> Guarantee:
         return WorstClassShare(of=self, totals=tuple(sizes))
 
-    def least(self, values: Sequence[int], sizes: Counts) -> Fraction:
-        """Return the least weighted sum over the set of these whole values, each divided by n_k + 1."""
+    def least(self, values: Sequence[int], sizes: Counts, rows: Counts) -> Fraction:
+        """Return the least weighted sum over the set of these whole values, each divided by the rows of its site."""
         mixtures = _set(self, tuple(sizes))
         if mixtures is None:
-            share, total = self._contamination, sum(sizes) + len(sizes)
-            worst = min(Fraction(value, n + 1) for value, n in zip(values, sizes, strict=True))
-            return (1 - share) * Fraction(sum(values), total) + share * worst
-        whole = math.lcm(*(n + 1 for n in sizes))
-        return mixtures.least([v * (whole // (n + 1)) for v, n in zip(values, sizes, strict=True)]) / whole
+            share = self._contamination
+            each = [Fraction(value, n) for value, n in zip(values, rows, strict=True)]
+            if share == 1:
+                return min(each)
+            if all(map(operator.eq, sizes, rows)):
+                proportional = Fraction(sum(values))
+            else:
+                proportional = sum((n * value for n, value in zip(sizes, each, strict=True)), Fraction(0))
+            return (1 - share) * proportional / max(1, sum(sizes)) + share * min(each)
+        whole = math.lcm(*rows)
+        return mixtures.least([v * (whole // n) for v, n in zip(values, rows, strict=True)]) / whole
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        return -self.least([-gap for gap in gaps], sizes)
+        return -self.least([-gap for gap in gaps], sizes, _form(self, tuple(sizes)).rows)
 
     @property
     def _contamination(self) -> Fraction:
@@ -129,10 +138,13 @@ class WorstCase(Guarantee):
         them would have by itself, and the bound of each member that was fixed beforehand holds.
         """
         if all(value is None for value in vars(self).values()):
-            return EveryClient().miss_limits(alpha, sizes, failure)
-        total = sum(sizes) + len(sizes)
-        shares = [Fraction(n + 1, total) for n in sizes]
-        return Mixture().miss_limits(alpha, sizes, failure) if self._holds(shares) else []
+            return EverySite().miss_limits(alpha, sizes, failure)
+        shares = Mixture().shares(sizes)
+        if not self._holds(shares):
+            return []
+        if _form(self, tuple(sizes)).price:
+            return Mixture().miss_limits(alpha, sizes, failure)
+        return [MissLimit(shares_limit(alpha, sizes, shares, failure), shares)]
 
     def _holds(self, shares: Sequence[Fraction]) -> bool:
         """Whether a mixture is in the set; the proportional one is always in those around it."""
@@ -151,9 +163,9 @@ class WorstCase(Guarantee):
 
     def promise(self, sites: Sequence[str]) -> str:
         if self.contamination is not None:
-            which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k + 1"
+            which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k"
         elif self.total_variation is not None:
-            which = f"within {self.total_variation:g} of the proportions n_k + 1, in total variation"
+            which = f"within {self.total_variation:g} of the proportions n_k, in total variation"
         elif self.box is not None:
             which = f"whose weights are from {_words(self.box[0])} to {_words(self.box[1])}"
         elif self.polytope is not None:
@@ -170,22 +182,29 @@ class WorstCase(Guarantee):
 class WorstClassShare(Guarantee):
     """What counts of one class promise to every mixture in a set.
 
-    The least of sum w_k m_kc / sum w_k (n_kc + 1) over the set, rounded down to 1e-15: the largest t for which
-    no mixture in the set makes sum w_k (m_kc - t (n_kc + 1)) negative.
+    The largest t, rounded down to 1e-15, for which no mixture in the set makes sum w_k (m_kc - t n_kc) less than the
+    price; where the set has none, sum w_k (m_kc - t (n_kc + 1)) negative.
     """
 
     of: WorstCase
     totals: tuple[int, ...]
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Narrow t down between two numbers; what is left over is a line, so its root is soon found."""
+        """Narrow t down between two numbers; what is left over is a line, so its root is soon found.
+
+        All rows of a site that sent none may be of the class.
+        """
+        form = _form(self.of, self.totals)
+        held = [n + (not (form.price and total)) for n, total in zip(sizes, self.totals, strict=True)]
 
         def left_over(units: int) -> Fraction:
-            values = [ALPHA_UNIT * m - units * (n + 1) for m, n in zip(counts, sizes, strict=True)]
-            return self.of.least(values, self.totals)
+            values = [ALPHA_UNIT * m - units * n for m, n in zip(counts, held, strict=True)]
+            return self.of.least(values, self.totals, form.rows) - ALPHA_UNIT * form.price
 
         low, high = 0, ALPHA_UNIT
         at_low, at_high = left_over(low), left_over(high)
+        if at_low < 0:
+            return Fraction(0)
         while high - low > 1:
             root = low + math.floor((high - low) * at_low / (at_low - at_high))
             for units in (root, root + 1, (low + high) // 2):
@@ -199,7 +218,7 @@ class WorstClassShare(Guarantee):
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
         """Return the largest share over the sites, which no mixture exceeds."""
-        return EveryClient().slack(gaps, sizes)
+        return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps, sizes, strict=True))
 
     def promise(self, sites: Sequence[str]) -> str:
         return "for a test row of one class"
@@ -232,13 +251,35 @@ def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fracti
     return (1 - contamination) * (rank - error * sum(sizes)) / (sum(sizes) + len(sizes))
 
 
+class _Form(NamedTuple):
+    """One of the two forms of a promise: by what the counts of a site are divided, and the price of the set."""
+
+    rows: tuple[int, ...]
+    price: Fraction
+
+
+@lru_cache(maxsize=16)
+def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
+    """Choose the form whose price is smaller in the worst case of the set."""
+    swap, stand_ins = tuple(max(n, 1) for n in sizes), tuple(n + 1 for n in sizes)
+    held, mixtures = [k for k, n in enumerate(sizes) if n], _set(of, sizes)
+    if mixtures is None:
+        share = of._contamination
+        largest = (1 - share) / max(1, sum(sizes)) + share / min((sizes[k] for k in held), default=1)
+    else:
+        most = (-mixtures.least([-int(j == k) for j in range(len(sizes))]) / sizes[k] for k in held)
+        largest = max(most, default=Fraction(0))
+    if largest <= -of.least([-int(n > 0) for n in sizes], sizes, stand_ins):
+        return _Form(swap, largest)
+    return _Form(stand_ins, Fraction(0))
+
+
 @lru_cache(maxsize=16)
 def _set(of: WorstCase, sizes: tuple[int, ...]) -> MixtureSet | None:
     """Return the set for these sites; None if only the proportional and the worst single site matter."""
     sites = len(sizes)
     if of.total_variation is not None:
-        total = sum(sizes) + sites
-        return Ball([Fraction(n + 1, total) for n in sizes], as_decimal(of.total_variation))
+        return Ball(Mixture().shares(sizes), as_decimal(of.total_variation))
     if of.box is not None:
         return Box(*_ends(of.box, sites))
     if of.polytope is not None:

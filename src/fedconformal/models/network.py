@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from fedconformal._base.registry import find
 from fedconformal.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 MAX_CLASSES = 2**20
 
@@ -77,6 +80,7 @@ def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Ne
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Fill a model from a file of tensors; every name and every shape has to match.
 
+    The last layer of a `Network` stays as it is where the file has another number of classes, as ImageNet's has.
     Only tensors are read: a file that would run code is refused.
     """
     try:
@@ -91,7 +95,11 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     if absent or unknown:
         parts = [f"lacks {_some(absent)}"] * bool(absent) + [f"has {_some(unknown)} too many"] * bool(unknown)
         raise InputError(f"{path}: {' and '.join(parts)}; is it of another model than {_called(model)}?")
+    head = f"{model.head_name}." if isinstance(model, Network) else None
     for name, weight in expected.items():
+        if head and name.startswith(head) and len(given[name]) != len(weight):
+            logger.warning("%s: %s is for %d classes and is not used", path, name, len(given[name]))
+            given[name] = weight
         if given[name].shape != weight.shape:
             raise InputError(
                 f"{path}: {name} has shape {tuple(given[name].shape)}, expected {tuple(weight.shape)}; "
@@ -100,12 +108,12 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     model.load_state_dict(given)
 
 
-def _state(found: Any, path: str | Path) -> Mapping[str, Tensor]:
+def _state(found: Any, path: str | Path) -> dict[str, Tensor]:
     if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
         found = found["state_dict"]
     if not isinstance(found, Mapping) or not found or not all(isinstance(weight, Tensor) for weight in found.values()):
         raise InputError(f"{path}: holds no weights by name; save a model's state_dict()")
-    return found
+    return dict(found)
 
 
 def _some(names: list[str]) -> str:

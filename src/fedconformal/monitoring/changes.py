@@ -11,6 +11,7 @@ rows on average, so it is not used; the run of the bet that wins most says since
 from __future__ import annotations
 
 import math
+import secrets
 import sqlite3
 from collections.abc import Mapping
 
@@ -35,10 +36,11 @@ class Changes:
     def begin(self, scores: Mapping[str, Floats]) -> None:
         """Give detectors their calibration scores."""
         for name, some in scores.items():
-            detector = ChangeDetector(some)
+            detector = ChangeDetector(some, random_state=secrets.randbits(48))  # or watches would break ties alike
             self._append(name, -1, 0, detector.scores)
             self._connection.execute(
-                "INSERT INTO detectors VALUES (?, 0, ?, NULL, NULL)", (name, msgspec.msgpack.encode(detector.bets))
+                "INSERT INTO detectors VALUES (?, ?, 0, ?, NULL, NULL)",
+                (name, detector.random_state, msgspec.msgpack.encode(detector.bets)),
             )
 
     def names(self) -> list[str]:
@@ -47,7 +49,8 @@ class Changes:
 
     def read(self, name: str) -> ChangeDetector:
         """Return a detector as it is now."""
-        rows, bets = self._connection.execute("SELECT rows, bets FROM detectors WHERE name = ?", (name,)).fetchone()
+        query = "SELECT seed, rows, bets FROM detectors WHERE name = ?"
+        seed, rows, bets = self._connection.execute(query, (name,)).fetchone()
         held = self._held.get(name)
         if held is None or held.rows != rows:
             found = self._connection.execute("SELECT scores FROM scores WHERE detector = ? ORDER BY first", (name,))
@@ -56,7 +59,7 @@ class Changes:
                 state = msgspec.msgpack.decode(bets, type=Bets)
             except (msgspec.DecodeError, ValueError):
                 raise InputError("the state of a change detector cannot be read; the file is damaged") from None
-            held = self._held[name] = ChangeDetector(scores, rows=rows, bets=state)
+            held = self._held[name] = ChangeDetector(scores, random_state=seed, rows=rows, bets=state)
         return held
 
     def move(self, name: str, scores: Floats, days: Integers) -> None:

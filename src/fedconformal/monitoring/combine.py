@@ -27,6 +27,14 @@ class Gap(NamedTuple):
     last: int
 
 
+class Withheld(NamedTuple):
+    """A period of a site whose groups, classes or sites it did not send, as one of them has too few outcomes."""
+
+    site: str
+    first: int
+    last: int
+
+
 class Silent(NamedTuple):
     """A site that has sent nothing for longer than it usually does, while others have; and its last day."""
 
@@ -52,6 +60,7 @@ class Combined:
     groups: tuple[Together, ...]
     named_groups: tuple[str, ...]
     gaps: tuple[Gap, ...]
+    withheld: tuple[Withheld, ...]
     silent: tuple[Silent, ...]
     refused: tuple[Refused, ...]
 
@@ -122,6 +131,12 @@ def combine(
         groups=tuple(sorted(found[1:], key=lambda one: -one.now)),
         named_groups=tuple(named),
         gaps=tuple(gap for sent in by_site.values() for gap in _gaps(sent)),
+        withheld=tuple(
+            Withheld(one.site, one.first, one.last)
+            for sent in by_site.values()
+            for one in sorted(set(sent), key=lambda one: one.first)
+            if one.withheld
+        ),
         silent=tuple(one for sent in by_site.values() for one in _silent(sent, last)),
         refused=tuple(refused),
     )
@@ -165,6 +180,7 @@ def to_dict(found: Combined) -> dict[str, Any]:
         "groups": {one.group: _together(one) for one in found.groups},
         "named_groups": list(found.named_groups),
         "gaps": [{"site": gap.site, "first": _date(gap.first), "last": _date(gap.last)} for gap in found.gaps],
+        "withheld": [{"site": one.site, "first": _date(one.first), "last": _date(one.last)} for one in found.withheld],
         "silent": [{"site": one.site, "last": _date(one.last)} for one in found.silent],
         "refused": [one._asdict() for one in found.refused],
     }

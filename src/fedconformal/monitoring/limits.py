@@ -8,6 +8,7 @@ single site in it. What is right, but with probability `failure` over calibratio
 - for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), m of its n scores being at most the threshold, for sure. Massart,
   "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
   one that depends on the scores. m and n are in the site's own summary. Each of K sites gets b/K;
+- for two ends of an interval: the sum of both ends' own limits, each with half of b;
 - for groups and classes that are promised coverage: their own a_b, each with its part of `failure`, for rows that come
   from the sites in proportion to the calibration rows of the group or class;
 - for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), as a rank says nothing of losses.
@@ -19,9 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
@@ -29,7 +32,6 @@ from fedconformal._base.names import listed, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC
 from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.by_group import group_limits
 from fedconformal.guarantees.luck import MissLimit, rounded_up, shares_limit
 
 if TYPE_CHECKING:
@@ -41,12 +43,14 @@ if TYPE_CHECKING:
 MOST_FAILURE = 0.25
 """The bounds of luck are proved for failures up to this."""
 
+OF_CLASSES = "it is the largest of all classes' own limits, so it holds whatever their shares are"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """How often rows may be missed: all that are watched, and by site, group and class where these have limits.
 
-    `failure` is how often a calibration breaks the first of them; all of another kind together do so as often.
+    `failure` is how often a calibration breaks any of them.
     """
 
     rate: float
@@ -57,6 +61,8 @@ class Limits:
     classes: dict[int, float] = field(default_factory=dict)
     several: bool = False
     """Whether the promise is to several by themselves, of which the first limit is the largest."""
+    too_few: tuple[str, ...] = ()
+    """Sites whose summaries have too few scores for a limit below 1."""
 
 
 def limits_of(
@@ -75,9 +81,9 @@ def limits_of(
 
     >>> from fedconformal import LAC, Predictor, calibrate, summarize
     >>> sites = [summarize([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))]
-    >>> predictor = Predictor.of(calibrate(sites, alpha=0.1))
+    >>> predictor = Predictor.of(calibrate(sites, alpha=0.1, exact=True))
     >>> round(limits_of(predictor).rate, 4), round(limits_of(predictor, site="b", summaries=sites[1:]).rate, 4)
-    (0.1265, 0.238)
+    (0.1275, 0.238)
     >>> limits_of(predictor, site="b")
     Traceback (most recent call last):
     fedconformal.errors.InputError: the mixture of all sites is promised coverage, and site b by itself is not; give
@@ -100,21 +106,23 @@ def limits_of(
         raise _none("it is estimated, not certified")
     if about.privacy is not None and about.privacy.get("mode") != "sums":
         raise _none("it comes from noisy counts, and how much luck they may have is not known")
-    found = _promised(predictor, failure) if site is None else _of_site(predictor, site, summaries, failure)
-    own = (
-        {}
-        if site is not None
-        else {name: _from_summary(about, one, failure) for one in summaries for name in one.sites}
-    )
-    return found if not own else _with_sites(found, own)
+    if site is not None:
+        return _of_site(predictor, site, summaries, failure)
+    return _promised(predictor, failure) if not summaries else _with_sites(predictor, summaries, failure)
 
 
-def _with_sites(found: Limits, own: dict[str, float]) -> Limits:
-    sites = {**{name_key(name): rate for name, rate in own.items()}, **found.sites}
-    return Limits(**{**vars(found), "sites": sites})
+def _with_sites(predictor: Document, summaries: Sequence[Summary], failure: float) -> Limits:
+    """Add limits from sites' own summaries; what is promised and all of these get half of the failure each."""
+    found, about = _promised(predictor, failure / 2), predictor.certificate
+    own = {name_key(name): _from_summary(about, one, failure / 2) for one in summaries for name in one.sites}
+    sites = {**{name: rate for name, rate in own.items() if rate < 1}, **found.sites}
+    too_few = tuple(name for name in own if name not in sites)
+    return replace(found, sites=sites, too_few=too_few, failure=failure)
 
 
 def _never_misses(about: Certificate) -> bool:
+    if about.by_site is not None:
+        return all(np.isinf(record.limit).all() for record in about.by_site)
     return about.threshold == "inf" and (about.lower is None or about.lower.threshold == "-inf")
 
 
@@ -141,9 +149,14 @@ def _promised(predictor: Document, failure: float) -> Limits:
         raise InputError(
             f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand"
         )
-    sites = {name_key(names[one.site]): one.rate for one in limits if one.site is not None and one.rate < 1}
-    words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
+    if about.by_site is not None:  # a site without a threshold misses nothing
+        limits = [one for one, own in zip(limits, about.by_site, strict=True) if not np.isinf(own.limit).all()]
+    rates = {one.site: one.rate for one in limits if one.site is not None and one.rate < 1}
     rate = _usable(max(one.rate for one in limits), alpha)
+    if about.class_scores is not None:
+        return Limits(rate=rate, basis=OF_CLASSES, failure=failure, classes=rates)
+    sites = {name_key(names[place]): own for place, own in rates.items()}
+    words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
     return Limits(rate=rate, basis=words, failure=failure, sites=sites, several=len(limits) > 1)
 
 
@@ -156,7 +169,7 @@ def _usable(rate: float, alpha: Fraction) -> float:
 def _of_parties(
     about: Certificate, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
 ) -> list[MissLimit]:
-    limits = bound.miss_limits(alpha, sizes, failure)
+    limits = about.miss_limits(bound, alpha, sizes, failure)
     if not limits:
         raise _none(bound.why_no_limit)
     if about.risk is None:
@@ -187,9 +200,9 @@ def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
     bound, records = guarantee.bind(sites, sizes), about.classes or []
     if bound.sites_apart:
         raise _none("the certificate does not keep how many calibration rows of each class a site has")
-    bound_of, each, found = about.bounds_by_class(), failure / max(1, len(records)), {}
+    each, found = failure / max(1, len(records)), {}
     for record in records:
-        limits = bound_of(record.label).miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
         if not limits:
             raise _none(bound.why_no_limit)
         if record.threshold != "inf" and limits[0].rate < 1:
@@ -198,8 +211,7 @@ def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
     if not found or lacking:
         named = class_called(lacking[0], about.labels) if lacking else "every class"
         raise _none(f"there are too few calibration scores of {named} for one below 1")
-    words = "it is the largest of all classes' own limits, so it holds whatever their shares are"
-    return Limits(rate=max(found.values()), basis=words, failure=failure, classes=found)
+    return Limits(rate=max(found.values()), basis=OF_CLASSES, failure=failure, classes=found)
 
 
 def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
@@ -209,7 +221,7 @@ def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
         raise _none("the certificate does not keep how many calibration rows of each group a site has")
     each, found = failure / len(records), {}
     for record in records:
-        limits = group_limits(guarantee, record.group, record.scores, alpha, sizes, each)
+        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
         if not limits:
             raise _none(bound.why_no_limit)
         if record.threshold != "inf" and limits[0].rate < 1:
@@ -232,8 +244,12 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         if [name_key(sent) for summary in summaries for sent in summary.sites] != [name]:
             raise InputError(f"the summary is not that of site {shown(name)} alone; give the one that it sent")
         rate = _from_summary(about, summaries[0], failure)
-        return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.clients)
-    if about.clients == 1:
+        if rate >= 1:
+            raise InputError(
+                f"the summary of {summaries[0].label} has too few scores for a limit below 1; state a limit by hand"
+            )
+        return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.sites)
+    if about.sites == 1:
         return _promised(predictor, failure)
     if guarantee.kept is guarantee and about.class_scores is None:
         bound, _, sizes = about.parties()
@@ -255,16 +271,20 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
     what = summary.label
     if len(summary.sizes) != 1 or not any(record.sha256 == summary.digest() for record in about.summaries):
         raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
-    if not isinstance(about.threshold, float | int) or about.lower is not None or about.risk is not None:
+    limit = about.threshold
+    if about.by_site is not None:  # at a larger one, without the site, it misses no more
+        limit = next(
+            own.threshold
+            for own, used in zip(about.by_site, about.summaries, strict=True)
+            if used.sha256 == summary.digest()
+        )
+    if not isinstance(limit, float | int) or about.lower is not None or about.risk is not None:
         raise InputError(
             "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
         )
     if not summary.certified:
         raise InputError(f"the summary of {what} is an estimate, which gives no limit; state a limit by hand")
-    rate = summary_limit(summary.count_at_most(float(about.threshold))[0], summary.n, failure / about.clients)
-    if rate >= 1:
-        raise InputError(f"the summary of {what} has too few scores for a limit below 1; state a limit by hand")
-    return rate
+    return summary_limit(summary.count_at_most(float(limit))[0], summary.n, failure / about.sites)
 
 
 def summary_limit(count: int, size: int, failure: float) -> float:

@@ -91,6 +91,11 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         if not all(value is None or math.isfinite(value) for value in (self.change, self.unlabelled)):
             raise ValueError("evidence that is not finite")
 
+    @property
+    def new(self) -> int:
+        """Outcomes that became known in the period."""
+        return self.after.known - self.before.known
+
     def monitor(self, *, start: bool = False) -> Monitor:
         """Return the watch over misses as it is at the end of the period, or was at its start."""
         at = self.before if start else self.after
@@ -110,7 +115,7 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     >>> stream = Stream(0.13, 0.025, 0.025, Tally(), Tally(known=480, misses=41, waiting=20, sizes=700))
     >>> period = Period(bytes(32), "clinic-a", 20758, 20773, (stream,))
     >>> len(period.to_bytes()), Period.from_bytes(period.to_bytes()) == period
-    (103, True)
+    (104, True)
     >>> round(period.streams[0].monitor().log_e_value, 3)
     -5.215
     """
@@ -122,6 +127,8 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     last: Day
     streams: Annotated[tuple[Stream, ...], msgspec.Meta(min_length=1, max_length=MOST_STREAMS)]
     """That of all rows first, then those of groups."""
+    withheld: bool = False
+    """Whether groups, classes or sites have too few new outcomes to be sent: they are not in this, and not zero."""
 
     def __post_init__(self) -> None:
         check_name(self.site, "site")

@@ -40,8 +40,8 @@ CREATE TABLE rows (
     id TEXT PRIMARY KEY, time REAL NOT NULL, cell INTEGER NOT NULL, held BLOB, outcome REAL) WITHOUT ROWID;
 CREATE TABLE early (id TEXT PRIMARY KEY, time REAL NOT NULL, outcome REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE detectors (
-    name TEXT PRIMARY KEY, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER, since_day INTEGER
-    ) WITHOUT ROWID;
+    name TEXT PRIMARY KEY, seed INTEGER NOT NULL, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER,
+    since_day INTEGER) WITHOUT ROWID;
 CREATE TABLE scores (detector TEXT, first INTEGER, day INTEGER, scores BLOB NOT NULL, PRIMARY KEY (detector, first))
     WITHOUT ROWID;
 CREATE TABLE evidence (detector TEXT, day INTEGER, log_e REAL NOT NULL, PRIMARY KEY (detector, day)) WITHOUT ROWID;
@@ -62,13 +62,16 @@ WORDS = {
 
 @contextmanager
 def saying(path: Path) -> Iterator[None]:
-    """Say in one line what is wrong with the file; nothing of the transaction has happened then."""
+    """Say in one line what is wrong with the file; nothing of the transaction has happened then.
+
+    A server passes this on to its clients, so it has the name of the file and not the folder.
+    """
     try:
         yield
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         known = next((words for start, words in WORDS.items() if name.startswith(start)), None)
-        raise StoreError(f"{path}: {known or f'cannot be used ({shown(str(error))})'}") from None
+        raise StoreError(f"{path.name}: {known or f'cannot be used ({shown(str(error))})'}") from None
 
 
 def create(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time as clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -31,6 +31,7 @@ from fedconformal.monitoring.changes import LABELLED, Changes
 from fedconformal.monitoring.limits import Limits
 from fedconformal.monitoring.period import Period, day_of
 from fedconformal.monitoring.places import ALL_STREAMS, Places
+from fedconformal.monitoring.reporting import Span
 from fedconformal.monitoring.rows import NO_OUTCOMES, Batch, Kind, Outcomes, Predicted, check_ids, packed
 from fedconformal.monitoring.status import Status, status
 from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, State
@@ -51,7 +52,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     basis: str
     false_alarm: float
     failure: float
+    families: int
+    """Of streams and detectors, each of which has an equal part of `false_alarm`."""
     site: str | None = None
+
+    @property
+    def each(self) -> float:
+        """How often a family may raise an alarm by chance."""
+        return self.false_alarm / self.families
 
 
 class Watch:
@@ -79,7 +87,7 @@ class Watch:
             self.predictor = read_document(meta["predictor"])
         except (msgspec.DecodeError, KeyError, InputError) as error:
             raise InputError(f"{path}: is damaged: {shown(str(error))}") from None
-        self.changes = Changes(connection, self.settings.false_alarm)
+        self.changes = Changes(connection, self.settings.each)
         self._places = Places(connection, self.settings.site, self.settings.false_alarm)
         self._history: tuple[tuple[int, int], list[Period]] | None = None
         labels = self.predictor.certificate.labels
@@ -97,10 +105,18 @@ class Watch:
         site: str | None = None,
         scores: Mapping[str, Floats] | None = None,
     ) -> Self:
-        """Make the file of a new watch; `scores` are what detectors of changes begin with."""
+        """Make the file of a new watch; `scores` are what detectors of changes begin with.
+
+        All rows, the sites, groups and classes with limits, and each detector are a family of alarms. They share
+        `false_alarm` equally, so that any of them is raised by chance with that probability at most.
+        """
         about, data = predictor.certificate, predictor.to_bytes()
         if not 0 < false_alarm < 1:
             raise InputError(f"false_alarm is {shown(false_alarm)}, expected a number between 0 and 1")
+        classes = {class_called(label, about.labels): rate for label, rate in limits.classes.items()}
+        limited = [
+            (kind, rates) for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)) if rates
+        ]
         of_sets: Kind = "sets" if about.risk is None else "losses"
         settings = Settings(
             kind="intervals" if isinstance(predictor, IntervalPredictor) else of_sets,
@@ -108,13 +124,13 @@ class Watch:
             basis=limits.basis,
             false_alarm=false_alarm,
             failure=limits.failure,
+            families=1 + len(limited) + len(scores or {}),
             site=None if site is None else as_name(site, "site"),
         )
-        streams = [(WHOLE, "", limits.rate, false_alarm, limits.failure)]
-        classes = {class_called(label, about.labels): rate for label, rate in limits.classes.items()}
-        for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)):
-            part = about.clients if kind == SITE else max(1, len(rates))  # all of a kind together are one family
-            streams += [(kind, name, rate, false_alarm / part, limits.failure / part) for name, rate in rates.items()]
+        streams = [(WHOLE, "", limits.rate, settings.each, limits.failure)]
+        for kind, rates in limited:
+            part = about.sites if kind == SITE else len(rates)
+            streams += [(kind, name, rate, settings.each / part, limits.failure / part) for name, rate in rates.items()]
         meta = {"settings": msgspec.json.encode(settings), "predictor": data}
         connection = schema.create(Path(path), meta, streams, lambda made: Changes(made).begin(scores or {}))
         return cls(Path(path), connection)
@@ -169,7 +185,7 @@ class Watch:
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
             if self._meta("closed") is not None:
-                raise InputError(f"{self.path}: the watch is closed, and takes no more; it still answers status")
+                raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
             cells = np.empty(0, dtype=np.int64)
             if rows is not None:
                 self._check(rows)
@@ -269,10 +285,64 @@ class Watch:
             found = reporting.days(self._connection)
             if found is None:
                 raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
-            span = (found[0] if first is None else first, found[1] if last is None else last)
-            return reporting.periods(
-                self._connection, self._states(), self.changes, self.settings.predictor, self.settings.site, span
-            )
+            start, end = found[0] if first is None else first, found[1] if last is None else last
+            return self._periods(Span(start, end, start))
+
+    def _periods(self, span: Span) -> list[Period]:
+        about = (self._states(), self.changes, self.settings.predictor, self.settings.site)
+        return reporting.periods(self._connection, *about, span)
+
+    def sent(self) -> list[Period]:
+        """Return the messages of all periods that were fixed so far, which are the same each time."""
+        with self._reading():
+            return [one for span in self._spans() for one in self._periods(span)]
+
+    def send(
+        self,
+        last: int | None = None,
+        *,
+        by_day: bool = False,
+        least: int = 1,
+        check: Callable[[Sequence[Period]], None] = lambda _: None,
+    ) -> list[Period]:
+        """Fix the next period and return the messages of all periods so far.
+
+        A period begins on the day after the one before it, and what comes later counts on a day after it: the
+        difference of two periods that overlap would show single outcomes.
+
+        Args:
+            last: its last day, by default the last one on which anything came.
+            by_day: one period a day.
+            least: where a group, a class or a site has fewer new outcomes than this, or all others have, all of them
+                are withheld.
+            check: is given the new messages, and raises if they must not leave; then nothing is fixed.
+        """
+        with self._writing():
+            there, spans = reporting.days(self._connection), self._spans()
+            if there is None:
+                raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
+            first, end = spans[-1].last + 1 if spans else there[0], there[1] if last is None else last
+            if last is not None and last < first:
+                raise InputError(f"{day_of(last)}: a period begins on {day_of(first)}, and a day is sent once")
+            if end > max(there[1], int(clock.time() // DAY)):
+                raise InputError(f"{day_of(end)}: is not over; a period ends today at the latest")
+            new: list[Period] = []
+            for start, stop in ((day, day) for day in range(first, end + 1)) if by_day else [(first, end)]:
+                if stop < start:
+                    continue
+                since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
+                withheld = reporting.has_small_parts(self._periods(Span(since, stop, since)), least)
+                spans.append(Span(start, stop, None if withheld else since))
+                new += self._periods(spans[-1])
+            if new:
+                check(new)
+                data = msgspec.json.encode(spans)
+                self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('sent', ?)", (data,))
+                self._note("last_day", max(end + 1, int(self._meta("last_day") or 0)))
+            return [one for span in spans for one in self._periods(span)]
+
+    def _spans(self) -> list[Span]:
+        return msgspec.json.decode(self._meta("sent") or b"[]", type=list[Span])
 
     def history(self) -> list[Period]:
         """Return the messages of all days so far, of several days each if there are many; none if nothing was added.

@@ -105,6 +105,9 @@ def _about_messages(found: Combined) -> Iterator[str]:
         yield f"Ask {listed([one.site for one in found.refused])} for good messages: what they sent is left out here."
     if found.silent:
         yield f"Ask {listed([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+    if found.withheld:
+        sites = listed(sorted({one.site for one in found.withheld}))
+        yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
     if found.gaps:
         gaps = [f"{gap.site} ({date(gap.first)} to {date(gap.last)})" for gap in found.gaps]
         yield f"Messages are missing: {listed(gaps, most=3)}. No count is lost, but nobody sees what was when."

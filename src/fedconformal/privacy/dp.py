@@ -4,8 +4,8 @@ OpenDP's noisy max (permute-and-flip, never worse than the exponential mechanism
 last of them +inf. With r' = r + d, a candidate g scores u(g) = -max(0, r' - count(g), count(the one before) + 1 - r'):
 zero for the first with r' counts, which exists whenever r' <= N, and one less for each count that it is away.
 Replacing one row changes every u by one at most. A candidate with fewer than r counts comes out with probability
-gamma = (B - 1) exp(-epsilon (d + 1) / 2) at most, so coverage is at least (1 - gamma) r / (N + K). r and d are
-chosen so that this is 1 - alpha, from public numbers alone.
+gamma = (B - 1) exp(-epsilon (d + 1) / 2) at most, so coverage is at least (1 - gamma)(r - 1) / N, for any number of
+sites. r and d are chosen so that this is 1 - alpha, from public numbers alone.
 
 The score -|count - r| would certify nothing: its best candidate may be below r. And the paper's own mechanism, a
 random rank and then that data point, is not private at all: what can come out depends on the data.
@@ -29,10 +29,10 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.calibrate import Calibration, usable
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.guarantees import ByClass, Exchangeable, Guarantee, Mixture
+from fedconformal.guarantees import FCP, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.privacy.noise import least_noise
-from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, check_one_end, ranks_to_try
+from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, check_one_end, plans_to_try
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.summary import Summary
 
@@ -60,17 +60,19 @@ def default_grid() -> Floats:
 def plan_release(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, candidates: int
 ) -> ReleasePlan | None:
-    """Choose r and d for the least r + d; None if that is more than there are scores.
+    """Choose r and d for the least r + d, and then the least failure; None if r + d is more than there are scores.
 
     >>> found = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
     >>> found.aimed - found.rank, found.rank - Mixture().rank(Fraction(1, 10), [10_000] * 10)[0]
     (304, 22)
     """
     found = [
-        ReleasePlan(rank=rank, out_of=out_of, failure=failure, aimed=rank + _enough(epsilon, candidates, failure))
-        for failure, rank, out_of in ranks_to_try(guarantee, alpha, sizes)
+        ReleasePlan(**vars(plan), aimed=plan.rank + _enough(epsilon, candidates, plan.failure))
+        for plan in plans_to_try(guarantee, alpha, sizes)
     ]
-    return min((one for one in found if one.aimed <= sum(sizes)), key=lambda one: one.aimed, default=None)
+    return min(
+        (one for one in found if one.aimed <= sum(sizes)), key=lambda one: (one.aimed, one.failure), default=None
+    )
 
 
 def _enough(epsilon: Fraction, candidates: int, failure: Fraction) -> int:
@@ -157,8 +159,8 @@ def calibrate_privately(
 
 def check_alike(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that does not weigh all rows alike: a row of more weight would need more noise."""
-    if isinstance(guarantee, ByClass) or guarantee not in (Mixture(), Exchangeable()):
-        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or exchangeable")
+    if guarantee not in (Mixture(), FCP()):
+        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or fcp")
     return guarantee
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from fedconformal._base.extras import needing
+from fedconformal.errors import InputError
 
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
@@ -77,10 +78,13 @@ class MaskingKey(SecretKey, frozen=True):
         return X25519PrivateKey
 
     def agreed_with(self, public: bytes) -> bytes:
-        """Return what only this site and the owner of the public key know; ValueError if anybody could know it."""
+        """Return what only this site and the owner of the public key know; refused if anybody could know it."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
-        return bytes(self._key.exchange(X25519PublicKey.from_public_bytes(public)))
+        try:
+            return bytes(self._key.exchange(X25519PublicKey.from_public_bytes(public)))
+        except ValueError:
+            raise InputError("a public key for masks is of small order, and hides nothing: make a new one") from None
 
 
 def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:

@@ -54,13 +54,25 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return Rows(self.data) if self.site is None else Rows(self.site, self.data)
 
 
+class OpenedSums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sessions that opened sums of some rows without noise: a digest of the sites in them, and how many there were."""
+
+    sites: str = ""
+    count: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """All releases so far, and how much a data set may spend in all."""
 
     budget: Positive
     entries: list[Entry] = []
-    sessions: dict[str, str] = {}
-    """By digests of rows that were in a sum without noise: a digest of the sites that they were summed with."""
+    sessions: dict[str, OpenedSums] = {}
+    """By digests of rows."""
+
+    def opened(self, data: Sequence[str]) -> OpenedSums:
+        """Return the sessions of rows with any of these digests; the most, if they differ."""
+        found = [self.sessions[name] for name in data if name in self.sessions]
+        return max(found, key=lambda one: one.count, default=OpenedSums())
 
     def spent(self, data: str | Rows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
@@ -136,27 +148,27 @@ def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purp
         return
     path = path.resolve()
     read_ledger(path)
-    with _locked(path):
+    with locked(path):
         after = read_ledger(path).spend(data, epsilon, purpose)
         yield
         write_ledger(path, after)
 
 
-def enter_session(path: Path, data: Sequence[str], summed: str) -> None:
-    """Enter with which sites these rows are summed, by each of their digests; refused if they were meanwhile.
+def enter_session(path: Path, data: Sequence[str], sites: str, before: int) -> None:
+    """Enter one more session of these rows, by each of their digests, and with which sites they are summed.
 
-    A session that knew of an earlier one has nothing to enter. Several at once would each pass for the first one.
+    Refused if there are not as many `before` it as it knows of: several at once would each pass for the next one.
     """
-    with _locked(path):
+    with locked(path):
         ledger = read_ledger(path)
-        if not ledger.sessions.keys().isdisjoint(data):
+        if ledger.opened(data).count != before:
             raise InputError(f"{path}: these rows were summed in another session meanwhile; start this one again")
-        sessions = ledger.sessions | dict.fromkeys(data, summed)
+        sessions = ledger.sessions | dict.fromkeys(data, OpenedSums(sites, before + 1))
         write_ledger(path, msgspec.structs.replace(ledger, sessions=sessions))
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock that belongs to a file. The system lets go of it when the process ends, however it ends."""
     try:
         handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -164,7 +176,7 @@ def _locked(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be locked ({error.strerror})") from None
     try:
         try:
-            _lock(handle)
+            _lock(handle, wait=wait)
         except (BlockingIOError, PermissionError):
             raise InputError(f"{path}: is in use by another release; wait until it is done") from None
         except OSError as error:
@@ -174,15 +186,15 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock(handle: int) -> None:
+def _lock(handle: int, *, wait: bool) -> None:
     if sys.platform == "win32":
         import msvcrt
 
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -191,6 +203,8 @@ def read_ledger(path: Path) -> Ledger:
         how = 'a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
         raise InputError(f"{path}: cannot be read (there is no such file); {how}")
     with naming(path):
+        if path.stat().st_nlink > 1:  # writing would part the two names, and each would have the whole budget
+            raise InputError("has a second name, a hard link, under which the budget would be spent again; remove it")
         try:
             return msgspec.json.decode(read_bytes(path), type=Ledger)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

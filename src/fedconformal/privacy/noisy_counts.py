@@ -7,7 +7,7 @@ independent terms, (1 - j/B) times the noise of a cell up to the candidate and -
 Chernoff it is t + 1 or more with probability at most exp(-v (t + 1)) times its moment generating function at v, for any
 v. So there are margins t_j with which the first candidate that is estimated at r + t_j or more has r scores up to it,
 except with probability gamma over the noise, which has nothing to do with the scores: coverage is at least
-(1 - gamma) r / (N + K).
+(1 - gamma)(r - 1) / N, for any number of sites.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.privacy.noise import MOVED
-from fedconformal.privacy.release import Plan, ranks_to_try
+from fedconformal.privacy.release import Plan, plans_to_try
 
 MOST_CANDIDATES = 2**12
 
@@ -59,19 +59,19 @@ def plan_noisy(
     >>> grid = noisy_grid()
     >>> found = plan_noisy(Mixture(), Fraction(1, 10), [5000] * 4, Fraction(1), grid, strength=Fraction(4))
     >>> found.rank, int(found.margins.max()), float(found.promised) >= 0.9
-    (18008, 114, True)
+    (18006, 114, True)
     """
     choices = []
-    for failure, rank, out_of in ranks_to_try(guarantee, alpha, sizes):
-        widest = int(margins(epsilon, len(grid), strength, failure, at=len(grid) // 2)[0])
-        choices.append((rank + widest, failure, rank, out_of))
+    for plan in plans_to_try(guarantee, alpha, sizes):
+        widest = int(margins(epsilon, len(grid), strength, plan.failure, at=len(grid) // 2)[0])
+        choices.append((plan.rank + widest, plan.failure, plan))
     if not choices:
         return None
-    _, failure, rank, out_of = min(choices)
-    asked = margins(epsilon, len(grid), strength, failure)
-    if rank + int(asked.min()) > sum(sizes):
+    best = min(choices)[2]
+    asked = margins(epsilon, len(grid), strength, best.failure)
+    if best.rank + int(asked.min()) > sum(sizes):
         return None
-    return NoisyPlan(grid=grid, rank=rank, out_of=out_of, failure=failure, margins=asked)
+    return NoisyPlan(**vars(best), grid=grid, margins=asked)
 
 
 def margins(epsilon: Fraction, cells: int, strength: Fraction, failure: Fraction, at: int | None = None) -> Integers:

@@ -9,7 +9,7 @@ is a sum over one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,15 @@ from fedconformal.summaries import LossSummary, Summary
 SUMS, WATCH = "sums", "watch"
 
 
+def count_patients(ids: Iterable[Any] | None) -> int | None:
+    """Return how many ids are different, as text; None without ids.
+
+    >>> count_patients(["7", "8", "7"]), count_patients(None)
+    (2, None)
+    """
+    return None if ids is None else len({str(one) for one in ids})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
     """What is about to leave a site."""
@@ -33,6 +42,10 @@ class Leaving:
     """Of summary; "noisy" for noisy counts, "sums" for masked ones, "watch" for counts of a watch."""
     rows: int
     """Of a watch: the fewest new outcomes that a message has, of all rows or of a group."""
+    patients: int | None = None
+    """Distinct ids among the rows; None if there are no ids."""
+    model: str | None = None
+    """The fingerprint of the model that gave the scores; None if it is not known."""
     sites: int | None = 1
     """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
     epsilon: float | None = None
@@ -43,13 +56,16 @@ class Leaving:
     """None if the request does not say."""
     ledger: bool = False
     """Whether it is entered in a ledger."""
+    sessions: int = 0
+    """Of sums without noise: how many sessions of these rows there are with this one."""
 
     @classmethod
-    def of(cls, sent: Summary | NoisyHistogram, *, guarantee: str | None = None, ledger: bool = False) -> Leaving:
-        """Describe a summary, of one site or pooled, or noisy counts."""
+    def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Leaving:
+        """Describe a summary, of one site or pooled, or noisy counts; `about` has the guarantee and the patients."""
+        about["model"] = sent.origin.model
         if isinstance(sent, NoisyHistogram):
-            return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), guarantee=guarantee, ledger=ledger)
-        return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), guarantee=guarantee)
+            return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), ledger=ledger, **about)
+        return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), **about)
 
     @classmethod
     def of_sums(cls, site: SiteState) -> Leaving:
@@ -64,6 +80,9 @@ class Leaving:
             cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
             ledger=site.ledger != "",
+            sessions=site.sessions + 1 if site.invite.epsilon is None else 0,
+            patients=site.patients,
+            model=site.model,
         )
 
 
@@ -85,11 +104,14 @@ class Policy:
     sums_only: bool = False
     least_sites: int = 1
     least_rows: int = 1
+    least_patients: int = 1
     least_cell: int = 0
+    most_sessions: int | None = None
     largest_epsilon: float | None = None
     ledger: str | None = None
     kinds: tuple[str, ...] | None = None
     guarantees: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
     file: str = field(default="the site's policy", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -111,17 +133,22 @@ class Policy:
                 "least_cell",
                 f"this splits cells of {leaving.cell} rows" if leaving.cell else "this goes on to the last bit",
             )
+        if self.most_sessions is not None and leaving.sessions > self.most_sessions:
+            yield "most_sessions", "these rows were in as many sums sessions before"
         if self.guarantees is not None and leaving.guarantee not in self.guarantees:
             yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
-        if self.largest_epsilon is not None:
-            if leaving.epsilon is None:
-                yield "largest_epsilon", "this has no noise"
-            elif as_decimal(leaving.epsilon) > as_decimal(self.largest_epsilon):
-                yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
+        if self.largest_epsilon is not None and leaving.epsilon is None:
+            yield "largest_epsilon", "this has no noise"
+        elif self.largest_epsilon is not None and as_decimal(leaving.epsilon or 0) > as_decimal(self.largest_epsilon):
+            yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
         if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
             yield "ledger", "no ledger is given to enter this in"
+        if self.models is not None and leaving.kind != WATCH and leaving.model not in self.models:
+            yield "models", "this is of " + ("no model" if leaving.model is None else f"the model {leaving.model}")
         if leaving.rows < self.least_rows:  # how many there are is nobody's business then
             yield "least_rows", "this site has fewer"
+        if self.least_patients > 1 and (leaving.patients or 0) < self.least_patients:
+            yield "least_patients", "this site has fewer" if leaving.patients else "these rows have no ids to count"
 
     def _place(self, key: str) -> str:
         return f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
@@ -142,7 +169,16 @@ class Policy:
             least = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
             sites = None if kind == SUMS else 1
             named = self.guarantees[0] if self.guarantees else None
-            best = Leaving(kind=kind, rows=self.least_rows, sites=sites, epsilon=least, guarantee=named, ledger=True)
+            best = Leaving(
+                kind=kind,
+                rows=self.least_rows,
+                patients=self.least_patients,
+                model=self.models[0] if self.models else None,
+                sites=sites,
+                epsilon=least,
+                guarantee=named,
+                ledger=True,
+            )
             found += [] if any(self.against(best)) else [kind]
         return found
 
@@ -159,11 +195,14 @@ WORDS = {
     "sums_only": "Only masked counts leave, in a sums session.",
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
+    "least_patients": "Nothing leaves if the rows are of fewer than {} patients, by distinct ids, or have no ids.",
     "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer; not to the last bit.",
+    "most_sessions": "These rows are in {} sums sessions without noise at most, as each shows counts of other cells.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
     "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
+    "models": "Only scores of these models, by fingerprint: {}; counts of a watch have none.",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedconformal._base import registry
 from fedconformal._base.files import naming, read_bytes
-from fedconformal._base.names import shown
+from fedconformal._base.names import check_name, shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon
@@ -28,11 +28,14 @@ EXAMPLE = """\
 sums_only = true              # only masked counts of a sums session
 least_sites = 5               # only what can be read as a sum over 5 sites or more
 least_rows = 50               # nothing, if this site has fewer rows
+# least_patients = 30         # nothing, if these rows are of fewer patients, by their ids
 # least_cell = 50             # sums without noise: only if no cell with fewer rows is split in eight
+# most_sessions = 3           # sums without noise: no more sessions than this over the same rows
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
 # ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
 # guarantees = ["mixture"]    # only for these
+# models = ["onnx:..."]       # only scores of these models, by the fingerprint that all sites agreed on
 """
 
 
@@ -60,6 +63,12 @@ def _mandatory(value: Any) -> str:
     return "mandatory"
 
 
+def _fingerprints(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
+        raise InputError('expected a list of fingerprints, such as ["onnx:..."]')
+    return tuple(check_name(one, "a fingerprint") for one in value)
+
+
 def _names(known: Callable[[], list[str]]) -> Callable[[Any], tuple[str, ...]]:
     def read(value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
@@ -80,11 +89,14 @@ KEYS: dict[str, Callable[[Any], Any]] = {
     "sums_only": _switch,
     "least_sites": _count,
     "least_rows": _count,
+    "least_patients": _count,
     "least_cell": _count,
+    "most_sessions": _count,
     "largest_epsilon": _epsilon,
     "ledger": _mandatory,
     "kinds": _names(known_kinds),
     "guarantees": _names(lambda: sorted(registry.members(Guarantee))),
+    "models": _fingerprints,
 }
 
 

@@ -1,7 +1,8 @@
 """The certificate of a threshold from sums only or with noise, and what noise, wherever it comes from, promises.
 
-The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. So coverage is
-at least (1 - gamma) r / (N + K), and r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
+The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. Its draws do not
+depend on the test row, so coverage is at least 1 - gamma times what the guarantee promises at rank r, which is
+(r - 1) / N for `Mixture`. r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Plan:
     """The rank that the threshold has to reach; it follows from public numbers."""
 
     rank: int
-    """r, of which (1 - failure) r / out_of is promised."""
-    out_of: int
+    covered: Fraction
+    """The coverage that this rank promises without noise."""
     failure: Fraction
     """A bound on gamma, rounded up."""
 
@@ -53,24 +54,24 @@ class Plan:
     def promised(self) -> Fraction:
         """The coverage that remains.
 
-        >>> Plan(rank=95, out_of=100, failure=Fraction(1, 64)).promised
+        >>> Plan(rank=96, covered=Fraction(95, 100), failure=Fraction(1, 64)).promised
         Fraction(1197, 1280)
         """
-        return (1 - self.failure) * Fraction(self.rank, self.out_of)
+        return (1 - self.failure) * self.covered
 
 
-def ranks_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterator[tuple[Fraction, int, int]]:
-    """Yield each failure probability that leaves room for 1 - alpha, with r and N + K.
+def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterator[Plan]:
+    """Yield the plan for each failure probability that leaves room for 1 - alpha.
 
     >>> from fedconformal.guarantees import Mixture
-    >>> next(ranks_to_try(Mixture(), Fraction(1, 2), [10, 20]))
-    (Fraction(1, 4), 22, 32)
+    >>> next(plans_to_try(Mixture(), Fraction(1, 2), [10, 20]))  # 20/30 of 1 - 1/4
+    Plan(rank=21, covered=Fraction(2, 3), failure=Fraction(1, 4))
     """
     for failure in FAILURES:
         least = 1 - (1 - alpha) / (1 - failure)
         rank = guarantee.rank(least, sizes) if least > 0 else None
         if rank is not None:
-            yield failure, *rank
+            yield Plan(rank=rank[0], covered=guarantee.at_least(least, sizes), failure=failure)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

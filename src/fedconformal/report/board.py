@@ -62,7 +62,11 @@ def badge(certificate: Certificate, verdict: Verdict | None) -> str:
 def why_estimated(about: Certificate) -> str:
     """Say why there is no promise."""
     if is_watched(about):
-        return "It was calibrated on cases that raised an alarm. New cases are not like them, so there is no promise."
+        return (
+            "It was calibrated on cases that a watch had counted. New cases are not like them, so there is no promise."
+        )
+    if about.trained:
+        return "The model was trained at the very sites that calibrated it, so there is no promise to a new site."
     return "The sites sent estimates, which can be off either way, so there is no promise."
 
 
@@ -70,6 +74,8 @@ def to_promise(about: Certificate) -> str:
     """Say what to do for a promise."""
     if is_watched(about):
         return "Collect new cases at every site, and calibrate again with these alone."
+    if about.trained:
+        return "Train a model at other sites, or calibrate for the sites that trained it."
     return "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."
 
 
@@ -113,7 +119,7 @@ def _holds(about: Certificate, evaluation: Evaluation | None) -> tuple[str, list
             texts.append(f"Below the promise: {listed(below)}. Bad luck does not explain it.")
         else:
             texts.append(FOUND[verdict.kind])
-    if evaluation.by_client and (lacking := sites_without_rows(about, evaluation)):
+    if evaluation.by_site and (lacking := sites_without_rows(about, evaluation)):
         texts.append(f"No checked case is from {listed(lacking)}.")
     return f"{overall.coverage:.1%}", texts
 
@@ -128,7 +134,7 @@ def checked_interval(evaluation: AnyEvaluation) -> str:
 
 def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:
     """Name every certified site that no row is from."""
-    seen = {group.name for group in evaluation.by_client}
+    seen = {group.name for group in evaluation.by_site}
     return [site for used in about.summaries for site in used.sites if name_key(site) not in seen]
 
 
@@ -175,9 +181,9 @@ def next_check(about: Certificate, evaluation: AnyEvaluation | None, *, usable: 
     if evaluation is None:
         return ["Check the promise on cases with known answers before anyone relies on it."]
     steps, verdict = [], evaluation.verdict
-    if lacking := sites_without_rows(about, evaluation) if evaluation.by_client else []:
+    if lacking := sites_without_rows(about, evaluation) if evaluation.by_site else []:
         steps.append(f"Check cases of {listed(lacking)} too.")
-    if not evaluation.by_client and about.clients > 1:
+    if not evaluation.by_site and about.sites > 1:
         steps.append("Record which site each checked case is from, so that sites can be compared.")
     if verdict is not None and verdict.kind == "too few rows to tell":
         steps.append("Collect more cases with known answers and check again.")

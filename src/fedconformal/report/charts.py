@@ -124,7 +124,10 @@ def alpha_chart(found: Slider) -> tuple[str, list[tuple[float, float]]]:
 
 def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
     """Draw promised coverage against the threshold, as the step function it is."""
-    low, high = float(curve.thresholds[0]), float(curve.thresholds[-1])
+    steps = [
+        (q, promised / ALPHA_UNIT) for q, promised in zip(curve.thresholds, curve.promised, strict=True) if promised
+    ]
+    low, high = (float(steps[0][0]), float(steps[-1][0])) if steps else (0.0, 1.0)
     plot = Plot(
         title="Promised coverage against the threshold",
         x=(low, high if high > low else low + 1.0),
@@ -133,8 +136,7 @@ def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
         y_label="promised coverage",
         y_text=percent,
     )
-    steps = zip(curve.thresholds.tolist(), curve.promised.tolist(), strict=True)
-    plot.line([(low, 0.0), *((q, promised / ALPHA_UNIT) for q, promised in steps)], "promised", step=True)
+    plot.line([(low, 0.0), *steps], "promised", step=True)
     plot.target(target, "wanted")
     if threshold < math.inf:
         plot.dots([(threshold, target)], "chosen")

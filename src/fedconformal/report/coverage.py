@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from fedconformal.calibration.certificate import Certificate, GroupRecord
+from fedconformal.calibration.certificate import Certificate, GroupRecord, SiteRecord
 from fedconformal.evaluation import Evaluation, Group, full_words
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import sites_without_rows
@@ -19,14 +19,14 @@ def coverage_cards(evaluation: Evaluation | None, about: Certificate, names: Seq
     if evaluation is None:
         return
     target = 1 - about.alpha
-    groups = evaluation.by_client or [evaluation.overall]
+    groups = evaluation.by_site or [evaluation.overall]
     text = (
         "Dots: share of sets (lists) that hold the truth; dashed: the target. A dot a little below the target is no "
         f"violation. Lines: {evaluation.interval_words}{_drawn(groups)}"
     )
-    if evaluation.by_client and (lacking := sites_without_rows(about, evaluation)):
+    if evaluation.by_site and (lacking := sites_without_rows(about, evaluation)):
         text += f" No test row is from {listed(lacking)}."
-    title = "Coverage by site" if evaluation.by_client else "Coverage"
+    title = "Coverage by site" if evaluation.by_site else "Coverage"
     yield card(title, soft(text) + coverage_chart(groups, target), _numbers("site", evaluation, groups))
     classes = evaluation.by_class
     if not isinstance(about.labels, list):  # else they have their names
@@ -61,8 +61,27 @@ def group_card(groups: Sequence[GroupRecord]) -> str:
     return card("Every group by itself", text + table(("group", "scores", "threshold"), cells))
 
 
+def site_card(sites: Sequence[SiteRecord]) -> str:
+    """Write what is promised to each site; a row whose site is not given takes the largest threshold."""
+    cells = (
+        (
+            record.site,
+            f"{record.scores:,}",
+            ("" if record.lower is None else f"{_limit(record.lower.threshold)} to ") + _limit(record.threshold),
+            "none" if record.rank is None else f"{record.rank:,} of {record.rank_out_of or 0:,}",
+            f"{record.coverage_at_least:.4f} to {record.coverage_at_most:.4f}",
+        )
+        for record in sites
+    )
+    text = soft(
+        "Calibration scores, threshold, rank and promised coverage. A case whose site is not given takes the largest "
+        "threshold. A site with too few scores has none: nothing is ruled out there."
+    )
+    return card("Every site by itself", text + table(("site", "scores", "threshold", "rank", "coverage"), cells))
+
+
 def _limit(threshold: float | str) -> str:
-    return "none" if threshold == "inf" else f"{float(threshold):.4g}"
+    return "none" if threshold in ("inf", "-inf") else f"{float(threshold):.4g}"
 
 
 def _drawn(groups: Sequence[Group]) -> str:

@@ -8,7 +8,6 @@ from html import escape
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, RiskRecord
-from fedconformal.calibration.replaced import is_watched
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
@@ -29,22 +28,20 @@ def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
     verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
-    names = sites_without_rows(about, evaluation) if evaluation.by_client else []
+    names = sites_without_rows(about, evaluation) if evaluation.by_site else []
     lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
     return f"<h3>What the test rows show</h3>{verdict}{mixed}{assumes}{lacking}"
 
 
 def _promises(about: Certificate) -> str:
-    if is_watched(about):
-        band = "Nothing is promised: rows up to an alarm are not like those to come."
+    if about.status != "certified":
+        band = f"Nothing is promised: {about.why_estimated}."
     elif about.risk is not None:
-        band = "" if about.status == "certified" else "Nothing is promised: the summaries are estimates."
-    elif about.status == "certified":
-        empty = "" if about.intervals else " and sets may be empty"
-        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}"
-        band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
+        band = ""
     else:
-        band = "Nothing is promised: the summaries are estimates that can be off either way."
+        empty = "" if about.intervals else " and sets may be empty"
+        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}{about.before_rounding}"
+        band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
     promised = [f"{about.sentence()} {band}".strip(), f"Provided that {about.assumption}."]
     denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
     columns = {"Promised": promised, "Not promised, and conditions": denied}
@@ -76,7 +73,7 @@ def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
 
 
 def _of_scores(about: Certificate, score: str) -> dict[str, str]:
-    band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}"
+    band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{about.before_rounding}"
     return {"alpha": f"{about.alpha:g}", "score": score, "coverage band": band}
 
 
@@ -106,7 +103,7 @@ def _facts(about: Certificate, score: str) -> str:
         **(_of_scores(about, score) if about.risk is None else _of_losses(about.risk, score)),
         "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
         "model": about.model or "not recorded",
-        "sites": f"{about.clients}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
+        "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
         **_before(about),
         "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),

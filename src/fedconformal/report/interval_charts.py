@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,14 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     return plot.svg()
 
 
-def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any]) -> str:
+def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any], sites: NDArray[Any] | None = None) -> str:
     """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
-    some = predictions[:: max(1, len(predictions) // MOST_FOR_WIDTHS)]
+    step = max(1, len(predictions) // MOST_FOR_WIDTHS)
+    made = partial(predictor.predict_interval, predictions[::step], sites=None if sites is None else sites[::step])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)
-        widths = [float(np.diff(predictor.predict_interval(some, alpha=alpha), axis=1).mean()) for alpha in ALPHAS]
-        at = float(np.diff(predictor.predict_interval(some), axis=1).mean())
+        widths = [float(np.diff(made(alpha=alpha), axis=1).mean()) for alpha in ALPHAS]
+        at = float(np.diff(made(), axis=1).mean())
     points = [(alpha, width) for alpha, width in zip(ALPHAS, widths, strict=True) if np.isfinite(width)]
     if not points:
         return ""

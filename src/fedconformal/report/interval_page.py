@@ -27,6 +27,7 @@ from fedconformal.report.board import (
     why_estimated,
 )
 from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart
+from fedconformal.report.coverage import site_card
 from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import answer, card, columns, soft, table
@@ -46,6 +47,8 @@ class NumberRows:
 
     predictions: NDArray[Any]
     y: Floats
+    sites: NDArray[Any] | None = None
+    """Where each site has a threshold of its own."""
 
 
 def interval_page(
@@ -64,7 +67,7 @@ def interval_page(
         sent: how many bytes each summary has, by its SHA-256.
     """
     about = predictor.certificate
-    sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+    sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
     lede = "For each case the model gives a range of values, a prediction interval, instead of a single number."
     parts = [
         f"<h1>Prediction intervals across {sites}</h1>",
@@ -115,7 +118,7 @@ def _holds(about: Certificate, evaluation: IntervalEvaluation | None) -> tuple[s
     ]
     if verdict is not None:
         texts.append(FOUND[verdict.kind])
-    if evaluation.by_client and (lacking := sites_without_rows(about, evaluation)):
+    if evaluation.by_site and (lacking := sites_without_rows(about, evaluation)):
         texts.append(f"No checked case is from {listed(lacking)}.")
     level = {"no contradiction": "good", "below the promise": "bad"}.get(verdict.kind if verdict else "", "caution")
     return f"{overall.coverage:.1%}", texts, level
@@ -172,23 +175,23 @@ def _cards(
 ) -> Iterator[str]:
     about = predictor.certificate
     if evaluation is not None:
-        groups = evaluation.by_client or [evaluation.overall]
+        groups = evaluation.by_site or [evaluation.overall]
         text = f"Dots: share of intervals that hold the truth; dashed: the target. Lines: {evaluation.interval_words}"
-        title = "Coverage by site" if evaluation.by_client else "Coverage"
+        title = "Coverage by site" if evaluation.by_site else "Coverage"
         yield _coverage(title, "site", groups, evaluation, about, text)
         for column, found in evaluation.by_group.items():
             yield _coverage(f"Coverage by {column}", column, found, evaluation, about)
-        for column, found in {"site": evaluation.by_client, **evaluation.by_group}.items():
+        for column, found in {"site": evaluation.by_site, **evaluation.by_group}.items():
             if found:
                 yield card(f"Mean width by {column}", widths_chart(found))
     if rows is not None:
-        ends = predictor.predict_interval(rows.predictions)
+        ends = predictor.predict_interval(rows.predictions, sites=rows.sites)
         some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""
         yield card(
             "Every interval",
             soft(f"A line is an interval, a dot the true value.{some}") + intervals_chart(ends, rows.y),
         )
-        if chart := width_chart(predictor, rows.predictions):
+        if chart := width_chart(predictor, rows.predictions, rows.sites):
             text = soft("What another alpha would cost. Valid for an alpha fixed beforehand.")
             yield card("Width at another alpha", text + chart)
         if chart := distribution_chart(predictor, rows.predictions, rows.y):
@@ -197,8 +200,10 @@ def _cards(
                 "Pointwise: each level holds by itself."
             )
             yield card("Calibration of the distribution", text + chart)
+    if about.by_site is not None:
+        yield site_card(about.by_site)
     if isinstance(predictor.curve, PromiseCurve):
-        text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
+        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
         chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
         yield card("What each threshold promises", text + chart)
 

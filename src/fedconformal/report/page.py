@@ -22,7 +22,7 @@ from fedconformal.evaluation import (
 from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import board
 from fedconformal.report.charts import alpha_chart, promise_chart, reliability_plot
-from fedconformal.report.coverage import coverage_cards, group_card
+from fedconformal.report.coverage import coverage_cards, group_card, site_card
 from fedconformal.report.document import document, resource
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import card, columns, name_of_label, soft, table
@@ -55,7 +55,7 @@ def report_page(
         names = about.labels
     found = slider(predictor, rows)
     chart, places = alpha_chart(found) if rows is not None else (_curve(predictor), [])
-    sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+    sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
     parts = [
         f"<h1>Prediction sets across {sites}</h1>",
         f'<p class="lede">{escape(_lede(names))}</p>',
@@ -114,8 +114,10 @@ def _curve(predictor: Predictor) -> str:
 
 def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence[str]) -> str:
     """Write what each threshold promises; without rows, the curve is beside the slider already."""
+    if predictor.certificate.by_site is not None:
+        return site_card(predictor.certificate.by_site)
     if isinstance(predictor.curve, PromiseCurve):
-        text = soft("The promise curve, rounded down. Valid for an alpha fixed beforehand.")
+        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
         return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
     if predictor.certificate.groups is not None:
         return group_card(predictor.certificate.groups)

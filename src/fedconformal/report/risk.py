@@ -32,7 +32,7 @@ def risk_page(
         sent: how many bytes each summary has, by its SHA-256.
     """
     about = rule.certificate
-    sites = f"{about.clients} site{'s' if about.clients > 1 else ''}"
+    sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
     parts = [
         f"<h1>A limit on the risk across {sites}</h1>",
         f'<p class="lede">{escape(about.sentence())}</p>',
@@ -74,7 +74,7 @@ def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[s
         return
     if evaluation is None:
         yield "Check the promise on cases with a known truth before anyone relies on it."
-    elif evaluation.overall.low > rule.about.limit:
+    elif evaluation.judged.low > rule.about.limit:
         yield "Find out why these cases lose more, and calibrate again with recent cases."
     else:
         yield "Use this threshold, with the same model and the same loss."
@@ -85,9 +85,12 @@ def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
     about = rule.about
     if evaluation is None:
         return answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
-    found = evaluation.overall
+    found = evaluation.judged
+    if not found.rows:
+        return answer("Does it hold?", "Not checked", [evaluation.note])
     interval = f"95% interval {found.low:.3f} to {found.high:.3f}, if cases are independent"
-    texts = [f"is lost on average by {found.rows:,} checked cases ({interval})."]
+    weighed = "" if evaluation.mixture is None else ", each site with its promised share"
+    texts = [f"is lost on average by {found.rows:,} checked cases{weighed} ({interval}).", evaluation.note]
     if found.low > about.limit:
         luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
         texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
@@ -95,7 +98,7 @@ def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
         texts.append("All of that is at or below the limit.")
     else:
         texts.append("The limit is inside this interval, so these cases are too few to tell.")
-    return answer("Does it hold?", f"{found.mean_loss:.3f}", texts)
+    return answer("Does it hold?", f"{found.mean_loss:.3f}", [text for text in texts if text])
 
 
 def _promises(rule: RiskPredictor) -> str:
@@ -138,7 +141,7 @@ def _numbers(rule: RiskPredictor) -> str:
 def _by_site(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
     if evaluation is None:
         return
-    groups: list[LossGroup] = evaluation.by_client or [evaluation.overall]
+    groups: list[LossGroup] = evaluation.by_site or [evaluation.overall]
     drawn = sorted(groups, key=lambda group: -group.mean_loss)[:MAX_GROUPS] if len(groups) > MAX_GROUPS else groups
     dots = [
         Dot(

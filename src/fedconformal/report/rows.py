@@ -23,7 +23,7 @@ CHANNELS = (1, 3)
 class LabelledRows:
     """Test rows: probabilities and labels; `plain` are the probabilities before temperature, `images` one a row.
 
-    `groups` are the columns that a predictor by group needs.
+    `groups` are the columns that a predictor by group needs, `sites` the sites for one with a threshold for each.
     """
 
     probs: Probabilities
@@ -31,16 +31,17 @@ class LabelledRows:
     plain: Probabilities | None = None
     images: Images | None = None
     groups: Groups | None = None
+    sites: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check that there is one image a row, of a kind that can be drawn."""
         if self.images is not None:
             object.__setattr__(self, "images", channels_last(self.images, len(self.labels)))
 
-
-def groups_at(groups: Groups | None, index: Integers) -> Groups | None:
-    """Take some of the rows of columns of groups."""
-    return None if groups is None else {name: np.asarray(values)[index] for name, values in groups.items()}
+    def strata_at(self, index: Any = slice(None)) -> dict[str, Any]:
+        """Return the groups and the sites of some of the rows, as predictors take them."""
+        groups = self.groups and {name: np.asarray(values)[index] for name, values in self.groups.items()}
+        return {"groups": groups, "sites": None if self.sites is None else self.sites[index]}
 
 
 def channels_last(images: Images, rows: int) -> Images:

@@ -27,7 +27,7 @@ HEURISTIC = (
 
 def easy_rows(predictor: Predictor, rows: LabelledRows, answers: RiskPredictor | None) -> str:
     """Write the card; `answers` is what promises how often answers are wrong."""
-    found = selective_classification(predictor.predict_set(rows.probs, groups=rows.groups), rows.probs, rows.labels)
+    found = selective_classification(predictor.predict_set(rows.probs, **rows.strata_at()), rows.probs, rows.labels)
     if answers is None:
         advice = [
             f"to be right {wanted:.0%} of the time, answer sets of at most {limit.size} ({limit.kept:.1%} of the rows)"

@@ -19,7 +19,7 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha
 from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.report.html import card, name_of_label
-from fedconformal.report.rows import LabelledRows, groups_at, png
+from fedconformal.report.rows import LabelledRows, png
 
 GRID = tuple(Fraction(i, 200) for i in range(1, 101))
 EXAMPLES = 12
@@ -80,7 +80,7 @@ def slider(predictor: Predictor, rows: LabelledRows | None) -> Slider:
     means: list[tuple[float, ...]] = [()] * len(alphas)
     if rows is not None and len(rows.labels):
         chosen = _evenly(len(rows.labels), MOST_ROWS)
-        p, labels = predictor.predict_p(rows.probs[chosen], groups=groups_at(rows.groups, chosen)), rows.labels[chosen]
+        p, labels = predictor.predict_p(rows.probs[chosen], **rows.strata_at(chosen)), rows.labels[chosen]
         top = rows.probs[chosen].argmax(axis=1)
         means = _means(p, labels, top, alphas)
         examples = _examples(p, labels, top, chosen, rows, float(certified), float(alphas[0]))

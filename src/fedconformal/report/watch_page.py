@@ -168,6 +168,10 @@ def _messages(found: Combined) -> str:
     rows = [(one.site, "left out", one.reason) for one in found.refused]
     rows += [(one.site, "sent nothing lately", f"since {date(one.last)}") for one in found.silent]
     rows += [(gap.site, "message missing", f"{date(gap.first)} to {date(gap.last)}") for gap in found.gaps[:MOST_NOTES]]
+    rows += [
+        (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
+        for one in found.withheld[:MOST_NOTES]
+    ]
     for line in found.all_rows.lines:
         for what, changed in (("scores", line.said.changed), ("top scores", line.said.unlabelled_changed)):
             if changed is not None:

@@ -47,6 +47,10 @@ class RAPS(APS):
         if not 0 <= self.free_ranks < 2**31:
             raise InputError(f"free_ranks is {self.free_ranks}, expected a number from 0 to 2^31 - 1")
 
+    @property
+    def rank_price(self) -> float:
+        return self.penalty or 1.0
+
     def combine(self, total: Floats, ranks: NDArray[np.signedinteger], taken: Floats | None) -> Floats:
         """Add the penalty of the rank."""
         beyond: Floats = np.maximum(ranks - self.free_ranks, 0).astype(np.float64)

@@ -40,6 +40,10 @@ class SAPS(TopK):
             raise InputError(f"weight is {self.weight}, expected a number from 0 to 2^20")
         object.__setattr__(self, "weight", float(self.weight))
 
+    @property
+    def rank_price(self) -> float:
+        return self.weight or 1.0
+
     def by_rank(self, ranks: Floats, top: Probabilities, draws: Floats) -> Floats:
         """Return the score; each step is one rounding, so it rises with the rank in floats too."""
         kept, most = 1.0 - draws, top.astype(np.float64)

@@ -53,6 +53,11 @@ class Score(AnyScore):
     late: ClassVar[bool] = False
     """Whether rows may be scored before they are checked: rows of any numbers do no harm."""
 
+    @property
+    def rank_price(self) -> float:
+        """What a rank adds to scores above 1: they crowd at multiples of it."""
+        return 1.0
+
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         """Score one label a row, for a chunk of checked rows."""

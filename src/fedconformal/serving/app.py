@@ -10,7 +10,9 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import anyio
 import msgspec
@@ -22,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fedconformal._base.names import MAX_NAME, shown
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.monitoring.store import Watch
@@ -37,6 +40,8 @@ from fedconformal.serving.store import Store, StoreError
 
 AT_ONCE = 2**12
 """Bytes of a body that is answered in the event loop."""
+SITE = "X-Fedconformal-Site"
+"""The header that names the site of all rows of a request; other letters than ASCII are percent-encoded."""
 SECONDS = 30.0
 """In which a body has to come."""
 
@@ -72,10 +77,14 @@ class Server:
         content = _content(request, JSON, ARROW)
         body = await read_body(request, self.settings.max_body, self.settings.seconds)
         kind = wanted(request.headers.get("accept", ""), content)
+        read = partial(_of_site, request.headers.get(SITE))
         if self.store is None and len(body) <= AT_ONCE:
-            answer, data = await self._at_once(body, content, kind)
+            answer = await self._gatherer.answer(read(read_rows(body, content)))
+            data = answer.encoded(kind)
         else:
-            rows, answer, data = await to_thread.run_sync(self._answer, body, content, kind, limiter=self._threads)
+            rows, answer, data = await to_thread.run_sync(
+                self._answer, body, content, kind, read, limiter=self._threads
+            )
         if self.store is not None:  # before the answer: an outcome may come as soon as the client has the id
             async with self._storing:
                 batch = self.service.batch(rows, answer)
@@ -84,12 +93,8 @@ class Server:
         self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
         return Response(data, media_type=kind)
 
-    async def _at_once(self, body: bytes, content: str, kind: str) -> tuple[Answer, bytes]:
-        answer = await self._gatherer.answer(read_rows(body, content))
-        return answer, answer.encoded(kind)
-
-    def _answer(self, body: bytes, content: str, kind: str) -> tuple[Rows, Answer, bytes]:
-        rows = read_rows(body, content)
+    def _answer(self, body: bytes, content: str, kind: str, read: Callable[[Rows], Rows]) -> tuple[Rows, Answer, bytes]:
+        rows = read(read_rows(body, content))
         answer = self.service.answer(rows)
         return rows, answer, answer.encoded(kind)
 
@@ -175,10 +180,20 @@ def _guarded(handler: Handler, server: Server) -> Handler:
             response = _json(503, {"error": str(error)})
         except InputError as error:
             response = _json(400, {"error": str(error)})
-        server.metrics.answered(request.url.path, response.status_code, time.perf_counter() - start)
+        server.metrics.answered(request.scope["path"], response.status_code, time.perf_counter() - start)
         return response
 
     return call
+
+
+def _of_site(site: str | None, rows: Rows) -> Rows:
+    """Name the site of rows by the header of their request, unless the body does."""
+    if site is None:
+        return rows
+    named = unquote(site)
+    if not 0 < len(named) <= MAX_NAME or rows.site not in (None, named):
+        raise InputError(f"the header {SITE} is {shown(named)!r}, and the body names another site, or it is no name")
+    return msgspec.structs.replace(rows, site=named)
 
 
 def _content(request: Request, *kinds: str) -> str:

@@ -44,7 +44,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """Rows to answer: probabilities, logits or features.
 
     `columns` are the names of the classes, in the order of the numbers; `ids` are the client's, one a row; `site` and
-    `groups` are kept with the ids for the monitor.
+    `groups` are kept with the ids for the monitor; a predictor by site or by group takes its threshold by them.
     """
 
     form: str

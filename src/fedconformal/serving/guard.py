@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import logging
 import os
+import stat
 from pathlib import Path
 
 import anyio
@@ -17,6 +19,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 HERE = {"127.0.0.1", "localhost", "::1"}
 LEAST_TOKEN = 16
@@ -39,7 +43,10 @@ def read_token(path: Path | None) -> bytes | None:
         given = os.environ.get(VARIABLE)
         return None if given is None else _checked(given.encode(), f"the variable {VARIABLE}")
     with naming(path):
-        return _checked(read_bytes(path), "the file")
+        token = _checked(read_bytes(path), "the file")
+    if os.name == "posix" and path.stat().st_mode & stat.S_IROTH:
+        logger.warning("%s can be read by everybody on this machine; change that with chmod 600", path)
+    return token
 
 
 def _checked(given: bytes, where: str) -> bytes:
@@ -51,7 +58,7 @@ def _checked(given: bytes, where: str) -> bytes:
 
 def check_caller(request: Request, token: bytes | None) -> None:
     """Refuse a request without the token; where there is none, one that means another host than this machine."""
-    if request.url.path in OPEN:
+    if request.scope["path"] in OPEN:  # not request.url, which holds what the Host header says
         return
     if token is None:
         host = request.headers.get("host", "").lower()

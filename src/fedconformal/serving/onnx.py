@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import listed, shown
 from fedconformal.errors import InputError
+from fedconformal.serving.external_data import check_self_contained
 
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 RULE = "fedconformal onnx 1: one thread, two rows or more"
@@ -63,6 +65,7 @@ class OnnxModel:
         self.path = Path(path)
         data = read_bytes(self.path)
         with naming(self.path):
+            check_self_contained(data)
             self._session = _session(data)
             self._input, self._type, self._block, self._shape = _input(self._session.get_inputs())
             self._output = _output(self._session.get_outputs())
@@ -93,7 +96,7 @@ class OnnxModel:
         if self.gives == "probs":
             return found
         if len(found) >= FEW and are_distributions(found):
-            raise InputError(f'{self.path}: gives probabilities already, not logits; pass gives="probs"')
+            raise InputError(f'{self.path.name}: gives probabilities already, not logits; pass gives="probs"')
         return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
 
     def _as_input(self, features: ArrayLike) -> NDArray[Any]:
@@ -136,7 +139,7 @@ class OnnxModel:
         except Exception as error:  # ONNX Runtime raises kinds of its own
             raise InputError(f"features: the model cannot take them ({shown(str(error), 160)})") from error
         if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(block):
-            raise InputError(f"{self.path}: gives no row of probabilities for each row of features")
+            raise InputError(f"{self.path.name}: gives no row of probabilities for each row of features")
         return found
 
 
@@ -144,12 +147,13 @@ def _session(data: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what is wrong is said below, in one line
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the only one that is checked
     try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        with tempfile.TemporaryDirectory() as empty:  # should the check have missed a file, it is not found
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
+            return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        outside = "external" in str(error).lower() or "filesystem" in str(error)
-        advice = "; save it with its weights in one file" if outside else ""
-        raise InputError(f"is no ONNX model that can be run ({shown(str(error), 160)}){advice}") from error
+        raise InputError(f"is no ONNX model that can be run ({shown(str(error), 160)})") from error
 
 
 def _input(inputs: Sequence[Any]) -> tuple[str, Any, int | None, tuple[int, ...] | None]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Booleans, Floats, Probabilities, softmax
 from fedconformal._base.classes import as_class_indices, in_order, match_columns
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
@@ -31,10 +31,10 @@ class Service:
     >>> from fedconformal import LAC, calibrate, summarize
     >>> from fedconformal.serving.bodies import JSON, read_rows
     >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), score=LAC(), classes=["no", "yes"])
-    >>> service = Service(Predictor.of(calibrate([site], alpha=0.2)))
+    >>> service = Service(Predictor.of(calibrate([site], alpha=0.2, exact=True)))
     >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}', JSON))
     >>> answer.ids, answer.sets.tolist(), answer.p_values.tolist()
-    (['scan-7'], [[True, False]], [[1.0, 0.1]])
+    (['scan-7'], [[True, False]], [[1.0, 0.2]])
     """
 
     def __init__(self, predictor: Predictor, model: OnnxModel | None = None) -> None:
@@ -51,7 +51,8 @@ class Service:
             raise InputError(f"{model.path}: gives probabilities, the predictor was calibrated on logits")
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
         curve = predictor.curve
-        self._curve = curve if isinstance(curve, PromiseCurve) and about.precision == "float32" else None
+        plain = isinstance(curve, PromiseCurve) and about.precision == "float32" and about.by_site is None
+        self._curve = curve if plain and isinstance(curve, PromiseCurve) else None
         self._why = why_full(about)
         self._about = {"predictor": self.digest, "status": about.status, "alpha": about.alpha}
         self._about["sentence"] = about.sentence()
@@ -104,13 +105,14 @@ class Service:
         return scores, sets, self._curve.p_values(scores)
 
     def _by_part(self, probs: Probabilities, requests: Sequence[Rows]) -> tuple[Booleans, Floats]:
-        """Return sets and p-values where thresholds go by class or by group; of each request by its own groups."""
+        """Return sets and p-values where thresholds go by class, group or site; of each request by its own."""
         sets, p_values, rest = [], [], probs
         for rows in requests:
             some, rest = rest[: len(rows.matrix)], rest[len(rows.matrix) :]
-            groups = needed_of(self.certificate, rows.groups)
-            sets.append(self.predictor.predict_set(some, groups=groups))
-            p_values.append(self.predictor.predict_p(some, groups=groups))
+            about: dict[str, Any] = {"groups": needed_of(self.certificate, rows.groups)}
+            about["sites"] = own_sites(self.certificate, rows.site)
+            sets.append(self.predictor.predict_set(some, **about))
+            p_values.append(self.predictor.predict_p(some, **about))
         return np.concatenate(sets), np.concatenate(p_values)
 
     def warnings(self) -> list[str]:

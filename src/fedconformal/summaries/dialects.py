@@ -58,7 +58,7 @@ class Dialect:
         >>> DIALECTS["duckdb"].named('a"b')
         '"a""b"'
         """
-        if not name or not name.isprintable() or (self.escaped and set(name) & {"`", "\\"}):
+        if not name or not name.isprintable() or "\\" in name or (self.escaped and "`" in name):
             raise InputError(f"the name {shown(repr(name))} cannot be quoted for {self.program}; give it another one")
         return f"{self.tick}{name.replace(self.tick, 2 * self.tick)}{self.tick}"
 
@@ -79,6 +79,14 @@ class Dialect:
         if self.escaped:
             return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + text.replace("'", "''") + "'"
+
+    def class_text(self, name: str) -> str:
+        """Quote the name of a class; a backslash may escape the closing quote, which is a setting of some databases."""
+        if "\\" in name:
+            raise InputError(
+                f"the class {shown(repr(name))} has a backslash, which databases read in two ways; rename it"
+            )
+        return self.quoted(name)
 
     def as_double(self, column: str) -> str:
         """Read a column as float64."""

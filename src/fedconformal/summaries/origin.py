@@ -42,7 +42,8 @@ class Origin:
     to it before they were scored. `estimated` says that no theorem covers how the scores were made. `calibration` is
     the id of the one calibration that the summary is for, at `alpha`; `expires` is the last day to use it. Loss curves
     have a `bound` and a `grid` of thresholds, as bytes; `loss` says which loss, by its name and parameters, and
-    `rising` that it need not fall along the grid.
+    `rising` that it need not fall along the grid. `trained` says that the model was trained on other rows of the same
+    site, as a training run knows of its sites.
 
     >>> Origin(temperature=1.5).difference(Origin(temperature=2.0))
     'temperature 1.5 against 2.0'
@@ -63,14 +64,16 @@ class Origin:
     bound: float | None = None
     grid: bytes | None = None
     rising: bool = False
+    trained: bool = False
 
     def __post_init__(self) -> None:
         if self.score is not None and not isinstance(self.score, AnyScore):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
         if self.precision not in (None, "float32"):
             raise InputError(f"precision is {self.precision!r:.40}, expected 'float32' or None")
-        if not isinstance(self.estimated, bool):
-            raise InputError(f"estimated is {self.estimated!r:.40}, expected True or False")
+        for name in ("estimated", "trained"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {getattr(self, name)!r:.40}, expected True or False")
         checked: dict[str, Any] = {
             "model": None if self.model is None else check_name(self.model, "model fingerprint"),
             "temperature": None if self.temperature is None else as_temperature(self.temperature),
@@ -115,6 +118,7 @@ class Origin:
             classes=named[0] if named else self.classes or other.classes,
             precision=self.precision if self.precision == other.precision else None,
             estimated=self.estimated or other.estimated,
+            trained=self.trained or other.trained,
             calibration=self.calibration or other.calibration,
             alpha=self.alpha or other.alpha,
             expires=days[0] if days else None,

@@ -62,7 +62,7 @@ def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: 
         )
     doubles = {f"d{k}": dialect.as_double(name) for k, name in enumerate(probabilities)}
     truth = dialect.named(label) if isinstance(known, int) else f"TRIM(CAST({dialect.named(label)} AS {dialect.text}))"
-    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.quoted(name) for name in known]
+    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.class_text(name) for name in known]
     own = " ".join(f"WHEN y = {value} THEN p{k}" for k, value in enumerate(values))
     rounded = {f"p{k}": dialect.as_float32(f"d{k}") for k in range(len(doubles))}
     total = " + ".join(rounded)  # NULL if one of them is

@@ -91,6 +91,7 @@ def summarize(  # noqa: PLR0913
     classes: int | Sequence[str] | NDArray[Any] | None = None,
     precision: str | None = None,
     estimated: bool = False,
+    trained: bool = False,
     calibration: str | None = None,
     expires: str | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -105,7 +106,8 @@ def summarize(  # noqa: PLR0913
     were made from (`score`, `model` fingerprint, `temperature`) travels along, so that summaries that do not
     match are never mixed. So do `classes` (their number, or their names in order), `precision` ("float32" if
     probabilities were rounded to it before they were scored), `estimated` (no theorem covers how the scores were made),
-    and the id of the one `calibration` that the summary is for, at `alpha`, until the day `expires` (2027-06-30).
+    `trained` (the model was trained on other rows of this site, so that nothing is promised to a new site), and the id
+    of the one `calibration` that the summary is for, at `alpha`, until the day `expires` (2027-06-30).
     `parameters` are those that the kind itself takes, if it has any.
 
     >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
@@ -120,6 +122,7 @@ def summarize(  # noqa: PLR0913
         classes=None if classes is None else as_classes(classes),
         precision=precision,
         estimated=estimated,
+        trained=trained,
         calibration=calibration,
         alpha=alpha,
         expires=expires,

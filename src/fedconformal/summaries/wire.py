@@ -66,6 +66,7 @@ class About(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     bound: float | None = None
     grid: bytes | None = None
     rising: bool = False
+    trained: bool = False
 
 
 NOTHING = About()

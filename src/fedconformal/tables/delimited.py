@@ -20,7 +20,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, POINT, Layout
+from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, POINT, Layout, unguarded
 from fedconformal.tables.table import CellError, absent
 
 CHUNK = 2**20
@@ -72,8 +72,8 @@ class TextCells:
         return np.concatenate(found)
 
     def texts(self, column: int) -> list[str]:
-        """Return a column as text, without spaces around it."""
-        return [row[column].strip() for block in self.blocks for row in rows_of(block.text, self.separator)]
+        """Return a column as text, without spaces around it and without the apostrophe of `guarded`."""
+        return [unguarded(row[column].strip()) for block in self.blocks for row in rows_of(block.text, self.separator)]
 
     def _quickly(self, block: Block, columns: Sequence[int]) -> Floats | None:
         """Parse a block at once; None if a cell is no number, or hard to read."""

@@ -51,6 +51,7 @@ def read_table(path: Path, *, encoding: str | None = None, arrays: tuple[str, ..
 def _read_parquet(path: Path) -> Table:
     try:
         from pyarrow import ArrowException, parquet, types
+        from pyarrow import Table as ArrowTable
     except ImportError:
         raise InputError("reading .parquet needs pyarrow: pip install 'fedconformal[parquet]'") from None
     size = path.stat().st_size
@@ -65,7 +66,14 @@ def _read_parquet(path: Path) -> Table:
         with parquet.ParquetFile(
             path, read_dictionary=named
         ) as file:  # a text is in memory once, however often it is used
-            table = file.read()
+            batches, held = [], 0
+            for batch in file.iter_batches(max(1, npy.FREE_BYTES // (NUMBER * max(1, about.num_columns)))):
+                batches.append(batch)
+                held += batch.nbytes
+                npy.check_size(held, size)  # a footer may claim less than there is
+            table = ArrowTable.from_batches(batches, file.schema_arrow)
+        if table.num_rows != about.num_rows:
+            raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")
     except ArrowException as error:
         raise InputError(f"cannot be read ({shown(str(error))})") from None
     names = [name_key(name) for name in table.column_names]

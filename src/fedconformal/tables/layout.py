@@ -105,3 +105,29 @@ def is_number(cell: str) -> bool:
     """
     cell = cell.strip()
     return bool(POINT.fullmatch(cell) or DECIMAL_COMMA.fullmatch(cell))
+
+
+FORMULA = ("=", "+", "-", "@")
+"""How a cell begins that a spreadsheet runs."""
+
+
+def guarded(cell: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula; numbers stay.
+
+    >>> guarded("=1+1"), guarded("-0.5"), guarded("p7")
+    ("'=1+1", '-0.5', 'p7')
+    """
+    return f"'{cell}" if _is_formula(cell) and not is_number(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """Undo `guarded`: an apostrophe before a formula is not part of the text.
+
+    >>> [unguarded(guarded(text)) for text in ("=1+1", "'=1+1", "'s-Hertogenbosch")]
+    ['=1+1', "'=1+1", "'s-Hertogenbosch"]
+    """
+    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
+
+
+def _is_formula(cell: str) -> bool:
+    return cell.lstrip("'").lstrip()[:1] in FORMULA

@@ -176,7 +176,7 @@ def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:
         ({"method": "central"}, "method is central, which needs all rows in one place"),
         ({"rounds": 0}, "rounds is 0"),
         ({"privacy": "dp"}, "privacy is 'dp'; on Flower there are none and sums"),
-        ({"privacy": "sums", "guarantee": "every-client"}, "every-client needs every site's own counts"),
+        ({"privacy": "sums", "guarantee": "every-site"}, "every-site needs every site's own counts"),
         ({"min-sites": 5, "wait": 0.1}, "4 nodes are connected after 0.1 s, at least 5 are needed"),
     ],
 )
@@ -214,7 +214,7 @@ def lost_at(kind: str) -> Any:
 def test_a_site_lost_in_another_stage_is_in_the_report_and_the_promise_covers_it(kind: str, tmp_path: Path) -> None:
     found = run(config_of("tct", tmp_path), InProcessGrid(lost_at(kind), SITES))
     assert "left_out" not in found["certificate"]
-    assert found["certificate"]["clients"] == SITES
+    assert found["certificate"]["sites"] == SITES
     refused = [one for stage in found["participants"] for one in stage["refused"]]
     assert {one["reason"] for one in refused} == {"failed: OSError: gone"}
 
@@ -222,7 +222,7 @@ def test_a_site_lost_in_another_stage_is_in_the_report_and_the_promise_covers_it
 def test_a_site_lost_in_calibration_is_named(tmp_path: Path) -> None:
     found = run(config_of("fedavg", tmp_path), InProcessGrid(lost_at("query.calibrate"), SITES))
     assert found["certificate"]["left_out"] == [{"site": "site-1", "reason": "failed: OSError: gone"}]
-    assert found["certificate"]["clients"] == SITES - 1
+    assert found["certificate"]["sites"] == SITES - 1
 
 
 @pytest.mark.parametrize(

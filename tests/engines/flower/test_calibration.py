@@ -111,14 +111,14 @@ def test_three_aggregators_of_a_hundred_sites() -> None:
     flat = calibrate(Federation(grid(300)), MODEL, alpha=0.05, kind="exact")
     pooled = calibrate(Federation(InProcessGrid(aggregator(100), 3)), MODEL, alpha=0.05, kind="exact")
     assert pooled.certificate.threshold == flat.certificate.threshold
-    assert (pooled.certificate.clients, pooled.certificate.rank) == (300, flat.certificate.rank)
+    assert (pooled.certificate.sites, pooled.certificate.rank) == (300, flat.certificate.rank)
     assert [len(record.sites) for record in pooled.certificate.summaries] == [100, 100, 100]
     assert pooled.certificate.left_out is None
 
 
 def test_whom_an_aggregator_left_out_is_in_the_certificate() -> None:
     result = calibrate(Federation(InProcessGrid(aggregator(10, faulty=13), 3)), MODEL)
-    assert result.certificate.clients == 29
+    assert result.certificate.sites == 29
     assert result.certificate.left_out == [LeftOut(site="site-1/node-5", reason="failed: ValueError: the disk is full")]
     assert fc.verify(result.predictor, result.summaries, sealed=True) == []
     assert fc.Predictor.from_bytes(result.predictor.to_bytes()).certificate == result.certificate

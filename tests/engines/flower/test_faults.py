@@ -140,7 +140,7 @@ def test_a_faulty_summary_is_refused(name: str, caplog: pytest.LogCaptureFixture
     expected = calibrate(Federation(honest), MODEL, score=fc.RAPS()).certificate
     certificate = result.certificate
     assert certificate.threshold == expected.threshold
-    assert (certificate.clients, certificate.scores) == (SITES - 1, 40 * (SITES - 1))
+    assert (certificate.sites, certificate.scores) == (SITES - 1, 40 * (SITES - 1))
     (left_out,) = certificate.left_out or []
     assert left_out.site in {"site-2", "node-4"}
     assert reason in left_out.reason
@@ -158,7 +158,7 @@ def test_scores_that_are_not_sorted_or_not_finite(values: tuple[float, ...], rea
     result = calibrate(Federation(grid(SITES, {BAD: exact(*values)})), MODEL, kind="exact")
     (left_out,) = result.certificate.left_out or []
     assert reason in left_out.reason
-    assert result.certificate.clients == SITES - 1
+    assert result.certificate.sites == SITES - 1
 
 
 def test_the_cap_is_where_it_is_said_to_be() -> None:
@@ -182,7 +182,7 @@ class Twice(InProcessGrid):
 def test_a_site_that_answers_twice_counts_once() -> None:
     federation = Federation(Twice(calibrating_app(), SITES))
     certificate = calibrate(federation, MODEL).certificate
-    assert (certificate.clients, certificate.left_out) == (SITES, None)
+    assert (certificate.sites, certificate.left_out) == (SITES, None)
     assert federation.to_list()[0]["refused"] == [
         {"site": "site-2", "reason": "answered twice; its first answer counts"}
     ]
@@ -191,7 +191,7 @@ def test_a_site_that_answers_twice_counts_once() -> None:
 def test_two_nodes_that_are_the_same_site_count_once() -> None:
     nodes = [{"partition-id": k} for k in (0, 1, 1, 2)]
     certificate = calibrate(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL).certificate
-    assert certificate.clients == 3
+    assert certificate.sites == 3
     (left_out,) = certificate.left_out or []
     assert left_out.site == "node-4"
     assert left_out.reason == "site-1 has answered from another node"
@@ -226,7 +226,7 @@ def test_two_pools_of_the_same_site_count_once() -> None:
     certificate = calibrate(federation, MODEL).certificate
     (left_out,) = certificate.left_out or []
     assert (left_out.site, left_out.reason) == ("site-4", "sent a summary of elsewhere, which has been sent before")
-    assert certificate.clients == SITES
+    assert certificate.sites == SITES
 
 
 class Losing(InProcessGrid):
@@ -256,7 +256,7 @@ def test_an_answer_to_nothing_is_refused() -> None:
         reply.metadata.__dict__["_reply_to_message_id"] = "message-77"
 
     certificate = calibrate(Federation(grid(SITES, {BAD: unasked})), MODEL).certificate
-    assert certificate.clients == SITES - 1
+    assert certificate.sites == SITES - 1
     (left_out,) = certificate.left_out or []
     assert left_out.site == "node-4"
 

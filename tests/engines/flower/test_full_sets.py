@@ -44,7 +44,7 @@ def again(model: Path, output: Path, app: Any = client_app, **more: Any) -> dict
 
 
 def test_sites_count_them(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = again(model, tmp_path, alpha=0.05)
+    found = again(model, tmp_path, alpha=0.03)
     arrays, temperature = read_model(tmp_path / "model.npz")
     predictor, network = fc.load(tmp_path / "predictor.json"), load_model(build_model(), arrays)
     counted = 0

@@ -54,7 +54,7 @@ def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp
     write_ledger(ledger, Ledger(budget=1.5))
     nodes: list[dict[str, Any]] = [{"ledger": str(ledger)} if k == 1 else {} for k in range(SITES)]
     first = calibrate_by_sums(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
-    assert first.clients == SITES
+    assert first.sites == SITES
     logits, labels = site_logits(1, ROWS)
     scores = fc.LAC().evaluate(fc.softmax(logits).astype("float32"), labels)
     (rows,) = rows_of([fc.summarize(scores, kind="exact", site="site-1")])
@@ -65,4 +65,4 @@ def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp
     assert left_out.reason.endswith("InputError: 'site-1' has spent 1 of 1.5; 1 more is over its budget")
     assert len(read_ledger(ledger).entries) == 1
     without = calibrate_by_sums(Federation(InProcessGrid(large_app(), nodes)), MODEL).certificate
-    assert without.clients == SITES  # no noise, nothing spent: its policy says whether that may be
+    assert without.sites == SITES  # no noise, nothing spent: its policy says whether that may be

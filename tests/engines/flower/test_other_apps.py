@@ -58,7 +58,7 @@ def test_a_plain_app_is_trained_and_calibrated_as_the_docs_say() -> None:
     assert result.arrays["w"].numpy().tolist() == [1.5] * 3
     assert result.train_metrics_clientapp[2]["train_loss"] == 0.5
     calibrated = calibrate(federation, result.arrays, alpha=0.1)
-    assert calibrated.certificate.clients == 4
+    assert calibrated.certificate.sites == 4
     assert calibrated.certificate.left_out is None
 
 
@@ -93,7 +93,7 @@ def test_a_client_that_returns_no_message_is_refused(instead: Callable[[], Any])
         return instead() if site_of(context).partition == 1 else inner(message, context)
 
     result = calibrate(Federation(InProcessGrid(app, 4)), MODEL)  # type: ignore[arg-type]
-    assert result.certificate.clients == 3
+    assert result.certificate.sites == 3
     assert result.certificate.left_out is not None
     assert [one.site for one in result.certificate.left_out] == ["node-3"]
 
@@ -178,7 +178,8 @@ def test_a_site_cannot_speak_to_the_terminal() -> None:
         ({"kind": "small"}, "no summary is called 'small'"),
         ({"score-penalty": 1.0}, "score-penalty is no parameter of LAC; there are none"),
         ({"score": "raps", "score-penalty": "high"}, "score-penalty is 'high', expected a number"),
-        ({"guarantee": "one-client"}, "guarantee-client is missing; OneClient needs it"),
+        ({"guarantee": "one-site"}, "guarantee-site is missing; OneSite needs it"),
+        ({"guarantee": "new-site", "privacy": "sums"}, "new-site promises nothing of a model that was trained on"),
     ],
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:

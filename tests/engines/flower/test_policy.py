@@ -2,22 +2,25 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
 
-from flwr.app import ConfigRecord, Message
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message
 
 import fedconformal as fc
 from fedconformal.engines.flower.calibration import ask_for
+from fedconformal.engines.flower.records import fingerprint
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.messages import letter_of
 from tests.engines.flower.tools import MODEL, calibrating_app
 
 pytestmark = [
@@ -69,7 +72,7 @@ def test_sites_of_a_sums_run_do_not_answer_with_all_their_scores() -> None:
         ('kinds = ["ranks"]', {"kind": "tdigest"}, "this is of the kind tdigest"),
         ('kinds = ["ranks"]', {"guarantee": fc.ByClass(fc.Mixture())}, "this is of the kind ranks by class"),
         ("least_sites = 2", {}, "this is over 1"),
-        ('guarantees = ["mixture"]', {"guarantee": fc.Exchangeable()}, "this is for exchangeable"),
+        ('guarantees = ["mixture"]', {"guarantee": fc.FCP()}, "this is for fcp"),
         ("largest_epsilon = 1.0", {}, "this has no noise"),
         ("least_rows = 41", {}, "this site has fewer"),
     ],
@@ -155,7 +158,58 @@ def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: di
     asked["sums"] = ConfigRecord({"data": invitation})
     assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
     assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
-    assert len(read_ledger(Path("ledger.json")).entries) == (1 if config and why is None else 0)
+    assert read_ledger(Path("ledger.json")).entries == []  # nothing has left so far
+
+
+class Watched(Grid):
+    """Notes how many releases the ledger knows before each kind of message comes."""
+
+    def __init__(self, sites: list[dict[str, str]]) -> None:
+        super().__init__(sites)
+        self.entries: dict[bytes, set[int]] = {}
+
+    def deliver(self, message: Message) -> Message:
+        letter = letter_of(cast("bytes", message.content.config_records["sums"]["data"]))
+        self.entries.setdefault(letter, set()).add(len(read_ledger(Path("ledger.json")).entries))
+        return super().deliver(message)
+
+
+def test_a_noisy_sum_is_paid_for_with_the_answer() -> None:
+    """Not before, and not only once the site signs: others may open its answer without it."""
+    Path("policy.toml").write_text("", "utf-8")
+    write_ledger(Path("ledger.json"), Ledger(budget=1.0))
+    carried = Watched([{"ledger": "ledger.json"}, {}, {}])
+    calibrate_by_sums(Federation(carried), MODEL, alpha=0.3, epsilon=1.0)
+    assert carried.entries.pop(b"I") == carried.entries.pop(b"R") == {0}
+    assert 0 in carried.entries.pop(b"Q")
+    assert carried.entries.keys() >= {b"C", b"U"}
+    assert set.union(*carried.entries.values()) == {1}
+
+
+@pytest.mark.parametrize("run", [calibrate, calibrate_by_sums])
+def test_patients_are_counted_by_their_ids(run: Callable[..., Any]) -> None:
+    line = "least_patients = 20"
+    Path("policy.toml").write_text(line, "utf-8")
+    assert run(Federation(Grid([{"patients": "20"}] * 4)), MODEL, alpha=0.3).certificate.left_out is None
+    why = {"19": "this site has fewer", None: "these rows have no ids to count"}
+    for patients, reason in why.items():
+        config = {} if patients is None else {"patients": patients}
+        assert refused(Grid([config] * 4), run) == f"InputError: policy.toml, line 1: {line}, and {reason}"
+
+
+@pytest.mark.parametrize("run", [calibrate, calibrate_by_sums])
+def test_a_policy_pins_the_model(run: Callable[..., Any]) -> None:
+    """A coordinator that sends another model than the sites agreed on reads nothing, whatever it calls it."""
+    line = f'models = ["{fingerprint(MODEL)}"]'
+    Path("policy.toml").write_text(line, "utf-8")
+    assert run(Federation(Grid(4)), MODEL, alpha=0.3).certificate.left_out is None
+    other = ArrayRecord({"weights": Array(2 * np.eye(4, dtype=np.float32))})
+    carried = Grid(4)
+    with pytest.raises(InputError, match=r"InputError: policy\.toml"):
+        run(Federation(carried), other, alpha=0.3)
+    assert set(carried.said) == {
+        f"InputError: policy.toml, line 1: {line}, and this is of the model {fingerprint(other)}"
+    }
 
 
 def test_the_question_of_an_older_server_names_no_guarantee() -> None:

@@ -66,7 +66,7 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
             return [(trained(one.inputs()).numpy(), np.asarray(one.y)) for one in rows[part]]
 
     summaries = [
-        summarize_predictions(f, y, score=fc.CQR(), alpha=0.1, site=f"site-{k}", model=found["model"])
+        summarize_predictions(f, y, score=fc.CQR(), alpha=0.1, site=f"site-{k}", model=found["model"], trained=True)
         for k, (f, y) in enumerate(predicted("calibrate"))
     ]
     predictor = fc.IntervalPredictor.of(fc.calibrate(summaries, alpha=0.1))

@@ -66,7 +66,7 @@ def test_a_site_that_trained_with_a_strategy_of_somebody_elses_and_vanished_is_l
     result = FedAvg(fraction_evaluate=0.0).start(here, initial_arrays=MODEL, num_rounds=1)
     here.away = {4}
     certificate = calibrate(federation, result.arrays).certificate
-    assert certificate.clients == 3
+    assert certificate.sites == 3
     assert certificate.left_out == [LeftOut(site="node-4", reason="is not connected any more")]
 
 

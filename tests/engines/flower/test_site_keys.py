@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
-pytest.importorskip("Crypto", reason="sums need pycryptodome")
 
 from fedconformal.errors import InputError
 from fedconformal.flower import Federation, InProcessGrid, calibrate_by_sums
 from fedconformal.privacy.signatures import new_key, public_key
+from tests.cli.command import Command
 from tests.engines.flower.tools import MODEL, calibrating_app
 
 SITES = 4
@@ -31,7 +31,7 @@ def nodes(tmp_path: Path) -> list[dict[str, Any]]:
 
 def test_sites_that_have_the_keys_they_are_known_by_go_through(nodes: list[dict[str, Any]]) -> None:
     certificate = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL).certificate
-    assert certificate.clients == SITES
+    assert certificate.sites == SITES
     assert certificate.left_out is None
 
 
@@ -39,3 +39,14 @@ def test_a_session_with_another_key_is_refused_by_all_others(nodes: list[dict[st
     (tmp_path / "3.key").write_bytes(new_key())
     with pytest.raises(InputError, match="site-3"):
         calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL)
+
+
+def test_the_command_makes_a_key_or_shows_its_public_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = Command(capsys)
+    path = tmp_path / "a.key"
+    made = command.ok("flower", "key", path, "--json").json
+    assert made == {"key": str(path), "public_key": public_key(path.read_bytes())}
+    assert path.stat().st_mode & 0o077 == 0
+    assert made["public_key"] in command.ok("flower", "key", path).out  # one that exists is shown, not replaced
+    path.write_bytes(b"short")
+    assert "a private key has 32 bytes" in command("flower", "key", path).err

@@ -81,7 +81,7 @@ def test_a_site_without_groups_is_refused() -> None:
         calibrate(Federation(InProcessGrid(app(grouped=False), 3)), MODEL, guarantee=fc.ByGroup())
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.EveryClient(), fc.PAC(failure=0.1)])
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.EverySite(), fc.PAC(failure=0.1)])
 def test_a_limit_on_losses_is_what_files_give(guarantee: fc.Guarantee) -> None:
     loss = fc.FalseNegativeRate()
     wanted: dict[str, Any] = {"risk": 0.3, "guarantee": guarantee}

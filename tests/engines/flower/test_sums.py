@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.engines.flower.records import ASK, site_of
+from fedconformal.engines.flower.records import ASK, fingerprint, site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
+from fedconformal.federated import calibration
 from fedconformal.federated.calibration import Question
 from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
 from fedconformal.flower import calibrate_by_sums as in_steps
@@ -32,6 +34,12 @@ BAD, WORSE = 2, 4
 ORIGIN = ("model", "temperature", "score")
 
 
+@pytest.fixture(autouse=True)
+def thresholds_as_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plain calibrations keep their thresholds as they are found, as sums do."""
+    monkeypatch.setattr(calibration, "calibrate", partial(fc.calibrate, exact=True))
+
+
 def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
     """Go on to the last bit, so that the threshold can be compared with the plain one."""
     with pytest.MonkeyPatch.context() as patch:
@@ -39,11 +47,17 @@ def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
         return in_steps(*asked, **more)
 
 
+@pytest.fixture(autouse=True)
+def exact_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not round the plain thresholds up: sums to the last bit are compared with them."""
+    monkeypatch.setattr("fedconformal.federated.calibration.calibrate", partial(fc.calibrate, exact=True))
+
+
 Fault = Callable[[Message], Any]
 
 
 @pytest.mark.parametrize("score", [fc.LAC(), fc.APS(randomized=True, random_state=3)], ids=repr)
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.NewClient(), fc.PAC(failure=0.1)], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.NewSite(), fc.PAC(failure=0.1)], ids=repr)
 def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: fc.Guarantee) -> None:
     asked: dict[str, Any] = {"alpha": 0.3, "score": score, "temperature": 1.5, "guarantee": guarantee}
     federation = Federation(grid(SITES))
@@ -105,13 +119,15 @@ def app_with(scores: list[Any]) -> ClientApp:
 @pytest.mark.parametrize("alpha", [0.2, 0.5, 0.7])
 def test_ties_and_negatives(scores: list[Any], alpha: float) -> None:
     found = calibrate_by_sums(Federation(InProcessGrid(app_with(scores), 3)), MODEL, alpha=alpha)
-    plain = fc.calibrate([fc.summarize(one, "exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha)
+    plain = fc.calibrate(
+        [fc.summarize(one, "exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha, exact=True
+    )
     assert found.certificate.limit == plain.threshold
 
 
 def test_a_guarantee_that_needs_more_is_refused_before_anybody_is_asked() -> None:
     federation = Federation(grid(SITES))
-    for guarantee in (fc.EveryClient(), fc.OneClient(client="site-0"), fc.ByClass(fc.Mixture())):
+    for guarantee in (fc.EverySite(), fc.OneSite(site="site-0"), fc.ByClass(fc.Mixture())):
         with pytest.raises(InputError, match="needs every site's own counts, and sums hide them"):
             calibrate_by_sums(federation, MODEL, guarantee=guarantee)
     assert federation.stages == []
@@ -198,7 +214,7 @@ def test_a_site_lost_before_the_first_sum_is_left_out(letter: str, number: int) 
     assert left_out.site in {"site-2", "node-4"}
     assert left_out.reason == "failed: OSError: gone"
     expected = others(BAD)
-    assert (certificate.threshold, certificate.clients) == (expected.threshold, SITES - 1)
+    assert (certificate.threshold, certificate.sites) == (expected.threshold, SITES - 1)
     assert certificate.privacy is not None
     assert certificate.privacy["dropped"] == []
 
@@ -230,7 +246,7 @@ def test_two_sites_lost_at_once() -> None:
 def check_dropped(certificate: fc.Certificate, expected: dict[str, str], *, exact: bool = False) -> None:
     plain = everybody()
     assert certificate.limit >= plain.limit
-    assert (certificate.clients, certificate.scores, certificate.rank) == (SITES, plain.scores, plain.rank)
+    assert (certificate.sites, certificate.scores, certificate.rank) == (SITES, plain.scores, plain.rank)
     assert certificate.left_out is None
     assert (certificate.coverage_at_most < 1.0) == exact
     assert certificate.privacy is not None
@@ -361,14 +377,16 @@ def test_a_site_that_joins_as_another_is_refused() -> None:
 def test_scores_of_something_else_are_refused() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg) and site_of(context).partition == BAD:
-            summary = fc.summarize([0.5], "exact", site="site-2", model="0" * 64, score=DEFAULT, temperature=1.0)
+            summary = fc.summarize(
+                [0.5], "exact", site="site-2", model=fingerprint(MODEL), score=DEFAULT, temperature=3.0
+            )
             return sums_reply(msg, context, summary)
         return app(msg, context)
 
     app = calibrating_app()
     certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
     found = certificate.left_out or []
-    assert [one.reason.startswith("sent scores of something else: model") for one in found] == [True]
+    assert [one.reason.startswith("sent scores of something else: temperature") for one in found] == [True]
     assert certificate.threshold == others(BAD).threshold
 
 
@@ -423,9 +441,10 @@ def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
     calibrate_by_sums(Federation(nodes), MODEL)
     assert len(seen) == 2 + 3 * len(BYTES)
     context = nodes._contexts[2]
-    for message in seen[1:]:
+    for message in seen[1:-1]:
         with pytest.raises(InputError):
             app(message, context)
+    app(seen[-1], context)  # which gets the same answer
     fresh = InProcessGrid(app, 1)._contexts[2]
     with pytest.raises(InputError, match="has not joined a sums session"):
         app(seen[-1], fresh)

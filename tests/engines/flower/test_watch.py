@@ -1,6 +1,5 @@
 """The messages of a watch over Flower: read strictly, under the site's policy, and the page is that of files."""
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from msgspec.structs import replace
 
-from fedconformal.engines.flower.records import site_of
+from fedconformal.engines.flower.records import ASK, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
 from fedconformal.flower import Federation, InProcessGrid, watch, watch_reply
-from fedconformal.monitoring.period import EPOCH, Period, read_periods, write_periods
+from fedconformal.monitoring.period import Period, read_periods, write_periods
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.report import watch_page
 from tests.engines.flower.tools import Fault, grid
@@ -33,7 +32,7 @@ def watching_app() -> ClientApp:
     @app.query("watch")
     def watch(msg: Message, context: Context) -> Message:
         site = site_of(context).name
-        return watch_reply(msg, context, lambda *_: messages(site, RATES[site]))
+        return watch_reply(msg, context, lambda: messages(site, RATES[site]))
 
     return app
 
@@ -73,18 +72,10 @@ def fewer(period: Period) -> Period:
     return replace(period, streams=(replace(stream, after=replace(stream.after, known=stream.after.known + 9)),))
 
 
-def later(period: Period) -> Period:
-    return replace(period, first=period.first + 400, last=period.last + 400)
-
-
 FAULTS: dict[str, tuple[Fault, str]] = {
     "another predictor": (sent(lambda one: replace(one, predictor=bytes(32))), "watches the predictor 0000000000"),
     "another site": (sent(lambda one: replace(one, site="site-0")), "is site-2 and sent messages of site-0"),
     "contradiction": (sent(fewer), "two messages disagree about the end of 2026-01-01"),
-    "other days": (
-        sent(lambda one: replace(one, first=one.first + 400, last=one.last + 400)),
-        "a message of other days",
-    ),
     "cut": (put(data=b"\x09\0\0\0abc"), "ends within a message"),
     "too large": (put(data=bytes(MAX_BYTES + 1)), f"more than {MAX_BYTES}"),
     "another format": (put(format="fcw9"), "no messages of a watch in the format fcw1"),
@@ -97,7 +88,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_site_is_refused_and_never_the_run(name: str) -> None:
     fault, words = FAULTS[name]
-    found = watch(Federation(grid(3, {2: fault}, watching_app())), DIGEST, last=date(2026, 12, 31))
+    found = watch(Federation(grid(3, {2: fault}, watching_app())), DIGEST)
     assert {period.site for period in found.periods} == {"site-0", "site-1"}
     ((site, why),) = found.refused
     assert words in why
@@ -114,12 +105,6 @@ def test_new_messages_must_not_contradict_earlier_ones() -> None:
     again = watch(Federation(grid(3, app=watching_app())), DIGEST, earlier=same[:5])
     assert again.refused == ()
     assert again.combined().all_rows.sites == 3
-
-
-def test_some_days_only() -> None:
-    first, last = (EPOCH.fromordinal(EPOCH.toordinal() + START + day) for day in (5, 7))
-    found = watch(Federation(grid(3, app=watching_app())), DIGEST, first=first, last=last)
-    assert {period.first - START for period in found.periods} == {5, 6, 7}
 
 
 @pytest.fixture
@@ -164,6 +149,29 @@ def test_a_policy_bounds_the_outcomes_of_a_message(file_app: ClientApp) -> None:
     assert "least_rows = 30, and this site has fewer" in ask(file_app, messages("a", [0.1] * 4, rows=10))
     grouped = messages("a", [0.1] * 4, rows=60, groups={"sex=F": 1.0})  # a third of the rows
     assert "least_rows = 30, and this site has fewer" in ask(file_app, grouped)
+
+
+def test_the_coordinator_chooses_no_days(file_app: ClientApp) -> None:
+    """It would read the outcomes of one day from two answers; the site sends the periods that it has fixed."""
+    Path("a.fcw").write_bytes(write_periods(messages("a", [0.1] * 4, rows=100)))
+    carried, answers = InProcessGrid(file_app, [{"site": "a", "watch": "a.fcw"}]), set()
+    for days in ({}, {"first": START, "last": START}, {"last": START + 1}, {"first": START + 2}):
+        asked = RecordDict({ASK: ConfigRecord({"predictor": DIGEST, **days})})
+        reply = carried.deliver(Message(asked, 2, "query.watch"))
+        answers.add(dict(reply.content.config_records["watch"])["data"])
+    assert len(answers) == 1
+
+
+def test_periods_that_overlap_stay_here(file_app: ClientApp) -> None:
+    """All days of the first ten, and of the first nine: the difference is one day, with fewer rows than may leave."""
+    Path("policy.toml").write_text("least_rows = 50", "utf-8")
+    days = messages("a", [0.1] * 10, rows=20)
+    nine, ten = (
+        replace(days[0], last=last.last, streams=(replace(days[0].streams[0], after=last.streams[0].after),))
+        for last in days[8:]
+    )
+    assert "two messages overlap on 2026-01-01" in ask(file_app, [nine, ten])
+    assert ask(file_app, [ten, ten]) == ""
 
 
 def test_what_a_site_cannot_answer_it_says_without_its_paths(file_app: ClientApp, tmp_path: Path) -> None:

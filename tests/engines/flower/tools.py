@@ -25,12 +25,15 @@ def site_logits(site: int, rows: int = 40) -> tuple[Floats, Integers]:
 
 
 def calibrating_app() -> ClientApp:
-    """Return an app of somebody else's that has learned to calibrate."""
+    """Return an app of somebody else's that has learned to calibrate; `patients` in a node config is their number."""
     app = ClientApp()
 
     @app.query("calibrate")
     def calibrate(msg: Message, context: Context) -> Message:
-        return calibrate_reply(msg, context, *site_logits(site_of(context).partition))
+        logits, labels = site_logits(site_of(context).partition)
+        patients = context.node_config.get("patients")
+        ids = None if patients is None else np.arange(len(labels)) % int(str(patients))
+        return calibrate_reply(msg, context, logits, labels, ids=ids)
 
     return app
 

@@ -119,7 +119,7 @@ class Site:
     @collab.publish
     def watch(self, question: dict[str, Any]) -> Any:
         site = collab.site_name
-        reply = watch_reply(question, lambda *_: site_periods(site))
+        reply = watch_reply(question, lambda: site_periods(site))
         fault, _ = next(self._watch_faults, WATCH_FAULTS["none"])
         return fault(reply) if site == BAD else reply
 

@@ -106,7 +106,7 @@ def test_a_faulty_answer_is_refused_and_its_site_named(ran: Path, name: str) -> 
     assert f"calibrate: {BAD} {left_out[BAD]}" in (ran / "faulty.log").read_text("utf-8")
     if name != "late":  # on a busy machine others may be late too
         assert set(left_out) == {BAD}
-        assert found[name]["clients"] == len(SITES) - 1
+        assert found[name]["sites"] == len(SITES) - 1
 
 
 def test_sites_count_on_their_own_rows_and_impossible_counts_are_refused(ran: Path) -> None:

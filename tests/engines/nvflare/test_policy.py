@@ -73,9 +73,9 @@ def test_a_watch() -> None:
     question = {"predictor": "00" * 32}
     Path("policy.toml").write_text('kinds = ["ranks"]', "utf-8")
     with pytest.raises(InputError, match="and this is of the kind watch"):
-        nvflare.watch_reply(question, lambda *_: site_periods("site-0"))
+        nvflare.watch_reply(question, lambda: site_periods("site-0"))
     Path("policy.toml").write_text("least_rows = 300", "utf-8")
-    assert nvflare.watch_reply(question, lambda *_: site_periods("site-0"))["format"] == "fcw1"
+    assert nvflare.watch_reply(question, lambda: site_periods("site-0"))["format"] == "fcw1"
     Path("policy.toml").write_text("least_rows = 301", "utf-8")
     with pytest.raises(InputError, match="this site has fewer"):
-        nvflare.watch_reply(question, lambda *_: site_periods("site-0"))
+        nvflare.watch_reply(question, lambda: site_periods("site-0"))

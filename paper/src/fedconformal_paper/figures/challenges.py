@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedconformal.guarantees import OneClient
+from fedconformal.guarantees import OneSite
 from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.histogram import draw_sizes
@@ -26,7 +26,7 @@ def challenge_exchangeability(setup: Setup) -> str:
     for t, trial in enumerate(setup.trials(answers)):
         tested = trial.test.scores(LAC())
         for k, client in enumerate(clients):
-            guarantee = OneClient(client=f"client-{client}")
+            guarantee = OneSite(site=f"client-{client}")
             covered = tested[:, None] <= trial.thresholds(LAC(), alphas, kind="exact", guarantee=guarantee)
             here[t, k] = covered[trial.test.clients == client].mean(axis=0)
             everywhere[t, k] = covered.mean(axis=0)

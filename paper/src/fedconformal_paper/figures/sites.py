@@ -14,7 +14,7 @@ import numpy as np
 from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
-from fedconformal.guarantees import PAC, EveryClient, Guarantee, Mixture, WorstCase
+from fedconformal.guarantees import FCP, PAC, EverySite, Guarantee, Mixture, WorstCase
 from fedconformal.report.plot import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
@@ -24,13 +24,14 @@ from fedconformal_paper.trials import trials
 
 ALPHA = 0.1
 GUARANTEES: dict[str, Guarantee] = {
+    "fcp": FCP(),
     "mixture": Mixture(),
     "uniform": Mixture(weights="uniform"),
     "worst case .1": WorstCase(contamination=0.1),
     "PAC": PAC(failure=0.05),
-    "every client": EveryClient(),
+    "every client": EverySite(),
 }
-BY_SITE = {"the mixture": Mixture(), "every site": EveryClient()}
+BY_SITE = {"the mixture": FCP(), "every site": EverySite()}
 
 
 def coverage_by_site(setup: Setup) -> str:

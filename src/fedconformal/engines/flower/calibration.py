@@ -47,7 +47,7 @@ MAX_LEFT_OUT = 10_000
 """The most sites that may be missing behind one aggregator; a certificate names them all."""
 
 
-def calibrate(
+def calibrate(  # noqa: PLR0913
     federation: Federation,
     arrays: ArrayRecord,
     *,
@@ -57,6 +57,7 @@ def calibrate(
     temperature: float = 1.0,
     kind: str = "ranks",
     min_scores: int = 1,
+    trained: bool = False,
 ) -> Calibrated:
     """Ask every site for a summary of its scores, and turn them into a predictor and its certificate.
 
@@ -69,10 +70,10 @@ def calibrate(
         temperature: what the sites divide logits by.
         kind: of summary.
         min_scores: with fewer in all there is no calibration.
+        trained: whether the model was trained on these sites, so that nothing is promised to a new one.
     """
-    question = ask_for(
-        arrays, alpha=alpha, score=score, temperature=temperature, kind=kind, guarantee=guarantee or Mixture()
-    )
+    about = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind, "trained": trained}
+    question = ask_for(arrays, guarantee=guarantee or Mixture(), **about)
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)

@@ -7,7 +7,7 @@ numbers, they take what a regressor predicts, and the true numbers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,24 +22,22 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.engines.flower.records import (
-    ARRAYS,
     ASK,
     EXAMPLES,
     METRICS,
     RESIDUALS,
     SUMMARY,
     SUMS,
-    fingerprint,
+    check_model,
     reply,
     site_of,
 )
 from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
-from fedconformal.errors import InputError
 from fedconformal.federated import temperature
 from fedconformal.federated.calibration import FORMAT, Question
 from fedconformal.federated.evaluation import counts_of
 from fedconformal.federated.risk import read_question
-from fedconformal.privacy.policy import Leaving
+from fedconformal.privacy.policy import Leaving, count_patients
 from fedconformal.summaries import Summary, pool
 
 logger = logging.getLogger(__name__)
@@ -48,7 +46,13 @@ KEPT = "predictor"
 
 
 def calibrate_reply(
-    msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
+    msg: Message,
+    context: Context,
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: Groups | None = None,
+    ids: Iterable[Any] | None = None,
 ) -> Message:
     """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
 
@@ -61,13 +65,14 @@ def calibrate_reply(
         logits: of the model in the message, (n, J); or, where a limit on losses is wanted, its scores in [0, 1].
         labels: (n,) class indices; or the truth in the shape of the scores.
         groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
+        ids: of the patients, one a row, which stay here: the site's policy may want a number of different ones.
     """
     if later_step(msg):
         return sums_reply(msg, context)
     question = read_question(msg.content.config_records[ASK])
-    if fingerprint(msg.content.array_records[ARRAYS]) != question.model:
-        raise InputError("the model in the message is not the one that is asked about")
     sums = isinstance(question, Question) and question.kind == SUMS
+    if not sums:  # `sums_reply` looks at it itself
+        check_model(msg, question.model)
     asked = replace(question, kind="exact") if isinstance(question, Question) and sums else question
     if own := sorted(context.state.array_records.keys() - {RESIDUALS}):
         logger.warning(
@@ -76,7 +81,7 @@ def calibrate_reply(
             ", ".join(own),
         )
     summary = asked.answer(logits, labels, site=site_of(context).name, groups=groups)
-    return (sums_reply if sums else summary_reply)(msg, context, summary)
+    return (sums_reply if sums else summary_reply)(msg, context, summary, patients=count_patients(ids))
 
 
 def pooled_reply(
@@ -89,10 +94,10 @@ def pooled_reply(
     return pooled
 
 
-def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
+def summary_reply(msg: Message, context: Context, summary: Summary, *, patients: int | None = None) -> Message:
     """Wrap a summary as the server reads it, unless the site's policy is against it."""
     named: Any = msg.content.config_records[ASK].get("guarantee")
-    site_policy(context).check(Leaving.of(summary, guarantee=named))
+    site_policy(context).check(Leaving.of(summary, guarantee=named, patients=patients))
     made = _reply(msg, context, {EXAMPLES: summary.n})
     made.content[SUMMARY] = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
     return made
@@ -109,7 +114,9 @@ def evaluate_reply(
     msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
 ) -> Message:
     """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
-    counts = counts_of(_predictor(msg.content.config_records[ASK]), logits, labels, groups)._asdict()
+    counts = counts_of(
+        _predictor(msg.content.config_records[ASK]), logits, labels, groups, site_of(context).name
+    )._asdict()
     return _reply(msg, context, {EXAMPLES: counts.pop("rows"), **counts})
 
 

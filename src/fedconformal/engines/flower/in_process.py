@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from secrets import randbits
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -38,9 +39,10 @@ class InProcessGrid(Grid):
         count = nodes if isinstance(nodes, int) else len(nodes)
         configs: Sequence[Mapping[str, Any]] = [{}] * count if isinstance(nodes, int) else nodes
         self._client_app = client_app
+        run = randbits(62)  # as on a link, where no two runs have the same number
         self._contexts = {
             SERVER + 1 + k: Context(
-                run_id=RUN,
+                run_id=run,
                 node_id=SERVER + 1 + k,
                 node_config={"partition-id": k, "num-partitions": count, **config},
                 state=RecordDict(),

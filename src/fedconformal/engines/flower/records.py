@@ -50,6 +50,12 @@ def site_of(context: Context) -> Site:
     return Site(partition, str(context.node_config.get("site", f"site-{partition}")))
 
 
+def check_model(msg: Message, asked: str | None) -> None:
+    """Refuse a model that does not have the fingerprint which it is asked about by."""
+    if fingerprint(msg.content.array_records[ARRAYS]) != asked:
+        raise InputError("the model in the message is not the one that is asked about")
+
+
 def reply(msg: Message, context: Context, records: Mapping[str, Any]) -> Message:
     """Answer with these records, and say whose answer it is."""
     site = site_of(context)

@@ -126,6 +126,11 @@ class RunConfig:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
             summable(self.promised)
+            if self.promised.untrained:
+                raise InputError(
+                    f"{self.promised.name} promises nothing of a model that was trained on these sites, as here; "
+                    "take another guarantee"
+                )
             check_one_end(self.scored, "the run")
             if self.reach:
                 exponent_of(self.reach)

@@ -134,7 +134,7 @@ class _Run:
             noise, reach = config.epsilon or None, config.reach or None
             result = calibrate_by_sums(self.federation, self.arrays, epsilon=noise, reach=reach, **asked)
         else:
-            result = calibrate(self.federation, self.arrays, kind=config.kind, **asked)
+            result = calibrate(self.federation, self.arrays, kind=config.kind, trained=True, **asked)
         for old in (self.output / "sites").glob("*.fcs"):
             old.unlink()
         for number, summary in enumerate(result.summaries):
@@ -176,7 +176,7 @@ class _Run:
             "certificate": certificate.to_dict(),
             "evaluation": {"overall": found, "by_site": self.coverage, "why_full": why},
             "participants": self.federation.to_list(),
-            "bound": quoted_bound(certificate.clients, certificate.scores, as_alpha(certificate.alpha)),
+            "bound": quoted_bound(certificate.sites, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
 

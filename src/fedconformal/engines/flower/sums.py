@@ -32,7 +32,7 @@ from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import IN_STEPS
-from fedconformal.privacy.sums.session import joined_origin
+from fedconformal.privacy.sums.session import stated_origin
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import AnyScore
@@ -90,7 +90,7 @@ class _FlowerChannel:
         def check(content: RecordDict) -> Any:
             found: Any = read(_data(content))
             _check_sender(content, found.site)
-            check_origin(self._expected, joined_origin(found))
+            check_origin(self._expected, stated_origin(found))
             if keys & {found.signing, found.masking}:
                 raise InputError("brings a key that another site has")
             keys.update((found.signing, found.masking))
@@ -99,7 +99,7 @@ class _FlowerChannel:
         if not self._joined:
             content = RecordDict({**self._question, SUMS: ConfigRecord({"data": invitation})})
             joined = self._federation.ask(STAGE, content, TYPE, check)
-            self._joined = self._federation.refuse(joined, unusual([joined_origin(one.value) for one in joined]))
+            self._joined = self._federation.refuse(joined, unusual([stated_origin(one.value) for one in joined]))
         else:
             self._check_enough(self._answered)
             nodes = dict.fromkeys((answer.node for answer in self._answered), _content(invitation))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -24,10 +23,10 @@ def watch_reply(msg: Message, context: Context, source: Source | None = None) ->
     """Answer `query.watch`: send the counts of the site's watch, nothing about a row.
 
     Args:
-        msg: the server's; it says which predictor and which days.
+        msg: the server's; it says which predictor.
         context: says who this site is.
-        source: a .fcw file, or a function of the first and the last day that returns messages; by default the file that
-            `watch` in the node config names.
+        source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the
+            file that `watch` in the node config names.
     """
     named: Any = context.node_config.get(WATCH) if source is None else source
     if named is None:
@@ -41,8 +40,6 @@ def watch(
     federation: Federation,
     predictor: Document | str,
     *,
-    first: date | None = None,
-    last: date | None = None,
     earlier: Sequence[Period] = (),
 ) -> Watched:
     """Ask every site what its watch counted; one that cannot be used is refused, and named on the page.
@@ -50,11 +47,9 @@ def watch(
     Args:
         federation: whom to ask.
         predictor: what is watched, or its SHA-256.
-        first: the first day of interest.
-        last: the last one.
         earlier: messages that came before, which new ones must not contradict.
     """
-    question = WatchQuestion.about(predictor, first, last)
+    question = WatchQuestion.about(predictor)
 
     def read(content: RecordDict) -> list[Period]:
         check_keys(content, WATCH)

@@ -79,7 +79,7 @@ def certified(state: CoordinatorState) -> Calibration:
     finite = threshold < math.inf
     whole = _is_whole(state, rounds)
     lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
-    sure = not state.origin.estimated
+    sure = not state.origin.estimated and not (state.origin.trained and bound.untrained)
     highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
     rank, out_of = bound.rank(alpha, sizes) or (None, None)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
@@ -140,14 +140,15 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
     if not finite:
         dropped = "sites dropped out, and their rows count as lost" if state.dropped else "rows lose too much"
         warn_of_no_threshold(bound, session.alpha, sizes, session.names, limit, safe, f"at the last one {dropped}")
-    sure = finite and not origin.estimated
+    estimated = origin.estimated or (origin.trained and bound.untrained)
+    sure = finite and not estimated
     certificate = made_certificate(
         guarantee=bound,
         origin=origin,
         summaries=inputs.records,
         alpha=float(session.alpha),
         threshold=threshold_json(threshold),
-        status="estimated" if origin.estimated else "certified",
+        status="estimated" if estimated else "certified",
         caveat=RISK_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
         conditions=CONDITIONS,
         target=str(limit),

@@ -55,12 +55,12 @@ from fedconformal.privacy.sums.messages import (
 )
 from fedconformal.privacy.sums.radix import EXACT, Rounds
 from fedconformal.privacy.sums.scale import exponent_of
-from fedconformal.privacy.sums.session import Session, guarantee_of, joined_origin
+from fedconformal.privacy.sums.session import Session, guarantee_of, stated_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries.origin import as_bound
 from fedconformal.summaries.origin import as_grid as as_thresholds
-from fedconformal.summaries.summary import check_origins
+from fedconformal.summaries.summary import check_origins, origin_fields
 
 logger = logging.getLogger(__name__)
 
@@ -130,16 +130,14 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    together = check_origins([joined_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
+    together = check_origins([stated_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
-    roster = pack(Roster(state.invite.session, listed), state.signing)
-    state = changed(
-        state, first=changed(joins[0], about=together.about), roster=roster, present=frozenset(range(len(joins)))
-    )
+    made_from = Roster(state.invite.session, listed, **origin_fields(together), about=together.about)
+    state = changed(state, roster=pack(made_from, state.signing), present=frozenset(range(len(joins))))
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.
-    outgoing = _to(state.session, state.present, roster) if search.answer is None else {}
+    outgoing = _to(state.session, state.present, state.roster) if search.answer is None else {}
     return changed(state, search=search), outgoing
 
 

@@ -1,7 +1,7 @@
 """A sums session from its invitation to the threshold, over any channel; and one with all sites in this process.
 
 The driver is the same everywhere: `coordinator.step` says what to send, a channel sends it and collects what the sites
-answer, `reading.read` reads it. By files a person is the channel, and each command takes one step (`files`).
+answer, `reading.read` reads it.
 """
 
 from __future__ import annotations

@@ -50,11 +50,6 @@ def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
     if not counted and not enough_left(session, frozenset(range(len(session.names))) - gone(after)):
         so = "every interval will be the whole line" if _of_numbers(after) else "every label will be in every set"
         found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
-    if may_restart(before):
-        found.append(
-            "no sum has been seen yet: to leave lost sites out of the promise, send nothing of this step, and start "
-            "another session with the others"
-        )
     return found
 
 

@@ -3,7 +3,8 @@
 Before it signs the list of the first sum of a session, which others may then open without it, it notes a digest of the
 names and sizes of all who are in it. A second session of the same rows has to be with the same sites, from its roster
 to its sums. Rows are known by their scores, and by the site's name and their number: who asks for another temperature
-asks for the same rows. Without a ledger a site remembers for as long as its state is there. Sums with noise spend
+asks for the same rows. Sessions are counted, as every one shows counts of other cells, and a site's policy may end
+that (`most_sessions`). Without a ledger a site remembers for as long as its state is there. Sums with noise spend
 epsilon from the ledger instead.
 """
 
@@ -67,12 +68,11 @@ def remembering(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
 
 def recalled(site: SiteState, ledger: Path) -> SiteState:
     """Return a new site with what its ledger says of these rows."""
-    noted = read_ledger(ledger).sessions
-    known = next((noted[name] for name in known_by(site) if name in noted), "")
-    return msgspec.structs.replace(site, ledger=str(ledger.resolve()), summed=known)
+    known = read_ledger(ledger).opened(known_by(site))
+    return msgspec.structs.replace(site, ledger=str(ledger.resolve()), summed=known.sites, sessions=known.count)
 
 
 def note(before: SiteState, after: SiteState) -> None:
     """Enter in the site's ledger, if it has one, with whom a sum is opened; to be called before anything is sent."""
-    if after.ledger and after.summed != before.summed:
-        enter_session(Path(after.ledger), known_by(after), after.summed)
+    if after.ledger and after.counts and not before.counts:
+        enter_session(Path(after.ledger), known_by(after), after.summed, after.sessions)

@@ -109,11 +109,15 @@ Listed = tuple[Name, Size, Key, Key, Identity | None]
 
 
 class Roster(Message, frozen=True):
-    """All who joined, in the order by which they are numbered; frozen for all rounds."""
+    """All who joined, in the order by which they are numbered, and what all scores were made from; for all rounds."""
 
     letter = "R"
 
     sites: Annotated[list[Listed], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
+    score: ScoreField | None = None
+    model: Name | None = None
+    temperature: float | None = None
+    about: About = NOTHING
 
 
 class Deposit(Message, frozen=True):

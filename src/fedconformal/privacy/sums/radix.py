@@ -29,8 +29,6 @@ from fedconformal.privacy.sums.wanted import WeightedSum
 EXACT = (4,) * 16
 BYTES = (8,) * 8
 """Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
-FOUR_ROUNDS = (16,) * 4
-"""Exact as well, in the fewest rounds: by files every round is work for people."""
 LEAST = 50
 """A cell with fewer rows is not split in eight, with fewer than half of it not in four, with a quarter not in two."""
 LOWEST = 40

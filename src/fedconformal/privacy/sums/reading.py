@@ -23,7 +23,7 @@ from fedconformal.privacy.sums.messages import (
     signature_of,
     unpack,
 )
-from fedconformal.privacy.sums.session import check_identity, check_scores, joined_origin
+from fedconformal.privacy.sums.session import check_identity, check_scores, stated_origin
 from fedconformal.privacy.sums.shares import SECRET
 from fedconformal.privacy.sums.state import CoordinatorState
 
@@ -41,7 +41,7 @@ def _check_join(state: CoordinatorState, found: Join) -> None:
         raise InputError("a site joined another session")
     check_name(found.site, "site")
     masks.check_public(found.masking)
-    check_scores(joined_origin(found), state.invite, f"site {found.site!r}")
+    check_scores(stated_origin(found), state.invite, f"site {found.site!r}")
     joined = joining(found.site, found.size, found.signing, found.masking, found.session)
     check_identity(found.site, found.identity, joined)
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import name_key
+from fedconformal.calibration.temperature import check_temperature
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.distributed_dp import NoisyRound
@@ -57,8 +57,10 @@ class Session:
     masking: tuple[bytes, ...]
     identities: tuple[Identity | None, ...]
     """Who joined with a key that it keeps, and its signature, which has been checked."""
+    origin: Origin
+    """What all scores were made from."""
     fingerprint: str
-    """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys were exchanged on the way."""
+    """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys or scores were exchanged."""
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first: they share masks, and hold shares of each other's secrets."""
@@ -100,20 +102,6 @@ class Session:
     @cached_property
     def _circle(self) -> Circle:
         return circle_of(self.names, bytes.fromhex(self.fingerprint))
-
-    def shown(self) -> dict[str, Any]:
-        """Return the roster for people: each site, its number of scores, and the SHA-256 of the key it joined with."""
-        rows = zip(self.names, self.sizes, self.signing, self.identities, strict=True)
-        roster = [
-            {
-                "site": name,
-                "scores": size,
-                "key": hashlib.sha256(own if kept is None else kept.key).hexdigest(),
-                "kept_key": kept is not None,
-            }
-            for name, size, own, kept in rows
-        ]
-        return {"roster": roster, "fingerprint": self.fingerprint}
 
     def as_bits(self, sites: Collection[int]) -> bytes:
         """Write some of the sites as a row of bits."""
@@ -194,17 +182,20 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         signing=signing,
         masking=masking,
         identities=identities,
+        origin=stated_origin(roster),
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
 
 
-def joined_origin(found: Join) -> Origin:
-    """Return what a site says that its scores were made from; it may be hostile."""
+def stated_origin(found: Join | Roster) -> Origin:
+    """Return what a message says that scores were made from; it may be hostile."""
     return origin_of(found, **msgspec.structs.asdict(found.about))
 
 
 def check_scores(origin: Origin, invite: Invite, label: str) -> None:
-    """Refuse scores that are for another alpha or day, of another kind, or with two ends."""
+    """Refuse scores that are for another alpha or day, of another kind, with two ends, or at an odd temperature."""
+    if origin.temperature is not None:
+        check_temperature(origin.temperature)
     origin.check_use(alpha_of(invite) if invite.losses is None else None, lambda: label)
     check_terms(origin, invite.losses, label)
     check_one_end(origin.score, label)

@@ -9,6 +9,7 @@ first sum nobody may be missing any more: the difference of two sums would show 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -99,9 +100,10 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    same = ("name", "scores", "rows", "score", "model", "temperature", "origin")
-    kept = (*same, "trusted", "summed", "ledger", "policy")
-    return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys())
+    same = ("name", "scores", "rows", "patients", "score", "model", "temperature", "origin")
+    kept = (*same, "trusted", "summed", "ledger")
+    sessions = site.sessions + site.counts
+    return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys(), sessions=sessions)
 
 
 def fresh_keys() -> dict[str, Any]:
@@ -110,14 +112,20 @@ def fresh_keys() -> dict[str, Any]:
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
-    """Take the step that a message from the coordinator asks for; `key` is for an invitation (`join`)."""
-    kind = letter_of(message)
+    """Take the step that a message from the coordinator asks for; `key` is for an invitation (`join`).
+
+    The last message once more gets the last answer once more: two answers, with other masks or noise, would tell more.
+    """
+    kind, asked = letter_of(message), hashlib.sha256(message).digest()
+    if asked == site.asked:
+        return site, site.reply
     if kind == Invite.letter.encode():
-        return join(site, message, key)
-    if kind not in STEPS:
+        after, sent = join(site, message, key)
+    elif kind in STEPS:
+        after, sent = STEPS[kind](site, message)
+    else:
         raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-    after, sent = STEPS[kind](site, message)
-    return remembering(site, after, sent), sent
+    return changed(remembering(site, after, sent), asked=asked, reply=sent), sent
 
 
 def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
@@ -126,7 +134,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    check_scores(origin_of(site, **msgspec.structs.asdict(site.origin)), invite, f"site {site.name!r}")
+    check_scores(_origin(site), invite, f"site {site.name!r}")
     size, signing, masking = site.size, site.signing.public, site.masking.public
     identity = None
     if key is not None:
@@ -147,6 +155,10 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
     return changed(site, invite=invite), pack(message, site.signing)
 
 
+def _origin(site: SiteState) -> Origin:
+    return origin_of(site, **msgspec.structs.asdict(site.origin))
+
+
 def enter(site: SiteState, roster: bytes) -> Step:
     """Agree on keys with the neighbours, and leave with them what is needed should this site be lost."""
     if site.invite is None or site.roster:
@@ -157,6 +169,8 @@ def enter(site: SiteState, roster: bytes) -> Step:
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
+    if difference := session.origin.difference(_origin(site)):
+        raise InputError(f"the roster is for other scores than those of site {site.name!r}: {difference}")
     if site.trusted is not None:
         check_trusted(session, site.trusted)
     if isinstance(session.rounds, Rounds) and not session.rounds.alike:

@@ -1,14 +1,13 @@
 """What the coordinator and the sites of a sums session know, between two messages.
 
-A state is a plain value: in memory, in a file and in Flower's context it is the same one. It holds secrets and is never
+A state is a plain value: in memory and in Flower's context it is the same one. It holds secrets and is never
 sent. Functions return the next state and leave this one as it is.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,8 +28,9 @@ from fedconformal.privacy.sums.messages import (
     Shares,
 )
 from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.session import Session, joined_origin, session_of
+from fedconformal.privacy.sums.session import Session, session_of
 from fedconformal.summaries import Origin
+from fedconformal.summaries.origin import UNKNOWN
 from fedconformal.summaries.wire import NOTHING, About, ScoreField
 
 
@@ -49,10 +49,10 @@ class SiteState(
     temperature: float | None = None
     summed: str = ""
     """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
+    sessions: int = 0
+    """How many sessions before this one opened a sum of these rows."""
     ledger: str = ""
     """The file in which that is noted."""
-    policy: str = ""
-    """The file with what may leave this site, which every step asks."""
     trusted: dict[str, str] | None = None
     """The keys that the others have to join with, by site; None if nobody said."""
     invite: Invite | None = None
@@ -74,10 +74,15 @@ class SiteState(
     """What its last answer is about."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
+    asked: bytes = b""
+    """The SHA-256 of the last message, and below the answer to it: who asks the same again gets the same."""
+    reply: bytes = b""
     rows: int = 0
     """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
     origin: About = NOTHING
     """What else the scores were made from, and what for."""
+    patients: int | None = None
+    """Distinct ids among the rows, for the site's policy; None if there are no ids."""
 
     @property
     def keys(self) -> Keys:
@@ -89,17 +94,18 @@ class SiteState(
         """The number of rows."""
         return self.rows or len(self.keys)
 
+    @property
+    def counts(self) -> bool:
+        """Whether the list of a first sum without noise is signed, so that this session counts."""
+        noisy = self.invite is None or self.invite.epsilon is not None
+        return not noisy and (self.number > 0 or self.stage == "signed")
+
     @cached_property
     def session(self) -> Session:
         """The session, once there is a roster."""
         if self.invite is None or not self.roster:
             raise InputError(f"site {self.name!r} has no roster yet")
         return session_of(self.invite, self.roster)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing can be asked of the site any more: it has opened shares of sites that were lost."""
-        return self.stage == "over"
 
     def __repr__(self) -> str:
         """Show no secrets."""
@@ -113,8 +119,6 @@ class CoordinatorState(
 
     signing: SigningKey
     invite: Invite
-    first: Join | None = None
-    """How the first site joined, with what any site says of the scores: all were made from the same."""
     roster: bytes = b""
     """As it is sent, with the coordinator's signature."""
     search: Search = Search()
@@ -133,10 +137,6 @@ class CoordinatorState(
     """The sites that are not there any more, and since when."""
     exchanges: int = 0
     """How often all sites were sent something, and answered."""
-    received: int = 0
-    """Bytes from all sites so far, if the session goes by files."""
-    tag: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]*$")] = ""
-    """Another one at each step by files: it names the files that were prepared with this state."""
 
     @property
     def expects(self) -> type[Message]:
@@ -163,7 +163,7 @@ class CoordinatorState(
     @property
     def origin(self) -> Origin:
         """What all sites' scores were made from."""
-        return Origin() if self.first is None else joined_origin(self.first)
+        return self.session.origin if self.roster else UNKNOWN
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:
@@ -192,24 +192,9 @@ def encode_state(state: SiteState | CoordinatorState) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
-def check_state(data: bytes) -> None:
-    """Refuse what is no state of a session, of this release or of another one."""
-    if not re.match(rb"[\x90-\xdd].{0,4}sums-(site|coordinator)", data, re.DOTALL):
-        raise InputError("this is not a state of a sums session")
-
-
 def decode_state(data: bytes, kind: type[S]) -> S:
     """Decode a state."""
-    check_state(data)
-    found: S = decoded(
-        data, kind, "a state of a sums session of this release: finish the session with the one that wrote it"
-    )
-    return found
-
-
-def decoded(data: bytes, kind: Any, what: str) -> Any:
-    """Decode, or say what this is not."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-        raise InputError(f"this is not {what}") from None
+        raise InputError("this is not a state of a sums session of this release; start the session again") from None

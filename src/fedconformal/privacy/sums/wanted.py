@@ -1,7 +1,7 @@
 """Which sum a guarantee needs, in whole numbers.
 
 It serves guarantees for which the coordinator has to know sum w_k m_k(q) alone. Others compare the sites with each
-other (every-client, worst-case, robust, quantile-of-quantiles), or concern one site only: a sum does not tell enough.
+other (every-site, worst-case, robust, quantile-of-quantiles), or concern one site only: a sum does not tell enough.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from fractions import Fraction
 from typing import cast
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Exchangeable, Guarantee, Mixture, NewClient
+from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture, NewSite
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.guarantees.ranked import Ranked
 
 MOST = 2**62
 """Sums stay below this."""
@@ -35,11 +34,11 @@ class WeightedSum:
 
 def summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | Exchangeable | Ranked | NewClient):
+    if isinstance(guarantee, Mixture | FCP | PAC | NewSite):
         return guarantee
     raise InputError(
         f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, independent, exchangeable, pac and new-client"
+        "mixture, fcp, pac and new-site"
     )
 
 
@@ -47,8 +46,8 @@ def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Weight
     """Write a guarantee as a weighted sum, or refuse.
 
     >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
-    WeightedSum(weights=(1, 1), target=29, most=30)
-    >>> weighted_sum(NewClient(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
+    WeightedSum(weights=(1, 1), target=28, most=30)
+    >>> weighted_sum(NewSite(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
     WeightedSum(weights=(2, 1), target=3, most=4)
     """
     rank = summable(guarantee).rank(alpha, sizes)
@@ -59,15 +58,15 @@ def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Weight
         raise InputError(
             f"{guarantee.name} weighs sites by their sizes: {different} different ones, expected {MOST_SIZES} at most"
         )
-    weights, whole = cast("Mixture | NewClient", guarantee).worth(sizes)  # all others have a rank
-    return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha, sizes)
+    weights, whole, price = cast("Mixture | NewSite", guarantee).terms(sizes)  # all others have a rank
+    return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha + Fraction(price, whole), sizes)
 
 
 def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> WeightedSum:
     """Go over to whole numbers: exactly if these are not too large, else rounded to the safe side."""
     scale = math.lcm(*(w.denominator for w in worth))
     if scale * sum(w * n for w, n in zip(worth, sizes, strict=True)) >= MOST:
-        scale = MOST  # sum w_k n_k is below one
+        scale = MOST  # sum w_k n_k is one at most
     weights = tuple(math.floor(w * scale) for w in worth)
     common = math.gcd(*weights) or 1
     return WeightedSum(

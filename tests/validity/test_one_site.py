@@ -32,7 +32,8 @@ def test_other_sites_do_not_matter(kind: str, other: Callable[[Floats], Floats])
             fc.calibrate(
                 [fc.summarize(other(own), kind, site="other"), fc.summarize(own, kind, site="own")],
                 alpha=0.2,
-                guarantee=fc.OneClient(client="own"),
+                guarantee=fc.OneSite(site="own"),
+                exact=True,
             ).threshold
             for own in drawn
         ]

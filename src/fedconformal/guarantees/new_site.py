@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.guarantees.guarantee import Counts, Guarantee, WeightedSum
+from fedconformal.guarantees.guarantee import Counts, Guarantee, Terms, WeightedSum, weighed
 from fedconformal.guarantees.luck import MissLimit
 from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
 
@@ -21,16 +21,16 @@ NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites 
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewClient(WeightedSum):
+class NewSite(WeightedSum):
     """Cover a row of a fresh site with probability 1 - alpha; that takes 1/alpha - 1 sites, of any sizes.
 
-    >>> NewClient().promised(counts=[3, 2, 3], sizes=[3, 3, 3])
+    >>> NewSite().promised(counts=[3, 2, 3], sizes=[3, 3, 3])
     Fraction(2, 3)
-    >>> missing_sites(NewClient(), Fraction(1, 10), [50] * 4)
+    >>> missing_sites(NewSite(), Fraction(1, 10), [50] * 4)
     5
     """
 
-    name = "new-client"
+    name = "new-site"
     assumption = (
         "the sites and the next one, with their numbers of rows, are exchangeable draws from one population, and rows "
         "are exchangeable within each; whether a site takes part has nothing to do with its scores; "
@@ -42,17 +42,18 @@ class NewClient(WeightedSum):
     )
     why_no_limit = NO_LIMIT
     fractional = True
+    untrained = True
 
     def in_class(self, sizes: Counts) -> Guarantee:
         """Weigh a row by its site's number of rows; the rows of the fresh site may all be of the class."""
         whole = math.lcm(*sizes)
         return FreshClassShare(weights=tuple(whole // n for n in sizes), more=whole)
 
-    def worth(self, sizes: Counts) -> tuple[Sequence[int], int]:
+    def terms(self, sizes: Counts) -> Terms:
         """Take the mean share of scores; the fresh site stands in for one of K + 1, with its scores at +inf."""
         whole = math.lcm(*set(sizes))
         of_one = {n: whole // n for n in set(sizes)}
-        return [of_one[n] for n in sizes], whole * (len(sizes) + 1)
+        return Terms([of_one[n] for n in sizes], whole * (len(sizes) + 1))
 
     def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
         """Return 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus what the summaries may cost."""
@@ -87,14 +88,14 @@ class FreshClassShare(ClassShare):
 
 
 @missing_sites.register
-def _(guarantee: NewClient, alpha: Fraction, sizes: Counts) -> int:
+def _(guarantee: NewSite, alpha: Fraction, sizes: Counts) -> int:
     return max(0, math.ceil(1 / alpha - 1) - len(sizes))
 
 
 @missing_sites.register
 def _(guarantee: FreshClassShare, alpha: Fraction, sizes: Counts) -> int:
     # If the next sites hold as much of the class as these do.
-    held = Fraction(guarantee.weigh(sizes), guarantee.more)
+    held = Fraction(weighed(guarantee.weights, sizes), guarantee.more)
     return math.ceil((1 - alpha) / alpha * len(sizes) / held) - len(sizes) if held else 0
 
 

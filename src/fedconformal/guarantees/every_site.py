@@ -1,6 +1,7 @@
 """A promise to every site at once: each one's own coverage, so any mixture of them.
 
-The threshold is the largest of the sites' own; the worst case over all weights.
+Every site has a threshold of its own, that of split conformal prediction (`one_site.py`). A row whose site is not known
+takes the largest of them, as all rows do where there is one threshold only: for losses, by class and by group.
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ from fedconformal.guarantees.luck import MissLimit, rank_limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class EveryClient(Guarantee):
+class EverySite(Guarantee):
     """Cover a test row of any of the sites, whichever it is.
 
-    >>> EveryClient().promised(counts=[9, 4], sizes=[10, 5])
+    >>> EverySite().promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
     """
 
-    name = "every-client"
+    name = "every-site"
     assumption = (
         "within each site, the calibration rows and the test row are exchangeable; "
         "the test row comes from one of these sites; the model was not fitted to the calibration rows"
     )
     caveat = "Given one calibration set, a site's coverage still varies around the promise."
     fractional = True
+
+    @property
+    def by_site(self) -> bool:
+        return True
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))

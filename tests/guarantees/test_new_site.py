@@ -29,24 +29,24 @@ def test_the_mean_share_of_the_sites(scores: list[Floats], alpha: Fraction) -> N
     ]
     sites = [fc.summarize(part, kind="exact") for part in scores]
     with maybe_infeasible():
-        result = fc.calibrate(sites, alpha=alpha, guarantee=fc.NewClient())
+        result = fc.calibrate(sites, alpha=alpha, guarantee=fc.NewSite(), exact=True)
     assert result.threshold == min(enough, default=math.inf)
 
 
 @pytest.mark.parametrize(("alpha", "needed"), [("0.2", 4), ("0.1", 9), ("0.05", 19), ("0.3", 3), ("0.5", 1)])
 def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
     exact = Fraction(alpha)
-    assert feasible(fc.NewClient(), exact, [1] * needed)
-    assert not feasible(fc.NewClient(), exact, [10**6] * (needed - 1)) or needed == 1
-    assert missing_sites(fc.NewClient(), exact, [1] * needed) == 0
-    assert missing_sites(fc.NewClient(), exact, [1] * (needed - 1)) == 1
+    assert feasible(fc.NewSite(), exact, [1] * needed)
+    assert not feasible(fc.NewSite(), exact, [10**6] * (needed - 1)) or needed == 1
+    assert missing_sites(fc.NewSite(), exact, [1] * needed) == 0
+    assert missing_sites(fc.NewSite(), exact, [1] * (needed - 1)) == 1
 
 
 def test_the_warning_counts_sites() -> None:
     sites = [fc.summarize(range(50), kind="exact") for _ in range(4)]
     with pytest.warns(fc.InfeasibleWarning, match="sites needed: 5 more, from the same population$"):
-        assert fc.calibrate(sites, alpha=0.1, guarantee=fc.NewClient()).threshold == math.inf
-    assert fc.calibrate(sites, alpha=0.2, guarantee=fc.NewClient()).threshold == 49
+        assert fc.calibrate(sites, alpha=0.1, guarantee=fc.NewSite()).threshold == math.inf
+    assert fc.calibrate(sites, alpha=0.2, guarantee=fc.NewSite()).threshold == 49
 
 
 def orders(sizes: list[int]) -> Iterator[list[int]]:
@@ -64,7 +64,7 @@ def promised_below(order: list[int], sizes: list[int]) -> list[Fraction]:
     found, below = [], [0] * len(sizes)
     for site in order:
         others = [k for k in range(len(sizes)) if k != site]
-        found.append(fc.NewClient().promised([below[k] for k in others], [sizes[k] for k in others]))
+        found.append(fc.NewSite().promised([below[k] for k in others], [sizes[k] for k in others]))
         below[site] += 1
     return found
 
@@ -94,20 +94,20 @@ def test_the_band_is_one_site_wide_if_sizes_are_part_of_the_draw(sizes: list[int
 
 
 def test_a_rank_too_low_is_seen_in_some_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    promised = fc.NewClient.promised
+    promised = fc.NewSite.promised
 
-    def one_more(self: fc.NewClient, counts: list[int], sizes: list[int]) -> Fraction:
+    def one_more(self: fc.NewSite, counts: list[int], sizes: list[int]) -> Fraction:
         return promised(self, [counts[0] + 1, *counts[1:]], sizes)
 
-    monkeypatch.setattr(fc.NewClient, "promised", one_more)
+    monkeypatch.setattr(fc.NewSite, "promised", one_more)
     with pytest.raises(AssertionError, match="is below"):
         check_every_order([2, 2, 2])
 
 
 def test_a_site_more_would_be_above(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is sharp: with a share of a score less, some order is above it."""
-    promised = fc.NewClient.promised
-    monkeypatch.setattr(fc.NewClient, "promised", lambda *given: max(Fraction(0), promised(*given) - Fraction(1, 12)))
+    promised = fc.NewSite.promised
+    monkeypatch.setattr(fc.NewSite, "promised", lambda *given: max(Fraction(0), promised(*given) - Fraction(1, 12)))
     with pytest.raises(AssertionError, match="is above"):
         check_every_order([2, 2, 2])
 
@@ -133,7 +133,7 @@ def test_each_model_is_trained_without_its_site() -> None:
     probs, labels = SITES["s2"]
     expected = fc.LAC().evaluate(np.asarray(probs, dtype=np.float32), labels)
     assert np.array_equal(summaries[2].points, np.unique(expected))
-    result = fc.calibrate(summaries, alpha=0.2, guarantee=fc.NewClient())
+    result = fc.calibrate(summaries, alpha=0.2, guarantee=fc.NewSite())
     assert result.certificate.model == "leave-one-site-out"
     ready = fc.leave_one_site_out(SITES, dict.fromkeys(SITES, lambda X: X), score=fc.LAC())
     assert [summary.to_bytes() for summary in ready] == [summary.to_bytes() for summary in summaries]

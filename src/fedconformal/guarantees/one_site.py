@@ -14,23 +14,23 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, WeightedSum, ceil_rank
+from fedconformal.guarantees.guarantee import Counts, Terms, WeightedSum, ceil_rank
 from fedconformal.guarantees.luck import MissLimit, rank_limit
 from fedconformal.guarantees.planning import counting
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneClient(WeightedSum):
+class OneSite(WeightedSum):
     """Cover a test row of one site, given by name or by position.
 
     Attributes:
-        client: the site's name.
+        site: its name.
 
-    >>> OneClient(client=1).promised(counts=[9, 4], sizes=[10, 5])
+    >>> OneSite(site=1).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
     """
 
-    name = "one-client"
+    name = "one-site"
     assumption = (
         "the calibration rows of the named site and the test row are exchangeable; "
         "the model was not fitted to the calibration rows"
@@ -39,40 +39,40 @@ class OneClient(WeightedSum):
 
     fractional = True
 
-    client: str | int
+    site: str | int
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return cls(client="b"), cls(client=2)
+        return cls(site="b"), cls(site=2)
 
     def __post_init__(self) -> None:
-        if isinstance(self.client, bool) or not isinstance(self.client, str | int | np.integer):
-            raise InputError(f"client is {self.client!r}, expected a site's name or its position")
-        if not isinstance(self.client, str):
-            object.__setattr__(self, "client", int(self.client))
+        if isinstance(self.site, bool) or not isinstance(self.site, str | int | np.integer):
+            raise InputError(f"site is {self.site!r}, expected a site's name or its position")
+        if not isinstance(self.site, str):
+            object.__setattr__(self, "site", int(self.site))
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> OneClient:
-        if not isinstance(self.client, str):
-            if not 0 <= self.client < len(sizes):
+    def bind(self, sites: Sequence[str], sizes: Counts) -> OneSite:
+        if not isinstance(self.site, str):
+            if not 0 <= self.site < len(sizes):
                 most = len(sizes) - 1
-                raise InputError(f"client is {self.client}, expected a site's name or a position from 0 to {most}")
+                raise InputError(f"site is {self.site}, expected a site's name or a position from 0 to {most}")
             return self
         names = list(map(name_key, sites))
-        if name_key(self.client) not in names:
+        if name_key(self.site) not in names:
             known = ", ".join(list(sites)[:10]) or "none: the summaries carry no site names"
-            raise InputError(f"no site is called {self.client!r}; there are {known}")
-        return replace(self, client=names.index(name_key(self.client)))
+            raise InputError(f"no site is called {self.site!r}; there are {known}")
+        return replace(self, site=names.index(name_key(self.site)))
 
-    def worth(self, sizes: Counts) -> tuple[Sequence[int], int]:
+    def terms(self, sizes: Counts) -> Terms:
         """Return the number of the site's scores and one stand-in; scores of other sites weigh nothing."""
-        return [int(k == self.position) for k in range(len(sizes))], sizes[self.position] + 1
+        return Terms([int(k == self.position) for k in range(len(sizes))], sizes[self.position] + 1)
 
     @property
     def position(self) -> int:
         """Where the site is."""
-        if isinstance(self.client, str):
-            raise InputError(f"the client {self.client!r} is known by name only; calibrate looks it up")
-        return self.client
+        if isinstance(self.site, str):
+            raise InputError(f"the site {self.site!r} is known by name only; calibrate looks it up")
+        return self.site
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
         total = sizes[self.position] + 1
@@ -88,14 +88,14 @@ class OneClient(WeightedSum):
         return [MissLimit(rank_limit(rank, total - 1, failure), site=self.position)]
 
     def plainly(self, sites: Sequence[str]) -> str:
-        name = self.client if isinstance(self.client, str) else sites[self.client]
+        name = self.site if isinstance(self.site, str) else sites[self.site]
         return f"new cases of {name}; nothing is promised to the other sites"
 
     def promise(self, sites: Sequence[str]) -> str:
-        name = self.client if isinstance(self.client, str) else sites[self.client]
+        name = self.site if isinstance(self.site, str) else sites[self.site]
         return f"for a test row of site {name!r}, on average over calibration draws"
 
 
 @counting.register
-def _(guarantee: OneClient, sizes: Counts) -> Sequence[int]:
+def _(guarantee: OneSite, sizes: Counts) -> Sequence[int]:
     return [guarantee.position]

@@ -1,0 +1,137 @@
+"""What a published predictor gives away: members of the calibration found, before and after thresholds are rounded up.
+
+    PYTHONPATH=. python benchmarks/membership.py [--page]
+
+The attacks are those of tests/privacy/membership.py. Its tables go into docs/threat-model.md; `--page` writes them
+there again from the saved results, without measuring. With $FEDCONFORMAL_DATA, sets of CIFAR-100 are measured too.
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import HERE, RESULTS, save
+from scipy.special import softmax
+
+import fedconformal as fc
+from tests.privacy.membership import ALPHA, attack, digits, numbers, predictor_of, split, synthetic
+
+NAME = "membership"
+PAGE = HERE.parent / "docs" / "threat-model.md"
+START, END = "<!-- membership -->", "<!-- /membership -->"
+DATA = {150: ("digits", digits, 60), 650: ("digits", digits, 15), 5000: ("synthetic", synthetic, 3)}
+WHAT = ("one threshold", "by class", "by group", "a limit on losses")
+FILE, SCORES, ROWS, TRIALS = "logits/cifar100_tct.npz", (fc.LAC(), fc.APS(), fc.RAPS()), (500, 5000), 10
+HEAD = (
+    "predictor",
+    "rows",
+    "exact: members found",
+    "others",
+    "rounded: members found",
+    "others",
+    "difference",
+    "difference by counts",
+    "labels of members found",
+    "of others",
+)
+SIZES = ("CIFAR-100, score", "rows", "labels a set, exact", "rounded up", "coverage, exact", "rounded up")
+
+
+def attacked() -> list[dict[str, Any]]:
+    """Attack predictors of random splits, exact ones and rounded ones."""
+    draws = [
+        (f"{name}, {what}", what, rows, splits, partial(split, draw))
+        for rows, (name, draw, splits) in DATA.items()
+        for what in WHAT
+    ]
+    draws += [
+        (f"diabetes, {what}", what, 150, DATA[150][2], partial(numbers, signed=what == "signed"))
+        for what in ("residual", "signed")
+    ]
+    found = []
+    for name, what, rows, splits, draw in draws:
+        drawn = [draw(seed, rows) for seed in range(splits)]
+        means = {}
+        for exact in (True, False):
+            each = [attack(predictor_of(what, members, exact=exact), members, others) for members, others in drawn]
+            means["exact" if exact else "rounded"] = {
+                key: float(np.mean([one[key] for one in each])) for key in each[0]
+            }
+        found.append({"predictor": name, "rows": rows, "splits": splits, **means})
+        print(found[-1])
+    return found
+
+
+def sizes(data: Path) -> list[dict[str, Any]]:
+    """Compare the sets of exact and of rounded thresholds on rows that did not calibrate."""
+    held, found = np.load(data), []
+    probs = softmax(np.concatenate([held["val_logits"], held["test_logits"]]).astype(np.float64), axis=1)
+    labels = np.concatenate([held["val_labels"], held["test_labels"]])
+    for score in SCORES:
+        for rows in ROWS:
+            means = []
+            for seed in range(TRIALS):
+                inside, outside = np.split(np.random.default_rng(seed).permutation(len(labels)), [rows])
+                site = fc.summarize(score.evaluate(probs[inside], labels[inside]), "exact", score=score, site="a")
+                for exact in (True, False):
+                    made = fc.Predictor.of(fc.calibrate([site], alpha=ALPHA, exact=exact))
+                    sets = made.predict_set(probs[outside])
+                    means.append((sets.sum(axis=1).mean(), sets[np.arange(len(sets)), labels[outside]].mean()))
+            exact, rounded = np.mean(means[::2], axis=0).tolist(), np.mean(means[1::2], axis=0).tolist()
+            found.append({"score": score.name, "rows": rows, "exact": exact, "rounded": rounded})
+            print(found[-1])
+    return found
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Write a table."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Write what was found of one kind of predictor."""
+    before, after = row["exact"], row["rounded"]
+    gain = [100 * (after[f"members {how}"] - after[f"others {how}"]) for how in ("found", "counted")]
+    shares = [before["members found"], before["others found"], after["members found"], after["others found"]]
+    labels = ("", "") if row["predictor"].startswith("diabetes") else (after["members labels"], after["others labels"])
+    return (
+        row["predictor"],
+        f"{row['rows']:,}",
+        *(f"{share:.1%}" for share in shares),
+        *(f"{points:.1f} points" for points in gain),
+        *(f"{share:.1%}" if share != "" else "" for share in labels),
+    )
+
+
+def size_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Write what rounding costs."""
+    (exact, covered), (rounded, more) = row["exact"], row["rounded"]
+    grown = f"{rounded:.2f} ({rounded / exact - 1:+.1%})"
+    return (row["score"], f"{row['rows']:,}", f"{exact:.2f}", grown, f"{covered:.4f}", f"{more:.4f}")
+
+
+def main() -> None:
+    """Measure and save, and put the tables into their page."""
+    path = RESULTS / f"{NAME}.json"
+    if "--page" not in sys.argv:
+        warnings.simplefilter("ignore")  # of sets that hold every label, and of counts by class
+        data = Path(os.environ.get("FEDCONFORMAL_DATA", "")) / FILE
+        kept = json.loads(path.read_text())["results"]["sizes"] if path.exists() else []
+        save(NAME, {"attacks": attacked(), "sizes": sizes(data) if data.exists() else kept})
+    found = json.loads(path.read_text())["results"]
+    tables = table(HEAD, [*map(cells, found["attacks"])]), table(SIZES, [*map(size_cells, found["sizes"])])
+    before, rest = PAGE.read_text().split(START)
+    PAGE.write_text(f"{before}{START}\n{tables[0]}\n\n{tables[1]}\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

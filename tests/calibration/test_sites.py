@@ -1,0 +1,229 @@
+"""A threshold for each site, where the site of a row is given at prediction."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.arrays import Floats
+from fedconformal.monitoring.limits import limits_of, summary_limit
+from tests.contracts.tools import maybe_infeasible, refused
+
+SIZES = {"a": 60, "b": 19, "few": 8}
+"""At alpha = 0.1 the third has too few."""
+PROBS = np.random.default_rng(1).dirichlet([1.0] * 4, 12)
+ROWS = np.array(list("aabb") * 3)
+
+
+def scores_of(rng: np.random.Generator, n: int, signed: bool = False) -> Floats:
+    found = rng.random(n)
+    return found - 0.5 if signed else found
+
+
+def sites(score: Any = None, **about: Any) -> list[fc.Summary]:
+    rng, score = np.random.default_rng(3), fc.LAC() if score is None else score
+    signed = score.lower_share is not None
+    return [
+        fc.summarize(scores_of(rng, n, signed) * (1 + k), "exact", site=site, score=score, **about)
+        for k, (site, n) in enumerate(SIZES.items())
+    ]
+
+
+def made(score: Any = None, alpha: float = 0.1, *, exact: bool = False, **about: Any) -> Any:
+    with maybe_infeasible():
+        result = fc.calibrate(sites(score, **about), alpha=alpha, guarantee=fc.EverySite(), exact=exact)
+    return fc.IntervalPredictor.of(result) if result.certificate.intervals else fc.Predictor.of(result)
+
+
+def rank_of(n: int, alpha: float = 0.1) -> int:
+    return math.ceil(round((1 - alpha) * (n + 1), 9))
+
+
+def test_every_threshold_is_the_rank_among_the_sites_own_scores() -> None:
+    predictor = made(exact=True)
+    for summary in sites():
+        (site,), n = summary.sites, summary.n
+        points = np.sort(summary.points)
+        expected = points[rank_of(n) - 1] if rank_of(n) <= n else math.inf
+        assert predictor.thresholds[site] == expected
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fc.InfeasibleWarning)
+            assert predictor.threshold(site=site) == expected
+    records = predictor.certificate.by_site
+    assert [(one.site, one.scores, one.rank, one.rank_out_of) for one in records] == [
+        ("a", 60, 55, 61),
+        ("b", 19, 18, 20),
+        ("few", 8, 9, 9),
+    ]
+    assert [(one.coverage_at_least, one.coverage_at_most) for one in records] == [
+        (55 / 61, 55 / 61),
+        (0.9, 0.9),
+        (1.0, 1.0),
+    ]
+    assert predictor.certificate.threshold == "inf"  # the largest, for a row whose site is not known
+
+
+def test_a_row_takes_the_threshold_of_its_site() -> None:
+    predictor = made()
+    sets = predictor.predict_set(PROBS, sites=ROWS, allow_empty=True)
+    p = predictor.predict_p(PROBS, sites=ROWS)
+    for site in "ab":
+        mine = site == ROWS
+        alone = fc.Predictor.of(fc.calibrate([one for one in sites() if one.sites == (site,)], alpha=0.1))
+        assert np.array_equal(sets[mine], alone.predict_set(PROBS[mine], allow_empty=True))
+        assert np.array_equal(p[mine], alone.predict_p(PROBS[mine]))
+        assert np.array_equal(predictor.predict_set(PROBS, sites=site), alone.predict_set(PROBS))
+    for alpha in (0.1, 0.2, 0.35):
+        at = predictor.predict_set(PROBS, sites=ROWS, alpha=alpha, allow_empty=True)
+        assert np.array_equal(at, p > alpha)
+    several = predictor.predict_set(PROBS, sites=ROWS, alpha=[0.1, 0.2])
+    assert np.array_equal(several[..., 1], predictor.predict_set(PROBS, sites=ROWS, alpha=0.2))
+
+
+def test_without_sites_the_largest_threshold_counts() -> None:
+    predictor = made(alpha=0.2, exact=True)
+    assert predictor.threshold() == max(predictor.thresholds.values()) < math.inf
+    everywhere = [predictor.predict_set(PROBS, sites=site) for site in SIZES]
+    assert np.array_equal(predictor.predict_set(PROBS), np.any(everywhere, axis=0))
+    each = [predictor.predict_p(PROBS, sites=site) for site in SIZES]
+    assert np.array_equal(predictor.predict_p(PROBS), np.max(each, axis=0))
+
+
+def test_a_site_with_too_few_scores_is_named() -> None:
+    with pytest.warns(fc.InfeasibleWarning, match=r"to every site, so every label.*needed: 1 more at site 'few'"):
+        predictor = fc.Predictor.of(fc.calibrate(sites(), alpha=0.1, guarantee=fc.EverySite()))
+    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised to few, where labels are in every set"):
+        assert predictor.predict_set(PROBS[:2], sites=["a", "few"])[1].all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predictor.predict_set(PROBS, sites=ROWS)
+
+
+@pytest.mark.parametrize("sites_", [["a", "x"], "x", ["a"], [None, "a"], [["a"], ["b"]] * 2])
+def test_unknown_sites_are_refused(sites_: Any) -> None:
+    for predictor, given in ((made(), PROBS[:2]), (made(fc.Residual()), [1.0, 2.0])):
+        ask = predictor.predict_set if isinstance(predictor, fc.Predictor) else predictor.predict_interval
+        with refused("sites: "):
+            ask(given, sites=sites_)
+    with refused("row 1 is of x, which was not calibrated", "there are a, b, few"):
+        made().predict_p(PROBS[:2], sites=["a", "x"])
+
+
+def test_one_threshold_for_all_takes_no_sites() -> None:
+    other = fc.Predictor.of(fc.calibrate(sites()))
+    with refused("sites: the predictor has one threshold for all sites; leave them out"):
+        other.predict_set(PROBS, sites=ROWS)
+    assert other.thresholds == {}
+    found = other.evaluate(PROBS, np.zeros(12, dtype=int), sites=ROWS)  # which groups by them
+    assert [group.name for group in found.by_site] == ["a", "b"]
+
+
+@pytest.mark.parametrize("score", [fc.Residual(), fc.Signed()], ids=repr)
+def test_intervals_of_a_site(score: Any) -> None:
+    predictor, given = made(score), np.linspace(-3, 3, 12)
+    found = predictor.predict_interval(given, sites=ROWS)
+    for site in "ab":
+        mine = site == ROWS
+        with maybe_infeasible():
+            alone = fc.IntervalPredictor.of(fc.calibrate([one for one in sites(score) if one.sites == (site,)]))
+            assert np.array_equal(found[mine], alone.predict_interval(given[mine]))
+            assert predictor.thresholds[site] == alone.threshold()
+    y = given + 0.1
+    inside = (found[:, 0] <= y) & (y <= found[:, 1])
+    assert np.array_equal(predictor.contains(given, y, sites=ROWS), inside)
+    assert predictor.evaluate(given, y, sites=ROWS).coverage == inside.mean()
+
+
+@pytest.mark.parametrize("score", [fc.LAC(), fc.Residual(), fc.Signed()], ids=repr)
+def test_it_is_saved_and_verified(score: Any) -> None:
+    predictor = made(score)
+    again = type(predictor).from_bytes(predictor.to_bytes())
+    assert again.to_bytes() == predictor.to_bytes()
+    assert again.thresholds == predictor.thresholds
+    assert fc.verify(again, sites(score)) == []
+    records = predictor.certificate.by_site
+    for change in ({"scores": 61}, {"rank": 54}, {"coverage_at_least": 0.95}, {"slack": 0.5}):
+        forged = [msgspec.structs.replace(records[0], **change), *records[1:]]
+        about = msgspec.structs.replace(predictor.certificate, by_site=forged)
+        (problem,) = fc.verify(replace(predictor, certificate=about), sites(score))
+        assert problem.startswith("by_site: ")
+
+
+def test_malformed_files_are_refused() -> None:
+    predictor = made()
+    records = predictor.certificate.by_site
+    lower = [msgspec.structs.replace(records[0], threshold=0.0), *records[1:]]
+    for fields, curves in (
+        ({"by_site": lower}, predictor.site_curves),
+        ({"by_site": None, "format": 1}, predictor.site_curves),
+        ({}, None),
+        ({}, dict(list(predictor.site_curves.items())[:2])),
+    ):
+        about = msgspec.structs.replace(predictor.certificate, **fields)
+        with refused("thresholds of sites"):
+            replace(predictor, certificate=about, site_curves=curves)
+    changes: list[dict[str, Any]] = [{"sites": []}, {"sites": None}]
+    for change in changes:
+        content = {**predictor.content(), **change}
+        with refused("not one for each site"):
+            fc.Predictor.of_content(json.loads(json.dumps(content)))
+    about = msgspec.structs.replace(predictor.certificate, guarantee=fc.Mixture().to_dict())
+    with refused("its thresholds of sites do not fit its guarantee"):
+        about.terms()
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
+def test_losses_classes_and_groups_keep_one_threshold() -> None:
+    labels = [np.arange(n) % 2 for n in SIZES.values()]
+    with maybe_infeasible():
+        by_class = [
+            fc.summarize(np.arange(n) / n, site=site, score=fc.LAC(), labels=own, by_class=True)
+            for (site, n), own in zip(SIZES.items(), labels, strict=True)
+        ]
+        assert fc.calibrate(by_class, guarantee=fc.ByClass(fc.EverySite())).certificate.by_site is None
+        losses = [fc.summarize_losses(np.zeros((n, 1)), thresholds=[0.5], site=site) for site, n in SIZES.items()]
+        assert fc.calibrate(losses, risk=0.3, guarantee=fc.EverySite()).certificate.by_site is None
+
+
+def test_the_estimators_take_sites() -> None:
+    rng = np.random.default_rng(5)
+    probs = rng.dirichlet([1.0] * 3, 200)
+    y = np.array([rng.choice(3, p=p) for p in probs])
+    ids = np.where(np.arange(200) % 3, "a", "b")
+    classifier = fc.FederatedConformalClassifier(guarantee=fc.EverySite()).calibrate(probs, y, sites=ids)
+    predictor = classifier.predictor
+    assert np.array_equal(classifier.predict_set(probs, sites=ids), predictor.predict_set(probs, sites=ids))
+    assert np.array_equal(classifier.predict_p(probs, sites=ids), predictor.predict_p(probs, sites=ids))
+    assert classifier.evaluate(probs, y, sites=ids) == predictor.evaluate(probs, y, sites=ids)
+    regressor = fc.FederatedConformalRegressor(guarantee=fc.EverySite()).calibrate(y * 1.0, y + 0.5, sites=ids)
+    given = regressor.predictor.predict_interval(y * 1.0, sites=ids)
+    assert np.array_equal(regressor.predict_interval(y * 1.0, sites=ids), given)
+
+
+def test_a_watch_takes_each_sites_own_threshold() -> None:
+    predictor, given = made(), sites()
+    found = limits_of(predictor)
+    assert set(found.sites) == {"a", "b"}  # the third misses nothing
+    own = limits_of(predictor, site="a", summaries=given[:1])
+    assert own.rate == summary_limit(rank_of(60), 60, 0.025 / 3)
+    with maybe_infeasible():
+        nobody = fc.Predictor.of(fc.calibrate(sites(), alpha=0.01, guarantee=fc.EverySite()))
+    with refused("nothing can be missed"):
+        limits_of(nobody)
+
+
+def test_from_watched_rows_no_site_is_promised_anything() -> None:
+    for score in (fc.LAC(), fc.Signed()):
+        with maybe_infeasible():
+            new = fc.recalibrate(made(score), sites(score), why="alarm", rows="watched")
+        for one in new.certificate.by_site or ():
+            ends = (one,) if one.lower is None else (one, one.lower)
+            assert {(end.coverage_at_least, end.coverage_at_most) for end in ends} == {(0.0, 1.0)}

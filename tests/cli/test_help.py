@@ -1,0 +1,28 @@
+"""Every command of the program, and of its groups, shows its help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from fedconformal.cli.app import app
+from tests.cli.command import Command
+
+
+def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Walk through a group of commands and its subgroups."""
+    for name in group.list_commands(None):
+        yield (*above, name)
+        member = group.get_command(None, name)
+        if hasattr(member, "list_commands"):
+            yield from commands(member, (*above, name))
+
+
+def test_every_command_shows_its_help(command: Command) -> None:
+    found = list(commands(typer.main.get_command(app)))
+    assert ("calibrate",) in found
+    assert ("monitor", "status") in found
+    for words in found:
+        assert f"Usage: fedconformal {' '.join(words)} " in command.ok(*words, "--help").out

@@ -1,0 +1,184 @@
+"""A server that asks one site the real question, and all others one whose scores it knows, opens no sum.
+
+Before rosters had the provenance of the scores, it subtracted the constants and read the histogram of the one site, in
+every round, whatever the sites' policies, pinned keys and ledgers said.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="running on Flower needs flwr")
+pytest.importorskip("cryptography", reason="sums need cryptography")
+
+import msgspec
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+import fedconformal as fc
+from fedconformal._base.arrays import softmax
+from fedconformal._base.float_bits import keys_of
+from fedconformal.engines.flower.calibration import ask_for
+from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, site_of
+from fedconformal.engines.flower.sums import TYPE
+from fedconformal.errors import InputError
+from fedconformal.federated.calibration import Question
+from fedconformal.flower import InProcessGrid, calibrate_reply, sums_reply
+from fedconformal.privacy import new_key, public_key
+from fedconformal.privacy.sums import coordinator
+from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
+from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.reading import read
+from fedconformal.summaries import Origin
+from tests.engines.flower.tools import CLASSES, MODEL, site_logits
+from tests.privacy.attack import watching
+
+SITES, TARGET, ROWS = 5, 3, 60
+ZERO = ArrayRecord({"weights": Array(np.zeros((CLASSES, CLASSES), dtype=np.float32))})
+STRICT = 'sums_only = true\nleast_sites = 5\nleast_rows = 50\nleast_cell = 50\nledger = "mandatory"\n'
+
+
+def scoring_app() -> ClientApp:
+    """An app whose logits follow from the model of the message."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def calibrate(msg: Message, context: Context) -> Message:
+        features, labels = site_logits(site_of(context).partition, ROWS)
+        weights = msg.content.array_records[ARRAYS]["weights"].numpy() if ARRAYS in msg.content else np.eye(CLASSES)
+        return calibrate_reply(msg, context, features @ weights, labels)
+
+    return app
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> InProcessGrid:
+    """Sites with a strict policy, a ledger, and the keys of all."""
+    keys = [new_key() for _ in range(SITES)]
+    (tmp_path / "keys.json").write_text(json.dumps({f"site-{k}": public_key(key) for k, key in enumerate(keys)}))
+    (tmp_path / "policy.toml").write_text(STRICT)
+    configs = []
+    for k, key in enumerate(keys):
+        (tmp_path / f"{k}.key").write_bytes(key)
+        (tmp_path / f"{k}.json").write_text('{"budget": 1.0}')
+        named = {"key": f"{k}.key", "ledger": f"{k}.json", "signed": "keys.json", "policy": "policy.toml"}
+        configs.append({what: str(tmp_path / file) for what, file in named.items()})
+    return InProcessGrid(scoring_app(), configs)
+
+
+class TwoFaced:
+    """A server with one question for the target and another for all others; it keeps what is sent."""
+
+    def __init__(self, nodes: InProcessGrid, other: RecordDict, roster: str) -> None:
+        self._nodes, self._roster = nodes, roster
+        real = ask_for(MODEL, kind=SUMS)
+        self._asked = {f"site-{k}": real if k == TARGET else other for k in range(SITES)}
+        self.refused: list[str] = []
+
+    def play(self) -> None:
+        """Play a session to its end, or until too few sites go on."""
+        state, invitation = coordinator.invite(fc.Mixture(), 0.1, *IN_STEPS)
+        outgoing = dict.fromkeys(self._asked, invitation)
+        while outgoing:
+            found = [self._sent(state, name, message) for name, message in outgoing.items()]
+            state, outgoing = coordinator.step(state, [one for one in found if one is not None])
+            if any(letter_of(message) == b"R" for message in outgoing.values()) and self._roster == "of each":
+                outgoing = {name: self._own_roster(state, name, message) for name, message in outgoing.items()}
+
+    def _sent(self, state: Any, name: str, message: bytes) -> Any:
+        first = letter_of(message) == b"I"
+        content = self._asked[name] if first else RecordDict({ASK: ConfigRecord({"kind": SUMS})})
+        content = RecordDict({**content, SUMS: ConfigRecord({"data": message})})
+        sent = self._nodes.create_message(content, TYPE, 2 + int(name[-1]), "0")
+        (reply,) = self._nodes.send_and_receive([sent])
+        if reply.has_error():
+            self.refused.append(str(reply.error.reason).splitlines()[-1])
+            return None
+        return read(state, reply.content.config_records[SUMS]["data"])  # type: ignore[arg-type]
+
+    def _own_roster(self, state: Any, name: str, message: bytes) -> bytes:
+        """Tell a site that all scores were made from what it was asked for itself."""
+        roster = unpack(message, Roster, state.invite.coordinator)
+        asked = self._asked[name].config_records[ASK]
+        own = {"model": str(asked["model"]), "temperature": float(asked["temperature"])}  # type: ignore[arg-type]
+        return pack(msgspec.structs.replace(roster, **own), state.signing)
+
+
+def leaked(seen: Any) -> int:
+    """Count the sums that are the histogram of the target and known constants."""
+    logits, labels = site_logits(TARGET, ROWS)
+    own = keys_of(fc.LAC().evaluate(softmax(logits), labels))
+    known = keys_of(np.full((SITES - 1) * ROWS, 1 - 1 / CLASSES))
+    read_off = [total - rounds.histogram(search, known, 0) for rounds, search, total in seen]
+    target = [rounds.histogram(search, own, 0) for rounds, search, _ in seen]
+    return sum(np.array_equal(one, other) for one, other in zip(read_off, target, strict=True))
+
+
+def at(temperature: float) -> RecordDict:
+    """Ask for scores at a temperature, as a hostile server may."""
+    asked = ask_for(MODEL, kind=SUMS)
+    return RecordDict({ARRAYS: MODEL, ASK: ConfigRecord({**asked.config_records[ASK], "temperature": temperature})})
+
+
+OTHERS = {"temperature": lambda: at(20.0), "zero weights": lambda: ask_for(ZERO, kind=SUMS)}
+
+
+@pytest.fixture(params=["of the target", "of the others", "of each"])
+def roster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whose provenance the hostile coordinator writes into the roster."""
+    hostile(monkeypatch, 0 if request.param == "of the others" else TARGET)
+    return str(request.param)
+
+
+def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
+    patch.setattr(coordinator, "check_origins", lambda origins, _names: origins[chosen])
+
+
+@pytest.mark.parametrize("trick", OTHERS)
+def test_a_question_to_one_site_alone_gives_no_sum(nodes: InProcessGrid, trick: str, roster: str) -> None:
+    server = TwoFaced(nodes, OTHERS[trick](), roster)
+    with watching() as seen, pytest.raises(InputError):
+        server.play()
+    assert seen == []
+    other = sum("the roster is for other scores than those of site" in one for one in server.refused)
+    # With a roster for each nobody can tell; then the masks do not cancel (tests/privacy/test_attacks_questions.py).
+    assert other == {"of the target": SITES - 1, "of the others": 1, "of each": 0}[roster]
+
+
+def test_without_the_refusal_every_sum_shows_the_site(nodes: InProcessGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile(monkeypatch, TARGET)
+    monkeypatch.setattr(Origin, "difference", lambda *_: None)
+    server = TwoFaced(nodes, OTHERS["zero weights"](), "of the target")
+    with watching() as seen:
+        server.play()
+    assert leaked(seen) == len(seen) == 4
+
+
+def test_a_temperature_that_no_fit_gives_is_refused(nodes: InProcessGrid) -> None:
+    server = TwoFaced(nodes, at(1e300), "of the target")
+    with pytest.raises(InputError, match="there are 1 sites"):
+        server.play()
+    assert len(server.refused) == SITES - 1
+    assert all("temperature is 1e+300, expected a number from 0.05 to 20" in one for one in server.refused)
+
+
+def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGrid) -> None:
+    """An app that takes the server's word for the fingerprint would bind nothing."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def calibrate(msg: Message, context: Context) -> Message:
+        asked = Question.from_dict(msg.content.config_records[ASK])
+        summary = fc.summarize([0.5] * ROWS, "exact", site=site_of(context).name)
+        return sums_reply(msg, context, replace(summary, origin=asked.origin))
+
+    lying = ask_for(MODEL, kind=SUMS)
+    lying[ARRAYS] = ZERO
+    server = TwoFaced(InProcessGrid(app, SITES), lying, "of the target")
+    with pytest.raises(InputError, match="there are 1 sites"):
+        server.play()
+    assert all("the model in the message is not the one that is asked about" in one for one in server.refused)
