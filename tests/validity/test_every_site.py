@@ -29,6 +29,7 @@ def coverage(lowered: int = 0) -> tuple[Floats, Floats]:
             [fc.summarize(one, "exact", site=f"s{k}", score=fc.LAC()) for k, one in enumerate(scores)],
             alpha=ALPHA,
             guarantee=fc.EverySite(),
+            exact=True,
         )
         for k, (one, scale) in enumerate(zip(scores, scales, strict=True)):
             place = int(np.searchsorted(one, result.certificate.thresholds[f"s{k}"])) - lowered

@@ -34,7 +34,7 @@ class Service:
     >>> service = Service(Predictor.of(calibrate([site], alpha=0.2, exact=True)))
     >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}', JSON))
     >>> answer.ids, answer.sets.tolist(), answer.p_values.tolist()
-    (['scan-7'], [[True, False]], [[1.0, 0.2]])
+    (['scan-7'], [[True, False]], [[1.0, 0.1]])
     """
 
     def __init__(self, predictor: Predictor, model: OnnxModel | None = None) -> None:

@@ -109,13 +109,20 @@ def test_threads_at_once_take_turns() -> None:
     assert sorted(type(each).__name__ for each in found) == ["InputError", "bytes"]
 
 
-def test_an_invitation_once_more_spends_epsilon_once(tmp_path: Path) -> None:
+def test_an_answer_once_more_spends_epsilon_once(tmp_path: Path) -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     ledger = tmp_path / "ledger.json"
     ledger.write_text('{"budget": 3.0}')
-    server = Server([{"ledger": str(ledger)}], epsilon=1.0)
-    join = server.ask(2, server.invitation, copy.deepcopy(server.contexts[2]))
-    assert server.ask(2, server.invitation) == join
+    server = Server([{"ledger": str(ledger)}, *({} for _ in range(SITES - 1))], epsilon=1.0)
+    before = copy.deepcopy(server.contexts[2])
+    join = server.ask(2, server.invitation)
+    assert server.ask(2, server.invitation, before) == join
+    assert read_ledger(ledger).spent("site-0") == 0
+    server.entered()
+    question = server.question(range(SITES))
+    before = copy.deepcopy(server.contexts[2])
+    answer = server.ask(2, question)
+    assert server.ask(2, question, before) == answer
     assert read_ledger(ledger).spent("site-0") == 1
 
 
