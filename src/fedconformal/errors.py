@@ -1,37 +1,54 @@
-"""What can go wrong, in few words: bad input, a promise that cannot be kept, and more shown than usual."""
+"""Exceptions and warnings."""
+
+from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Something given to us cannot be used; the message says what, where and what to do."""
+    """Invalid input. The message says what is wrong, where, and what to do.
+
+    Parameters
+    ----------
+    message
+        One line.
+    param
+        The parameter to change, by its name in Python; the command line shows it as an option.
+    code
+        The kind of error, for programs that handle it; its words are not part of the interface.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None, code: str = "invalid") -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
 
 
 class InputTypeError(InputError, TypeError):
-    """What was given is of a type that cannot be used."""
+    """A value of an unsupported type."""
 
 
 class AlteredError(InputError):
-    """A file is well formed, but it is not what was written: its digest does not match."""
+    """A file is well formed, but its digest does not match its content."""
 
 
 class StoreError(InputError):
-    """Nothing can be kept now, such as on a full disk: what was asked has not happened, and may be asked again."""
+    """A store cannot be written now, such as on a full disk; nothing has changed and the call can be repeated."""
 
 
 class NotCalibratedError(InputError, AttributeError):
-    """There is no promise yet; what it would be is no attribute either."""
+    """Raised when an estimator is used before `calibrate()` or `fit()`."""
 
 
 class InfeasibleWarning(UserWarning):
-    """There are too few scores for the promise, so every label is in every set."""
+    """Too few scores for the guarantee: the threshold is infinite and every label is in every set."""
 
 
 class ClassCountsWarning(UserWarning):
-    """What is about to be sent shows how many rows of each class a site has."""
+    """A summary reveals the number of rows of each class."""
 
 
 class HeavySiteWarning(UserWarning):
-    """A site outweighs the others because of the number of scores that it claims."""
+    """One site outweighs the others because of the number of scores that it claims."""
 
 
 class VersionWarning(UserWarning):
-    """Some summaries say less of their scores than others do."""
+    """Some summaries state less about their scores than others."""

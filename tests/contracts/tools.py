@@ -185,8 +185,8 @@ class FakeTensor:
 
 
 @contextmanager
-def refused(*fragments: str) -> Iterator[None]:
-    """Demand an InputError in one line that holds these fragments, and no warning on the way."""
+def refused(*fragments: str, param: str | None = None, code: str | None = None) -> Iterator[None]:
+    """Demand an InputError in one line that holds these fragments, of this param and code, and no warning before it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(fc.InputError) as caught:
@@ -194,6 +194,8 @@ def refused(*fragments: str) -> Iterator[None]:
     message = str(caught.value)
     assert message.strip()
     assert len(message.splitlines()) == 1, message
+    assert caught.value.param == param or param is None
+    assert caught.value.code == code or code is None
     for fragment in fragments:
         assert fragment in message
 

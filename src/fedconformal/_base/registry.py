@@ -14,6 +14,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, TypeVar
 
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
@@ -112,9 +113,22 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
     """Return the subclass of `base` with this name, or say which names there are."""
     found = known_as(name, base)
     if found is None:
-        noun = getattr(base, "noun", base.__name__.lower())
-        raise InputError(f"no {noun} is called {name!r}; there are {', '.join(sorted(members(base)))}")
+        noun = noun_of(base)
+        there = ", ".join(sorted(members(base)))
+        raise InputError(
+            f"no {noun} is called {shown(repr(name))}; there are {there}", param=param_of(base), code="unknown-name"
+        )
     return found
+
+
+def noun_of(base: Callable[..., Any]) -> str:
+    """Return the noun for the subclasses of `base`."""
+    return str(getattr(base, "noun", base.__name__.lower()))
+
+
+def param_of(base: Callable[..., Any]) -> str:
+    """Return the usual name of a parameter that takes one: the last word of its noun."""
+    return noun_of(base).split()[-1]
 
 
 def known_as(name: str, base: Callable[..., T]) -> type[T] | None:

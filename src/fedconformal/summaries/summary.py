@@ -30,6 +30,7 @@ class Summary(ABC):
     how far `upper` can be above `lower`; a kind without such a bound says `certified = False`.
     """
 
+    noun: ClassVar[str] = "summary kind"
     name: ClassVar[str]
     letter: ClassVar[str]
     message: ClassVar[type[wire.Header]]

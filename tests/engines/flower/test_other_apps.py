@@ -175,7 +175,7 @@ def test_a_site_cannot_speak_to_the_terminal() -> None:
         ({"alpha": 1.5}, "alpha"),
         ({"score": "best"}, "no score is called 'best'"),
         ({"guarantee": "all"}, "no guarantee is called 'all'"),
-        ({"kind": "small"}, "no summary is called 'small'"),
+        ({"kind": "small"}, "no summary kind is called 'small'"),
         ({"score-penalty": 1.0}, "score-penalty is no parameter of LAC; there are none"),
         ({"score": "raps", "score-penalty": "high"}, "score-penalty is 'high', expected a number"),
         ({"guarantee": "one-site"}, "guarantee-site is missing; OneSite needs it"),
