@@ -421,7 +421,7 @@ def test_mixed_summaries_are_refused(case: str) -> None:
         (lambda: FC.calibrate([]), ["no summaries"]),
         (lambda: FC.calibrate([[0.1, 0.2]]), ["expected summaries, got list", "summarize"]),
         (lambda: FC.calibrate([site(), site("b").to_bytes()]), ["expected summaries, got bytes"]),
-        (lambda: FC.calibrate([site()], guarantee="mixture"), ["guarantee is ", "mixture"]),
+        (lambda: FC.calibrate([site()], guarantee="mix"), ["no guarantee is called", "mixture"]),
         (lambda: FC.calibrate([site()], guarantee=fc.Mixture), ["guarantee is "]),
         (lambda: FC.pool([]), ["nothing to pool"]),
         (lambda: FC.pool([site("a", "exact"), site("b", "ranks")]), ["one kind", "exact, ranks"]),

@@ -225,9 +225,9 @@ def test_bad_sites(given: Any, fragments: list[str]) -> None:
         fc.FederatedConformalClassifier().calibrate(given)
 
 
-@pytest.mark.parametrize("score", ["lac", fc.LAC, 5])
+@pytest.mark.parametrize("score", ["cqr", "raps:penalti=1", fc.LAC, 5])
 def test_a_bad_score(score: Any) -> None:
-    with refused("score is "):
+    with refused(param="score"):
         fc.FederatedConformalClassifier(score=score).calibrate(sites())
 
 

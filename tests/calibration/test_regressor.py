@@ -129,7 +129,7 @@ def test_lists_ids_and_predictions_alone() -> None:
 @pytest.mark.parametrize(
     ("score", "estimator"),
     [
-        (None, LinearRegression()),
+        ("residual", LinearRegression()),
         (fc.CQR(), (LOW, HIGH)),
         (fc.Normalized(), (LinearRegression(), KNeighborsRegressor(50))),
         (fc.Signed(scaled=True), (LinearRegression(), KNeighborsRegressor(50))),
@@ -182,7 +182,7 @@ def test_in_a_grid_search_stored_and_shown(tmp_path: Path) -> None:
     ("given", "fragment"),
     [
         ({"score": fc.LAC()}, "score is LAC"),
-        ({"score": "cqr"}, "score is cqr, expected a score of numbers such as fedconformal.CQR()"),
+        ({"score": "lac"}, "no regression score is called 'lac'; there are cqr"),
         ({"score": fc.CQR(), "estimator": (len,)}, "estimator has 1 estimators, expected one for lower and one for"),
         ({"estimator": (len, len)}, "estimator has 2 estimators, expected one"),
         ({"estimator": 3}, "estimator is 3, which has no predict"),

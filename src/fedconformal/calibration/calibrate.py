@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from fedconformal._base.arrays import as_alpha
+from fedconformal._base.spec import build
 from fedconformal.calibration.by_class import by_class, over_classes
 from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import Certificate, SiteRecord, warn_of_sites
@@ -22,7 +23,7 @@ from fedconformal.calibration.search import Search
 from fedconformal.calibration.two_ends import two_ends
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import why_full
-from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, OneSite
+from fedconformal.guarantees import ByClass, ByGroup, Guarantee, OneSite
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries.origin import Origin
 from fedconformal.summaries.stack import Stack, check_together
@@ -37,7 +38,7 @@ def calibrate(
     summaries: Sequence[Summary],
     *,
     alpha: Any = ALPHA,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
@@ -72,7 +73,7 @@ def calibrate_again(
     summaries: Sequence[Summary],
     *,
     alpha: Any = ALPHA,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
@@ -84,7 +85,7 @@ def calibrate_again(
 def _calibrated(
     summaries: Sequence[Summary],
     alpha: Any,
-    guarantee: Guarantee | None,
+    guarantee: Guarantee | str,
     *,
     risk: Any,
     safe: str | None,
@@ -92,9 +93,7 @@ def _calibrated(
 ) -> Calibration:
     wanted = as_alpha(alpha)
     stack = usable(summaries, None if risk is not None else wanted, expired=expired)
-    guarantee = Mixture() if guarantee is None else guarantee
-    if not isinstance(guarantee, Guarantee):
-        raise InputError(f"guarantee is {guarantee!r:.60}, expected one such as fedconformal.Mixture()")
+    guarantee = build(guarantee, Guarantee)
     score = stack.origins[0].score
     if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
         of = "sets of labels" if guarantee.by_group else "classes"

@@ -13,6 +13,7 @@ from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
@@ -20,7 +21,7 @@ from fedconformal.calibration.source import Source, naming_site, scored_by, site
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import Score
 from fedconformal.summaries.rows import summarize_rows
 
 
@@ -30,10 +31,10 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     Args:
         estimator: a fitted classifier of scikit-learn (wrap it in `FrozenEstimator`, so that `clone` keeps it), one
             that `fit` is to train, a function that returns probabilities, or None if inputs are probabilities.
-        score: how badly a label fits, None for `scores.DEFAULT`, which is LAC. It is a parameter only: the attribute
+        score: the nonconformity score, such as "aps" or `APS()`. It is a parameter only: the attribute
             is the method `score`, the accuracy of the top label, as every classifier has it.
         alpha: how often a set may miss the truth.
-        guarantee: what is promised, and to whom; None for `Mixture()`.
+        guarantee: what is promised, and to whom, such as "every-site" or `EverySite()`.
         kind: of the summaries that the sites' scores become.
         allow_empty: whether a set may be empty; if not, it holds the top label at least.
         classes: the names of the classes in order, if neither the estimator nor the columns say them.
@@ -57,9 +58,9 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         self,
         estimator: Any = None,
         *,
-        score: Score | None = None,
+        score: Score | str = "lac",
         alpha: Any = 0.1,
-        guarantee: Guarantee | None = None,
+        guarantee: Guarantee | str = "mixture",
         kind: str = "exact",
         allow_empty: bool = False,
         classes: Sequence[str] | None = None,
@@ -128,7 +129,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         return self._calibrate(source, scored_by(source, named))
 
     def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any, Groups | None]]) -> Self:
-        score = DEFAULT if vars(self)["score"] is None else vars(self)["score"]
+        score = build(vars(self)["score"], Score)
         if not isinstance(score, Score):
             raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
@@ -137,7 +138,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
-                about["by_class"] = isinstance(self.guarantee, Guarantee) and self.guarantee.by_class
+                about["by_class"] = build(self.guarantee, Guarantee).by_class
                 summaries.append(summarize_rows(probs, labels, self.kind, groups=groups, **about))
         predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
         self._found = predictor, source

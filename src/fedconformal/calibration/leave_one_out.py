@@ -11,8 +11,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fedconformal._base.spec import build
 from fedconformal.errors import InputError
-from fedconformal.scores import DEFAULT, Score
+from fedconformal.scores import Score
 from fedconformal.summaries import Summary
 from fedconformal.summaries.rows import summarize_rows
 
@@ -27,7 +28,7 @@ def leave_one_site_out(
     sites: Mapping[str, Site],
     fit: Fit | Mapping[str, Predict],
     *,
-    score: Score | None = None,
+    score: Score | str = "lac",
     kind: str = "exact",
     alpha: Any = None,
     model: str = MODEL,
@@ -58,7 +59,7 @@ def leave_one_site_out(
     if not callable(fit) and set(fit) != set(sites):
         odd = ", ".join(repr(name) for name in sorted(set(fit) ^ set(sites))[:5])
         raise InputError(f"leave_one_site_out: expected one predictor for each site; {odd} has no counterpart")
-    score = DEFAULT if score is None else score
+    score = build(score, Score)
     summaries = []
     for name, (rows, labels) in sites.items():
         predict = fit({other: site for other, site in sites.items() if other != name}) if callable(fit) else fit[name]

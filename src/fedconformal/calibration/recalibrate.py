@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from fedconformal._base import registry
 from fedconformal._base.names import name_key
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, site_names
 from fedconformal.calibration.chain import used_again
@@ -42,7 +43,7 @@ class Other(TypedDict, total=False):
     """What is promised now, where it is not what the old predictor promises."""
 
     alpha: Any
-    guarantee: Guarantee | None
+    guarantee: Guarantee | str | None
     risk: Any
     safe: str | None
 
@@ -53,7 +54,7 @@ def recalibrate(
     *,
     why: str | None = None,
     rows: str | None = None,
-    score: AnyScore | None = None,
+    score: AnyScore | str | None = None,
     exact: bool = False,
     **other: Unpack[Other],
 ) -> P:
@@ -87,13 +88,13 @@ def kept_terms(
     predictor: Document,
     *,
     alpha: Any = None,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str | None = None,
     risk: Any = None,
     safe: str | None = None,
 ) -> Terms:
     """Return what is promised: as before, but for what is given."""
     about = predictor.certificate
-    wanted = about.terms()[0] if guarantee is None else guarantee
+    wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
     if about.risk is None:
         if risk is not None or safe is not None:
             raise InputError("the predictor that is replaced promises coverage, not a limit on losses; leave out risk")
@@ -121,7 +122,7 @@ def _by_place(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore | None = None) -> P:
+def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore | str | None = None) -> P:
     """Make the predictor that takes the place of the old one, of the same kind and, unless another is given, score."""
     certificate = result.certificate
     if replaced.rows is Rows.new and (again := used_again(certificate, old.certificate)):
@@ -132,7 +133,7 @@ def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore |
     result = replace(result, certificate=with_replaced(certificate, replaced))
     if isinstance(old, RiskPredictor):
         return RiskPredictor.of(result)
-    wanted: Any = old.score if score is None else score
+    wanted: Any = old.score if score is None else build(score, AnyScore)
     if certificate.score not in (None, wanted.to_dict()):
         held = registry.build(certificate.score or {}, AnyScore)
         raise InputError(

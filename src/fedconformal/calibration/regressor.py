@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, as_array, one_a_row
 from fedconformal._base.classes import rows_at
 from fedconformal._base.names import shown
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.interval_predictor import LEVELS, IntervalPredictor
@@ -19,7 +20,7 @@ from fedconformal.calibration.source import Site, naming_site
 from fedconformal.errors import InputError
 from fedconformal.evaluation import IntervalEvaluation
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import RegressionScore, Residual
+from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
 from fedconformal.summaries.predictions import summarize_predictions
 
@@ -91,10 +92,10 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         estimator: a fitted regressor of scikit-learn (wrap it in `FrozenEstimator`, so that `clone` keeps it), one
             that `fit` is to train, a function, or None if inputs are predictions. A score of two columns takes a
             pair, (lower, upper) or (prediction, scale), or one that predicts both as (n, 2).
-        score: how badly a number fits, None for `Residual()`. It is a parameter only: the attribute is the method
+        score: the nonconformity score, such as "cqr" or `CQR()`. It is a parameter only: the attribute is the method
             `score`, the share of the variance that the predictions explain, as every regressor has it.
         alpha: how often an interval may miss the truth.
-        guarantee: what is promised, and to whom; None for `Mixture()`.
+        guarantee: what is promised, and to whom, such as "every-site" or `EverySite()`.
         kind: of the summaries that the sites' scores become.
         test_size: the share of each site's rows that `fit` holds out and calibrates on.
         random_state: for the choice of these rows.
@@ -111,9 +112,9 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         self,
         estimator: Any = None,
         *,
-        score: RegressionScore | None = None,
+        score: RegressionScore | str = "residual",
         alpha: Any = 0.1,
-        guarantee: Guarantee | None = None,
+        guarantee: Guarantee | str = "mixture",
         kind: str = "exact",
         test_size: float = 0.25,
         random_state: Any = None,
@@ -217,10 +218,8 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         return self._ready[1].predictions(X)
 
     def _score(self) -> RegressionScore:
-        score = vars(self)["score"]
-        if score is not None and not isinstance(score, RegressionScore):
-            raise InputError(f"score is {shown(score)}, expected a score of numbers such as fedconformal.CQR()")
-        return score or Residual()
+        score: RegressionScore | str = vars(self)["score"]
+        return build(score, RegressionScore)
 
     def _source(self) -> NumberSource:
         return NumberSource.of(self.estimator, self._score().columns)

@@ -31,7 +31,7 @@ from fedconformal.federated.calibration import Calibrated, Question, Reader, Sit
 from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts, counts_of, shares_by_site
 from fedconformal.federated.risk import AnyQuestion, LossQuestion, read_question
 from fedconformal.federated.watching import Source, Watched, WatchQuestion
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
 from fedconformal.monitoring.period import Period
 from fedconformal.privacy.policy import Leaving, count_patients
@@ -96,8 +96,8 @@ def calibrate(  # noqa: PLR0913
     weights: Mapping[str, ArrayLike],
     *,
     alpha: Any = 0.1,
-    score: AnyScore | None = None,
-    guarantee: Guarantee | None = None,
+    score: AnyScore | str = "lac",
+    guarantee: Guarantee | str = "mixture",
     temperature: float = 1.0,
     kind: str = "ranks",
     min_sites: int = 2,
@@ -118,7 +118,7 @@ def calibrate(  # noqa: PLR0913
         timeout: seconds that sites have for an answer.
     """
     asked = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind}
-    question = Question.about(fingerprint(weights), guarantee=guarantee or Mixture(), **asked)
+    question = Question.about(fingerprint(weights), guarantee=guarantee, **asked)
     wanted: dict[str, Any] = {"alpha": alpha, "guarantee": guarantee, "min_scores": min_scores}
     return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
 
@@ -127,9 +127,9 @@ def calibrate_risk(  # noqa: PLR0913
     weights: Mapping[str, ArrayLike],
     *,
     risk: Any,
-    loss: Loss,
+    loss: Loss | str,
     thresholds: ArrayLike | None = None,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     safe: str | None = None,
     min_sites: int = 2,
     min_scores: int = 1,
@@ -148,7 +148,7 @@ def calibrate_risk(  # noqa: PLR0913
         min_scores: nor with fewer rows in all.
         timeout: seconds that sites have for an answer.
     """
-    question = LossQuestion.about(fingerprint(weights), loss, thresholds, guarantee or Mixture())
+    question = LossQuestion.about(fingerprint(weights), loss, thresholds, guarantee)
     wanted: dict[str, Any] = {"risk": risk, "safe": safe, "guarantee": guarantee, "min_scores": min_scores}
     return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
 

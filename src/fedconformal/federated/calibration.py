@@ -24,6 +24,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature, softmax
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import name_key, shown
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.choose import predictor_of
@@ -83,13 +84,14 @@ class Question:
 
     @classmethod
     def about(
-        cls, model: str, *, score: AnyScore | None = None, guarantee: Guarantee | None = None, **others: Any
+        cls, model: str, *, score: AnyScore | str = DEFAULT, guarantee: Guarantee | str | None = None, **others: Any
     ) -> Question:
-        """Ask for what a guarantee needs, with the default score if none is given."""
+        """Ask for what a guarantee needs."""
         named: dict[str, Any] = {}
         if guarantee is not None:
-            named = {"guarantee": guarantee.name, "by_class": guarantee.by_class, "by_group": guarantee.by_group}
-        return cls(model=model, score=score or DEFAULT, **named, **others)
+            found = build(guarantee, Guarantee)
+            named = {"guarantee": found.name, "by_class": found.by_class, "by_group": found.by_group}
+        return cls(model=model, score=build(score, AnyScore), **named, **others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""
@@ -340,7 +342,7 @@ def calibrate_summaries(
     summaries: Sequence[Summary],
     left_out: Sequence[LeftOut],
     *,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     min_scores: int = 1,
     **wanted: Any,
 ) -> Calibrated:

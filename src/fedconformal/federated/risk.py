@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.groups import Groups
+from fedconformal._base.spec import build
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import Question
 from fedconformal.guarantees import Guarantee
@@ -41,14 +42,18 @@ class LossQuestion:
 
     @classmethod
     def about(
-        cls, model: str, loss: Loss, thresholds: ArrayLike | None = None, guarantee: Guarantee | None = None
+        cls,
+        model: str,
+        loss: Loss | str,
+        thresholds: ArrayLike | None = None,
+        guarantee: Guarantee | str | None = None,
     ) -> LossQuestion:
         """Ask for a loss on a grid, by default 0, 0.001, ..., 1."""
         grid = as_grid(thresholds)
         if len(grid) > MOST_POINTS:
             raise InputError(f"thresholds: has {len(grid)} points, at most {MOST_POINTS} fit into a question")
-        name = None if guarantee is None else guarantee.name
-        return cls(model=model, loss=loss, thresholds=tuple(grid.tolist()), guarantee=name)
+        name = None if guarantee is None else build(guarantee, Guarantee).name
+        return cls(model=model, loss=build(loss, Loss), thresholds=tuple(grid.tolist()), guarantee=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe in plain values, as every engine's messages can hold them."""

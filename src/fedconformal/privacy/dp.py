@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import Calibration, usable
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
@@ -112,7 +113,7 @@ def calibrate_privately(
     *,
     epsilon: Any,
     alpha: Any = 0.1,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     grid: ArrayLike | None = None,
 ) -> Calibration:
     """Release a threshold with epsilon-differential privacy (replacing one row of one site) that promises 1 - alpha.
@@ -128,8 +129,7 @@ def calibrate_privately(
     """
     budget, wanted = as_epsilon(epsilon), as_alpha(alpha)
     summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)
-    guarantee = Mixture() if guarantee is None else guarantee
-    check_alike(guarantee)
+    guarantee = check_alike(build(guarantee, Guarantee))
     for summary in summaries:
         check_one_end(summary.origin.score, summary.label)
         if summary.gap or not summary.certified:

@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import as_alpha, as_scores
 from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name, check_name, name_key
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
@@ -109,7 +110,7 @@ def noisy_histogram(
 
 
 def calibrate_locally(
-    histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | None = None
+    histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture"
 ) -> Calibration:
     """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows.
 
@@ -119,7 +120,7 @@ def calibrate_locally(
     True
     """
     wanted, histograms = as_alpha(alpha), list(histograms)
-    guarantee = Mixture() if guarantee is None else check_alike(guarantee)
+    guarantee = check_alike(build(guarantee, Guarantee))
     if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]

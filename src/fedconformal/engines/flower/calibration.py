@@ -38,7 +38,7 @@ from fedconformal.federated.calibration import Calibrated, Question, Reader, Sit
 from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts
 from fedconformal.federated.risk import LossQuestion, read_question
 from fedconformal.federated.temperature import Sums, check
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
 from fedconformal.scores import AnyScore
 
@@ -52,8 +52,8 @@ def calibrate(  # noqa: PLR0913
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: AnyScore | None = None,
-    guarantee: Guarantee | None = None,
+    score: AnyScore | str = "lac",
+    guarantee: Guarantee | str = "mixture",
     temperature: float = 1.0,
     kind: str = "ranks",
     min_scores: int = 1,
@@ -73,7 +73,7 @@ def calibrate(  # noqa: PLR0913
         trained: whether the model was trained on these sites, so that nothing is promised to a new one.
     """
     about = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind, "trained": trained}
-    question = ask_for(arrays, guarantee=guarantee or Mixture(), **about)
+    question = ask_for(arrays, guarantee=guarantee, **about)
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]
     return calibrate_summaries(summaries, left_out, alpha=alpha, guarantee=guarantee, min_scores=min_scores)
@@ -84,9 +84,9 @@ def calibrate_risk(
     arrays: ArrayRecord,
     *,
     risk: Any,
-    loss: Loss,
+    loss: Loss | str,
     thresholds: ArrayLike | None = None,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     safe: str | None = None,
     min_scores: int = 1,
 ) -> Calibrated:
@@ -102,7 +102,7 @@ def calibrate_risk(
         safe: what is answered where no threshold is enough; by default what the loss says.
         min_scores: with fewer rows in all there is no calibration.
     """
-    asked = LossQuestion.about(fingerprint(arrays), loss, thresholds, guarantee or Mixture())
+    asked = LossQuestion.about(fingerprint(arrays), loss, thresholds, guarantee)
     question = RecordDict({ARRAYS: arrays, ASK: ConfigRecord(asked.to_dict())})
     answers, left_out = gather(federation, question)
     summaries = [answer.value.summary for answer in answers]

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.engines.flower.calibration import STAGE, ask_for
@@ -26,7 +27,7 @@ from fedconformal.engines.flower.sums_site import FORMAT
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import MAX_BYTES, Calibrated, Question, check_origin, unusual
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import Reader, play
@@ -45,8 +46,8 @@ def calibrate_by_sums(
     arrays: ArrayRecord,
     *,
     alpha: Any = 0.1,
-    score: AnyScore | None = None,
-    guarantee: Guarantee | None = None,
+    score: AnyScore | str = "lac",
+    guarantee: Guarantee | str = "mixture",
     temperature: float = 1.0,
     min_scores: int = 1,
     **how: Any,
@@ -64,7 +65,7 @@ def calibrate_by_sums(
         **how: `epsilon`, with which there is one round in which the sites add noise to their counts, for differential
             privacy; `reach`, for scores of numbers, a public number that the threshold is not expected to exceed.
     """
-    promised = summable(Mixture() if guarantee is None else guarantee)
+    promised = summable(build(guarantee, Guarantee))
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
     state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)

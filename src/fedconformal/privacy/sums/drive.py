@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from numpy.typing import ArrayLike
 
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import Calibration
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums import coordinator, site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.lost import may_restart
@@ -77,7 +78,7 @@ def calibrate_by_sums(
     sites: Mapping[str, ArrayLike],
     *,
     alpha: Any = 0.1,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     widths: tuple[int, ...] | None = None,
     origin: Origin | None = None,
     epsilon: Any = None,
@@ -102,7 +103,9 @@ def calibrate_by_sums(
     0.4
     """
     steps = IN_STEPS if widths is None else (widths, None)
-    start = partial(coordinator.invite, guarantee or Mixture(), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach)
+    start = partial(
+        coordinator.invite, build(guarantee, Guarantee), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach
+    )
     channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
     return _played(start, channel, len(sites))
 
@@ -111,7 +114,7 @@ def calibrate_losses_by_sums(
     sites: Sequence[LossSummary],
     *,
     risk: Any,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | str = "mixture",
     exact: bool = False,
     safe: str | None = None,
 ) -> Sums:
@@ -130,7 +133,7 @@ def calibrate_losses_by_sums(
         raise InputError("there are no loss curves to calibrate from")
     made = [site.site_from(one) for one in sites]
     grid, bound = sites[0].grid, sites[0].bound
-    start = partial(coordinator.invite_losses, guarantee or Mixture(), risk, grid, bound, exact=exact, safe=safe)
+    start = partial(coordinator.invite_losses, build(guarantee, Guarantee), risk, grid, bound, exact=exact, safe=safe)
     return _played(start, InMemory(made), len(made))
 
 
