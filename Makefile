@@ -88,7 +88,7 @@ docs: $(VENV)/.dev ## build the documentation site in build/docs; open index.htm
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html --doctree-dir build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
 
-dist: $(VENV)/.dev ## build what is published, in dist/, and check it (docs/releasing.md has the steps around it)
+dist: $(VENV)/.dev ## build what is published, in dist/, and check it (CONTRIBUTING.md has the steps around it)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python -m build --no-isolation --outdir dist paper

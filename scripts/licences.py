@@ -3,7 +3,7 @@
     python scripts/licences.py
 
 Run it in an environment with all extras (`make lint` makes one). A package that is there only while another one is
-built, and so not installed, keeps the row that it has on the page.
+built, and so not installed, keeps the entry that it has on the page.
 """
 
 # ruff: noqa: T201
@@ -50,15 +50,18 @@ PERMISSIVE = {
     *("MIT-CMU", "PSF-2.0", "Public Domain", "Zlib"),
 }
 NOT_STATED = "not stated"
-BUILD_ONLY = "building"
+CORE, EXTRAS = "Core", "Extras and development tools"
 
 TOP = """# Licences of the dependencies
 
-Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`, not by hand. fedconformal
-itself is under Apache-2.0. "core" comes with every installation; the other words are extras, such as
-`pip install "fedconformal[demo]"`; fedconformal-paper redoes the paper; `dev` is for work on fedconformal itself. What
-a wheel holds of other projects, such as OpenSSL or OpenBLAS, is in that wheel's own licence files. A build of torch
-for graphics cards brings libraries of NVIDIA with a licence of their own, which are not in this list.
+Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`. fedconformal itself is under
+Apache-2.0. Wheels that bundle other projects, such as OpenSSL or OpenBLAS, have their licence files inside. A build of
+torch for graphics cards brings NVIDIA libraries with licences of their own, which are not listed.
+"""
+NOTE = f"""## Not plainly permissive
+
+MPL-2.0 asks to publish changes to the files under it; fedconformal makes none. Where the metadata state no licence
+("{NOT_STATED}"), ask the authors before you redistribute the package.
 """
 
 
@@ -110,62 +113,38 @@ def needed(requirements: Iterable[str]) -> set[str]:
     return {name for name, _ in seen}
 
 
-def brought_by() -> dict[str, list[str]]:
-    """Return which extras bring a package: "core" alone if it is there without any."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    core = needed(project["dependencies"])
-    found: dict[str, list[str]] = {name: ["core"] for name in core}
-    paper = tomllib.loads((ROOT / "paper" / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = {**project["optional-dependencies"], paper["name"]: paper["dependencies"]}
-    for extra, lines in sorted(extras.items()):
-        own = [line for line in lines if not line.startswith(project["name"])]
-        within = [part for line in lines if line not in own for part in Requirement(line).extras]
-        together = [*own, *(line for part in within for line in extras[part])]
-        for name in needed(together) - core:
-            found.setdefault(name, []).append(extra)
-    return found
-
-
 def rows() -> dict[str, tuple[str, str]]:
-    """Read the page: the licence of each package, and what brings it."""
-    lines = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    return {name: (licence, by) for name, licence, by in cells[2:]}
+    """Read the licence and the section of each package from the page."""
+    found: dict[str, tuple[str, str]] = {}
+    section = ""
+    for line in PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []:
+        if line.startswith("## "):
+            section = line[3:]
+        elif line.startswith("- ") and section in (CORE, EXTRAS):
+            licence, _, names = line[2:].rpartition(": ")
+            found |= dict.fromkeys(names.split(", "), (licence, section))
+    return found
 
 
 def page() -> str:
     """Return the page."""
-    kept, by = rows(), brought_by()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    kept, core = rows(), needed(project["dependencies"])
     found: dict[str, tuple[str, str]] = {}
     for name in pinned():
         try:
-            found[name] = licence_of(name), ", ".join(by.get(plain(name), [BUILD_ONLY]))
+            found[name] = licence_of(name), CORE if plain(name) in core else EXTRAS
         except metadata.PackageNotFoundError:
             if name not in kept:
-                raise SystemExit(
-                    f"{name} is not installed, and has no row to keep: install it, then run again"
-                ) from None
+                raise SystemExit(f"{name} is not installed and not on the page: install it, then run again") from None
             found[name] = kept[name]
-    odd = [f"- {name}: {licence} ({by})" for name, (licence, by) in found.items() if not permissive(licence)]
-    table = [f"| {name} | {licence} | {by} |" for name, (licence, by) in found.items()]
-    return "\n".join(
-        [
-            TOP,
-            "## Not plainly permissive",
-            "",
-            "MPL-2.0 asks to publish changes to the files under it, which fedconformal does not make.",
-            f'Where the metadata states no licence, "{NOT_STATED}", ask its authors before you pass it on.',
-            "",
-            *odd,
-            "",
-            "## All",
-            "",
-            "| package | licence | comes with |",
-            "| --- | --- | --- |",
-            *table,
-            "",
-        ]
-    )
+    odd = [f"- {name}: {licence}" for name, (licence, _) in found.items() if not permissive(licence)]
+    parts = [TOP, NOTE, *odd]
+    for section in (CORE, EXTRAS):
+        parts += ["", f"## {section}", ""]
+        for licence in sorted({licence for licence, where in found.values() if where == section}):
+            parts.append(f"- {licence}: {', '.join(name for name in found if found[name] == (licence, section))}")
+    return "\n".join([*parts, ""])
 
 
 if __name__ == "__main__":

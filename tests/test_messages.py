@@ -11,7 +11,6 @@ import click
 import pytest
 import typer
 
-import fedconformal
 from fedconformal.cli.advice import ADVICE, advised
 from fedconformal.cli.app import COMMANDS, app
 from tests.cli.command import Command
@@ -133,13 +132,3 @@ def test_the_command_line_gives_its_advice(
         command.ok(*rows, "--from", "logits", "--site", "clinic", "-o", name)
     assert command("calibrate", "a.fcs", "b.fcs", "-o", "p.json").err.endswith("give each site once, with --site\n")
     assert command("calibrate", "a.fcs", "--by-class", "-o", "p.json").err.endswith("summarise with --by-class\n")
-
-
-def test_what_is_to_go_says_in_which_release() -> None:
-    """As docs/releasing.md promises: a warning about an old name states a release that is still to come."""
-    now = tuple(map(int, fedconformal.__version__.split(".")[:2]))
-    texts = {path: path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
-    stated = [re.findall(r"goes in (\d+)\.(\d+)\b.{0,20}FutureWarning", text, re.DOTALL) for text in texts.values()]
-    releases = [tuple(map(int, one)) for some in stated for one in some]
-    assert len(releases) == sum(text.count("FutureWarning") for text in texts.values())
-    assert all(release > now for release in releases)

@@ -79,13 +79,6 @@ def test_the_nvflare_job_gives_the_same_on_the_simulator(tmp_path: Path) -> None
     assert done.stdout.split()[-len(blocks[-1].text.split()) :] == blocks[-1].text.split()
 
 
-def test_there_is_a_tutorial_for_each_kind_of_reader() -> None:
-    table = (DOCS / "index.md").read_text("utf-8")
-    assert len(TUTORIALS) == 7
-    assert [page.name for page in PAGES if f"({page.relative_to(DOCS)})" not in table] == []
-    assert all(any(block.shown for block in blocks_of(page)) for page in TUTORIALS)
-
-
 def test_a_page_that_is_wrong_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\nprint(1)\nprint(2)\n```\n\nprints\n\n```text\n1\n...\n```\n")
