@@ -28,7 +28,9 @@ def summaries(kind: str = "ranks", **about: Any) -> list[fc.Summary]:
     ]
 
 
-def predictor_of(sites: list[fc.Summary], guarantee: fc.Guarantee | None = None, alpha: float = 0.2) -> fc.Predictor:
+def predictor_of(
+    sites: list[fc.Summary], guarantee: fc.Guarantee | str = "mixture", alpha: float = 0.2
+) -> fc.Predictor:
     with maybe_infeasible():
         return fc.Predictor.of(fc.calibrate(sites, alpha=alpha, guarantee=guarantee))
 

@@ -17,7 +17,7 @@ SIZES = {"a": 90, "b": 30, "c": 11}
 NAMES = list(SIZES)
 
 
-def predictor(guarantee: fc.Guarantee | None = None) -> fc.Predictor:
+def predictor(guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     rng = np.random.default_rng(0)
     sites = [fc.summarize(rng.random(n), site=name, score=fc.LAC(), kind="exact") for name, n in SIZES.items()]
     return fc.Predictor.of(fc.calibrate(sites, guarantee=guarantee))

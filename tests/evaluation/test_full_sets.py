@@ -29,7 +29,7 @@ def two_classes(rows: int = 400, seed: int = 0, errors: float = 0.2) -> tuple[Fl
 
 
 def predictor_of(
-    score: fc.Score, probs: Any, labels: Any, *, alpha: float = 0.1, guarantee: Any = None
+    score: fc.Score, probs: Any, labels: Any, *, alpha: float = 0.1, guarantee: Any = "mixture"
 ) -> fc.Predictor:
     """Calibrate at two sites."""
     by_class = isinstance(guarantee, fc.ByClass)

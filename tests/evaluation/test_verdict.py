@@ -19,7 +19,7 @@ SIZES = {"a": 400, "b": 300, "c": 300}
 CLIENTS = np.repeat(list(SIZES), list(SIZES.values()))
 
 
-def certified(guarantee: Any = None, sizes: dict[str, int] = SIZES, **more: Any) -> fc.Certificate:
+def certified(guarantee: Any = "mixture", sizes: dict[str, int] = SIZES, **more: Any) -> fc.Certificate:
     by_class = isinstance(guarantee, fc.ByClass)
     summaries = [
         fc.summarize(

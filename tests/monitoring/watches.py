@@ -33,9 +33,8 @@ def summaries(sizes: tuple[int, ...] = (300, 200), **about: Any) -> list[fc.Summ
     return found
 
 
-def predictor(guarantee: fc.Guarantee | None = None, *, sizes: tuple[int, ...] = (300, 200), **about: Any) -> Any:
-    chosen = fc.Mixture() if guarantee is None else guarantee
-    return fc.Predictor.of(fc.calibrate(summaries(sizes, **about), alpha=0.1, guarantee=chosen))
+def predictor(guarantee: fc.Guarantee | str = "mixture", *, sizes: tuple[int, ...] = (300, 200), **about: Any) -> Any:
+    return fc.Predictor.of(fc.calibrate(summaries(sizes, **about), alpha=0.1, guarantee=guarantee))
 
 
 def started(path: Path, rule: Any = None, **about: Any) -> Watch:

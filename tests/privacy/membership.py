@@ -174,7 +174,7 @@ def predictor_of(what: str, members: Rows, *, exact: bool) -> Any:
         "by class": {"labels": labels, "by_class": True, "classes": members.scores.shape[1]},
         "by group": {"groups": members.groups},
     }.get(what, {})
-    guarantee = {"by class": fc.ByClass(), "by group": fc.ByGroup()}.get(what)
+    guarantee: Any = {"by class": fc.ByClass(), "by group": fc.ByGroup()}.get(what, "mixture")
     score = {"residual": fc.Residual(), "signed": fc.Signed()}.get(what, fc.LAC())
     site = fc.summarize(scores, "exact", score=score, site="a", **more)
     result = fc.calibrate([site], alpha=ALPHA, guarantee=guarantee, exact=exact)

@@ -100,7 +100,7 @@ def test_the_page_has_the_shares_that_are_found_here() -> None:
     assert f"and {plain[1]} to the mixture; with a_b it is {allowed[0]} and {allowed[1]}." in text
 
 
-def calibrated(guarantee: fc.Guarantee | None = None, sizes: Any = (400, 300, 300)) -> fc.Certificate:
+def calibrated(guarantee: fc.Guarantee | str = "mixture", sizes: Any = (400, 300, 300)) -> fc.Certificate:
     rng = np.random.default_rng(3)
     sites = [
         fc.summarize(law.rvs(n, random_state=rng), "exact", site=site)
