@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 import fedconformal as fc
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.data.sets.cifar100 import GROUPS
 from fedconformal.guarantees.guarantee import ceil_rank
 from fedconformal.report.plot import CHART_STYLE, Plot
+from fedconformal.training.data.sets.cifar100 import GROUPS
 
 ALPHA, SPLITS = Fraction(1, 10), 20
 ROWS, NUMBERS = 1000, (2, 5, 10, 20, 50, 100, 200)

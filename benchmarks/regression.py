@@ -25,8 +25,8 @@ from sklearn.linear_model import QuantileRegressor, Ridge
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.data import load
 from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.training.data import load
 
 ROWS, ROUNDS = 10**6, 30
 SPLITS, ALPHA = 200, 0.1

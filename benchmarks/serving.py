@@ -55,7 +55,7 @@ def write_resnet(path: Path) -> None:
     """Write ResNet-14 with weights as drawn."""
     import torch
 
-    from fedconformal.models import build
+    from fedconformal.training.models import build
 
     network = build("resnet14", shape=(3, 32, 32), classes=10, seed=1).eval()
     free = {"features": {0: "rows"}, "logits": {0: "rows"}}

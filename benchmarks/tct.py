@@ -19,10 +19,10 @@ import torch
 from common import best, interleaved, ratios, save, table
 from torch import Tensor, nn
 
-from fedconformal import models
-from fedconformal.federated.features import GradientFeatures, draw_coordinates, one_output
-from fedconformal.federated.linear_stage import LocalDescent, residual
-from fedconformal.federated.matrices import Matrix
+from fedconformal.training import models
+from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
+from fedconformal.training.linear_stage import LocalDescent, residual
+from fedconformal.training.matrices import Matrix
 
 ROUNDS = 7
 STEPS = 500

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from common import save, table
 
-from fedconformal.federated.ask import Step
-from fedconformal.federated.config import Config
-from fedconformal.federated.lbfgs import LBFGS
-from fedconformal.federated.linear_site import LinearTask, linear_task
-from fedconformal.federated.linear_stage import Moments, mean_loss, merge, scale_of
-from fedconformal.federated.run import _clients, _model, _parted
-from fedconformal.federated.tct import TCT, LinearisedModel
+from fedconformal.training.config import Config
+from fedconformal.training.lbfgs import LBFGS
+from fedconformal.training.linear_site import LinearTask, linear_task
+from fedconformal.training.linear_stage import Moments, mean_loss, merge, scale_of
+from fedconformal.training.run import _clients, _model, _parted
+from fedconformal.training.step import Step
+from fedconformal.training.tct import TCT, LinearisedModel
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 ROUNDS = 50

@@ -15,8 +15,8 @@ from typing import Any
 
 from common import save, table
 
-from fedconformal.federated.config import Config
-from fedconformal.federated.run import train
+from fedconformal.training.config import Config
+from fedconformal.training.run import train
 
 ROUNDS = 41
 SHOWN = (6, 11, 21, 41)

@@ -24,8 +24,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedconformal import data, models
-from fedconformal.training import ClientData, FedAvg, Preprocess
+from fedconformal.training import ClientData, FedAvg, Preprocess, data, models
 
 CLIENTS = (10, 100, 1000)
 BATCH = 64

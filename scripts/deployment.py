@@ -40,7 +40,7 @@ from fedconformal.engines.flower.engines import (
 from fedconformal.engines.flower.rows import PARTS
 from fedconformal.engines.flower.template.task import load_rows
 from fedconformal.errors import InputError
-from fedconformal.federated.logits import npz
+from fedconformal.training.logits import npz
 
 
 class LocalDeployment:

@@ -207,8 +207,8 @@ def restore(name: str, runs: Path) -> None:
 
 def run(name: str, runs: Path) -> None:
     """Train one, or finish it, and write down what came out."""
-    from fedconformal.federated.config import Config, preset
-    from fedconformal.federated.run import train
+    from fedconformal.training.config import Config, preset
+    from fedconformal.training.run import train
 
     settings = dict(RUNS[name])
     if "weights" in settings:

@@ -14,7 +14,6 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import as_sites, named_sites
 from fedconformal._base.names import as_name
-from fedconformal.data.partitions.partition import Sites
 from fedconformal.federated.calibration import FORMAT, Question, Reader, reasons_to_refuse
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
@@ -23,6 +22,7 @@ from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.summaries import Origin
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.training.data.partitions.partition import Sites
 from tests.cli.command import Command
 from tests.contracts.tools import refused
 

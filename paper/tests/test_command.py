@@ -12,10 +12,10 @@ from fedconformal_paper.catalogue import FIGURES, TABLES
 from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import FULL_RESULTS, METHODS
 
-from fedconformal.data import load, names
+from fedconformal.training.data import load, names
 from paper.tests.conftest import write_logits
 from tests.cli.command import Command
-from tests.data import made
+from tests.training.data import made
 
 
 def test_list_names_everything(command: Command) -> None:
@@ -59,7 +59,7 @@ def test_training_happens_only_when_asked(command: Command, logits: Path, monkey
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's settings, but for how long they take."""
     pytest.importorskip("torch", reason="torch is not installed")
-    from fedconformal.federated import config
+    from fedconformal.training import config
 
     whole = config.preset
     few = {"rounds": 1, "epochs": 1}
@@ -100,7 +100,7 @@ def test_what_is_absent_is_trained_for_real(
 def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
-    from fedconformal.federated.config import Config, preset
+    from fedconformal.training.config import Config, preset
 
     record = made.fitzpatrick_records(1)[0]
     (tmp_path / "fitzpatrick17k").mkdir()

@@ -16,8 +16,8 @@ from tests.cli.command import Command
 pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
-from fedconformal.federated.config import Config
-from fedconformal.federated.run import train
+from fedconformal.training.config import Config
+from fedconformal.training.run import train
 
 DEEP = "[" * 100_000
 

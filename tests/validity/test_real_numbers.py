@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.data import load
 from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.training.data import load
 
 SPLITS, ALPHA = 40, 0.1
 HEART = Path(os.environ.get("FEDCONFORMAL_DATA", "nowhere")) / "heart_disease.csv"

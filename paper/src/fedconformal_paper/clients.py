@@ -8,8 +8,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Integers
 from fedconformal._base.registry import members
-from fedconformal.data.sets.source import Groups, Source, in_groups_of
 from fedconformal.errors import InputError
+from fedconformal.training.data.sets.source import Groups, Source, in_groups_of
 
 Partition = Literal["classes", "iid", "one"]
 

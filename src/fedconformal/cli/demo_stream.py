@@ -37,9 +37,9 @@ class Files(NamedTuple):
 
 def write_stream(run: Path, folder: Path, sites: int) -> list[Files]:
     """Write the files of every site; the same at every call."""
-    from fedconformal.data import Rows
-    from fedconformal.federated.logits import answer
-    from fedconformal.federated.run import reload
+    from fedconformal.training.data import Rows
+    from fedconformal.training.logits import answer
+    from fedconformal.training.run import reload
 
     arrays = read_npz(run / "logits.npz")
     days = np.repeat(np.arange(DAYS), A_DAY)

@@ -31,7 +31,6 @@ from fedconformal.cli.risk import evaluated_rule, risk_predictor
 from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import summarize_run
-from fedconformal.data.sets.source import Source as Dataset
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.losses import SelectiveError
@@ -39,6 +38,7 @@ from fedconformal.report import NumberRows, Rows, interval_page, report_page, ri
 from fedconformal.scores import DEFAULT, AnyScore
 from fedconformal.summaries import Summary
 from fedconformal.tables import Predictions
+from fedconformal.training.data.sets.source import Source as Dataset
 
 
 @taking(ALL_SCORES)

@@ -16,8 +16,8 @@ from fedconformal.cli.console import logger, print_json, say, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.options import Family, taking
 from fedconformal.cli.outputs import check_outputs
-from fedconformal.data.partitions import Partition
 from fedconformal.errors import InputError
+from fedconformal.training.data.partitions import Partition
 
 
 class Preset(StrEnum):
@@ -28,7 +28,7 @@ class Preset(StrEnum):
 
 def _families() -> list[Family[Any]]:
     with needing("train"):
-        from fedconformal.federated.trainer import Trainer
+        from fedconformal.training.trainer import Trainer
 
     return [Family(option="method", base=Trainer), Family(option="partition", base=Partition)]
 
@@ -67,10 +67,10 @@ def train(
 ) -> None:
     """Train a model across sites and write its outputs for their calibration and test rows."""
     with needing("train"):
-        from fedconformal.federated.config import Config, read_config
-        from fedconformal.federated.config import preset as read_preset
-        from fedconformal.federated.run import FILES, Result, read_settings
-        from fedconformal.federated.run import train as run
+        from fedconformal.training.config import Config, read_config
+        from fedconformal.training.config import preset as read_preset
+        from fedconformal.training.run import FILES, Result, read_settings
+        from fedconformal.training.run import train as run
 
     options = {"dataset": dataset, "method": method, "partition": partition, "model": model, "weights": weights}
     typed = {key: value for key, value in options.items() if value is not None}

@@ -9,12 +9,8 @@ An engine refuses a site that fails or sends what cannot be used, and goes on wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -30,27 +26,3 @@ class Answer(NamedTuple, Generic[A]):
 
 
 Ask = Callable[[Q], Iterable[Answer[A]]]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """A question in training: take one step on your own rows.
-
-    Attributes:
-        what: the name of the step.
-        tensors: what every site gets.
-        numbers: settings of this step, such as the number of the round.
-    """
-
-    what: str
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
-
-
-class Update(NamedTuple):
-    """The answer: how many rows the site has, the result, what was measured, and whether the result is finite."""
-
-    rows: int
-    tensors: Mapping[str, Tensor]
-    numbers: Mapping[str, float]
-    finite: bool = True

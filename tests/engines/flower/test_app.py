@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402
 from flwr.app import Context, Message, RecordDict  # noqa: E402
 
 import fedconformal as fc  # noqa: E402
+from fedconformal.calibration.temperature import fit_temperature  # noqa: E402
 from fedconformal.engines.flower.app import App, make_app  # noqa: E402
 from fedconformal.engines.flower.learning import arrays_of, load_model  # noqa: E402
 from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
@@ -26,7 +27,7 @@ from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.temperature import STARTS  # noqa: E402
 from fedconformal.flower import InProcessGrid  # noqa: E402
 from fedconformal.summaries.rows import summarize_rows  # noqa: E402
-from fedconformal.training import TCT, FedAvg, FedProx, Trainer, fit_temperature  # noqa: E402
+from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
 
 SITES = 4

@@ -21,9 +21,9 @@ from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.stages import read_model, run_stages
 from fedconformal.engines.flower.template.task_regression import build_model, load_rows
 from fedconformal.flower import InProcessGrid
-from fedconformal.models import Regressor, build
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training import FedAvg
+from fedconformal.training.models import Regressor, build
 from tests.contracts.tools import refused
 from tests.engines.flower.tools import Faulty, changed
 

@@ -13,9 +13,9 @@ import numpy as np
 from fedconformal._base.arrays import Integers
 from fedconformal._base.files import read_npz
 from fedconformal._base.registry import find
-from fedconformal.data.sets.source import Source
 from fedconformal.errors import InputError
 from fedconformal.report.bars import Bar, Bars
+from fedconformal.training.data.sets.source import Source
 from fedconformal_paper.clients import GROUPS
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import METHODS

@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedconformal.data import Progress
 from fedconformal.engines.flower.app import App
 from fedconformal.engines.flower.internals import PROMPT
 from fedconformal.errors import InputError
+from fedconformal.training.data import Progress
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 90.0

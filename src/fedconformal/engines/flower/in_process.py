@@ -14,8 +14,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedconformal.data import Progress
 from fedconformal.engines.flower.internals import RAISED, RUN, SERVER, empty_run, identify_run, number_message
+from fedconformal.training.data import Progress
 
 
 class InProcessGrid(Grid):

@@ -32,14 +32,14 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.engines.flower.watching import watch_reply
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Step, Update
-from fedconformal.federated.clients import ClientData, PackedClients, as_clients
-from fedconformal.federated.fedprox import FedProx
-from fedconformal.federated.linear_site import linear_task
-from fedconformal.federated.local import LocalTraining, weights_of, with_weights
-from fedconformal.federated.tct import TCT, LinearisedModel
-from fedconformal.federated.threads import one_thread
-from fedconformal.models import Regressor
+from fedconformal.training.clients import ClientData, PackedClients, as_clients
+from fedconformal.training.fedprox import FedProx
+from fedconformal.training.linear_site import linear_task
+from fedconformal.training.local import LocalTraining, weights_of, with_weights
+from fedconformal.training.models import Regressor
+from fedconformal.training.step import Step, Update
+from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.threads import one_thread
 
 CPU = torch.device("cpu")
 BATCH = 256

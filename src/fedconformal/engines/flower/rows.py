@@ -13,11 +13,11 @@ import torch
 from flwr.app import Context
 from torch import Tensor
 
-from fedconformal import data
 from fedconformal._base.files import read_npz
-from fedconformal.data.partitions import Partition
 from fedconformal.errors import InputError
-from fedconformal.federated.logits import halves
+from fedconformal.training import data
+from fedconformal.training.data.partitions import Partition
+from fedconformal.training.logits import halves
 
 PARTS = ("train", "temperature", "calibrate", "test")
 Columns = tuple[Tensor, Tensor]
@@ -41,7 +41,7 @@ def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
 
     Where numbers are predicted there is no temperature, and all of them calibrate.
 
-    >>> from fedconformal.data.partitions import IID
+    >>> from fedconformal.training.data.partitions import IID
     >>> {part: len(y) for part, (x, y) in deal("digits", IID(clients=10))[0].items()}
     {'train': 108, 'temperature': 18, 'calibrate': 18, 'test': 36}
     """

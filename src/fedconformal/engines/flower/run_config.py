@@ -11,15 +11,15 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import shown
 from fedconformal._base.parameters import from_settings, parameters_of
 from fedconformal.errors import InputError
-from fedconformal.federated.fedavg import FedAvg
-from fedconformal.federated.tct import TCT
-from fedconformal.federated.trainer import Trainer
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.scale import exponent_of
 from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
+from fedconformal.training.fedavg import FedAvg
+from fedconformal.training.tct import TCT
+from fedconformal.training.trainer import Trainer
 
 STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast")
 PRIVACY = ("none", "sums")

@@ -38,11 +38,11 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated import temperature
 from fedconformal.federated.evaluation import overall, shares_by_site
-from fedconformal.federated.fedavg import FedAvg
-from fedconformal.federated.logits import npz
-from fedconformal.federated.tct import TCT, LinearisedModel
-from fedconformal.federated.trainer import RoundState, TrainingMonitor
 from fedconformal.privacy.sums.communication import quoted_bound
+from fedconformal.training.fedavg import FedAvg
+from fedconformal.training.logits import npz
+from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.trainer import RoundState, TrainingMonitor
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, is_float, read_update
-from fedconformal.federated.ask import Answer, Ask, Step, Update
-from fedconformal.federated.fedavg import FedAvg
-from fedconformal.federated.fedprox import FedProx
-from fedconformal.federated.tct import TCT, LinearisedModel
+from fedconformal.federated.ask import Answer, Ask
+from fedconformal.training.fedavg import FedAvg
+from fedconformal.training.fedprox import FedProx
+from fedconformal.training.step import Step, Update
+from fedconformal.training.tct import TCT, LinearisedModel
 
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""

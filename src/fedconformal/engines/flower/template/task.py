@@ -3,10 +3,9 @@
 from flwr.app import Context
 from torch import nn
 
-from fedconformal import models
-from fedconformal.data.partitions import Dirichlet
 from fedconformal.flower.rows import deal, own_rows
-from fedconformal.training import ClientData, Preprocess
+from fedconformal.training import ClientData, Preprocess, models
+from fedconformal.training.data.partitions import Dirichlet
 
 
 def build_model() -> nn.Module:

@@ -3,10 +3,9 @@
 from flwr.app import Context
 from torch import nn
 
-from fedconformal import models
-from fedconformal.data.partitions import IID
 from fedconformal.flower.rows import deal, own_rows
-from fedconformal.training import ClientData
+from fedconformal.training import ClientData, models
+from fedconformal.training.data.partitions import IID
 
 OUTPUTS = 2
 """The lower and the upper quantile; with loss = "squared" it is 1, and the score is residual or signed."""

@@ -1,5 +1,0 @@
-"""The data sets, one file for each publisher."""
-
-from fedconformal.data.sets.source import Source
-
-__all__ = ["Source"]

@@ -1,1 +1,0 @@
-"""Sites that are all on this machine: worker processes train them in parallel."""

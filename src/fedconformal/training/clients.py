@@ -1,0 +1,161 @@
+"""The rows of each site, whatever they came in, as tensors that batches are taken from by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedconformal.errors import InputError
+from fedconformal.training.preprocess import Preprocess
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClientData:
+    """One site's rows: `x` as bytes or float32, `y` as class indices or numbers, and how they become inputs.
+
+    >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
+    >>> client.n, client.inputs().shape
+    (3, torch.Size([3, 2]))
+    """
+
+    name: str
+    x: Tensor
+    y: Tensor
+    preprocess: Preprocess = field(default_factory=Preprocess)
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.y)
+
+    def inputs(self, rows: Tensor | slice = slice(None)) -> Tensor:
+        """Return these rows as the model takes them, without augmentation."""
+        return self.preprocess(self.x[rows])
+
+
+def as_clients(
+    clients: Sequence[Any], preprocess: Preprocess | None = None, *, numbers: bool = False
+) -> list[ClientData]:
+    """Read a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets, and check it.
+
+    With `numbers`, y is what a regressor predicts, not a class.
+
+    >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
+    ['client-0', 'client-1']
+    >>> as_clients([([[1.0]], [0]), ([], [])])
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: client-1: has no rows; leave it out
+    """
+    read = [_client(one, f"client-{k}", preprocess, numbers=numbers) for k, one in enumerate(clients)]
+    if not read:
+        raise InputError("there are no clients; give at least one")
+    first = read[0]
+    for client in read[1:]:
+        if client.x.shape[1:] != first.x.shape[1:] or client.x.dtype != first.x.dtype:
+            kinds = f"{_kind(client.x)}, but {first.name} of {_kind(first.x)}"
+            raise InputError(f"{client.name}: has rows of {kinds}; use one kind for all")
+        if client.preprocess != first.preprocess:
+            raise InputError(f"{client.name}: is preprocessed in another way than {first.name}; use one for all")
+    return read
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PackedClients:
+    """The rows of all sites one after another in two tensors, so that a worker gets two pieces of shared memory."""
+
+    x: Tensor
+    y: Tensor
+    starts: tuple[int, ...]
+    preprocess: Preprocess
+
+    def rows(self, client: int) -> tuple[Tensor, Tensor]:
+        """Return x and y of one site, without copying."""
+        mine = slice(self.starts[client], self.starts[client + 1])
+        return self.x[mine], self.y[mine]
+
+    def to(self, device: torch.device) -> PackedClients:
+        """Return the same on another device."""
+        return replace(self, x=self.x.to(device), y=self.y.to(device))
+
+
+def pack(clients: Sequence[ClientData]) -> PackedClients:
+    """Put the rows of all sites one after another."""
+    starts = (0, *accumulate(client.n for client in clients))
+    x, y = torch.cat([client.x for client in clients]), torch.cat([client.y for client in clients])
+    return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
+
+
+def _client(given: Any, name: str, preprocess: Preprocess | None, *, numbers: bool) -> ClientData:
+    if isinstance(given, ClientData):
+        name, x, y, preprocess = given.name, given.x, given.y, preprocess or given.preprocess
+    else:
+        x, y = _columns(given, name, float if numbers else int)
+    truth = (_numbers if numbers else _labels)(y, len(x), name)
+    return ClientData(name=name, x=_inputs(x, name), y=truth, preprocess=preprocess or Preprocess())
+
+
+def _columns(given: Any, name: str, kind: type[int] | type[float]) -> tuple[Tensor, Tensor]:
+    tensors = getattr(given, "tensors", given)  # a TensorDataset has its columns at hand
+    if isinstance(tensors, tuple | list) and len(tensors) == 2:
+        return _tensor(tensors[0], name), _tensor(tensors[1], name)
+    if not (hasattr(given, "__getitem__") and hasattr(given, "__len__")):
+        raise InputError(f"{name}: is {type(given).__name__}; give (x, y), a dataset with items (x, y), or ClientData")
+    items = [given[i] for i in range(len(given))]
+    if not items:
+        raise InputError(f"{name}: has no rows; leave it out")
+    try:
+        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([kind(i[1]) for i in items])
+    except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
+        raise InputError(f"{name}: its items are not (x, y) with x of one shape ({error})") from None
+
+
+def _tensor(values: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name}: cannot be read as a tensor ({error})") from None
+
+
+def _inputs(x: Tensor, name: str) -> Tensor:
+    if not len(x):
+        raise InputError(f"{name}: has no rows; leave it out")
+    if x.ndim < 2 or x.is_complex():
+        raise InputError(f"{name}: x has shape {tuple(x.shape)}, expected (rows, ...) of numbers")
+    if x.dtype == torch.uint8:
+        return x
+    x = x.to(torch.float32)
+    finite = x.flatten(1).isfinite().all(dim=1)
+    if not finite.all():
+        raise InputError(f"{name}: row {int(finite.int().argmin())} of x holds a value that is not finite (NaN or inf)")
+    return x
+
+
+def _labels(y: Tensor, rows: int, name: str) -> Tensor:
+    if y.shape == (rows, 1):
+        y = y[:, 0]
+    if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
+        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one class index for each of {rows} rows")
+    bad = (y < 0) | (y != y.floor()) if y.is_floating_point() else y < 0
+    if bad.any():
+        raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a class index")
+    return y.to(torch.int64)
+
+
+def _numbers(y: Tensor, rows: int, name: str) -> Tensor:
+    if y.shape == (rows, 1):
+        y = y[:, 0]
+    if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
+        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one number for each of {rows} rows")
+    y = y.to(torch.float64)
+    if not y.isfinite().all():
+        raise InputError(f"{name}: row {int(y.isfinite().int().argmin())} of y is not finite (NaN or inf)")
+    return y
+
+
+def _kind(x: Tensor) -> str:
+    return f"shape {tuple(x.shape[1:])} and {str(x.dtype).removeprefix('torch.')}"

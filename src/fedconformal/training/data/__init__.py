@@ -1,0 +1,43 @@
+"""Data sets by name, and the ways to part them among sites."""
+
+from __future__ import annotations
+
+from fedconformal._base.registry import find, members
+from fedconformal.training.data import partitions
+from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split, Target
+from fedconformal.training.data.partitions import Partition, Sites
+from fedconformal.training.data.sets import Source
+
+__all__ = [
+    "SPLITS",
+    "Dataset",
+    "Partition",
+    "Progress",
+    "Rows",
+    "Sites",
+    "Source",
+    "Split",
+    "Target",
+    "load",
+    "names",
+    "partitions",
+]
+
+
+def names() -> list[str]:
+    """Return the names of the data sets there are.
+
+    >>> "digits" in names()
+    True
+    """
+    return sorted(members(Source))
+
+
+def load(name: str, *, download: bool = True, progress: Progress | None = None) -> Dataset:
+    """Load a data set: from $FEDCONFORMAL_DATA, from the user's cache, or, if it may, from its publisher.
+
+    >>> digits = load("digits")
+    >>> len(digits.train), len(digits.val), len(digits.test), digits.shape
+    (1078, 360, 359, (1, 8, 8))
+    """
+    return find(name, Source)().load(download=download, progress=progress)

@@ -1,0 +1,108 @@
+"""Official releases, downloaded as bytes that nobody trusts yet.
+
+Only over https, also after a redirect, and never more bytes than the release has. A file gets its name in the cache
+only if its checksum is right: sha256, or md5 where the publisher gives no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+from fedconformal._version import __version__
+from fedconformal.errors import InputError
+from fedconformal.training.data import store
+from fedconformal.training.data.dataset import Progress
+
+CHUNK = 2**18
+TIMEOUT = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A file that its publisher offers: its name here, its address, its size at most, a checksum as in "sha256:..."."""
+
+    file: str
+    url: str
+    most: int
+    checksum: str
+
+
+class _OnlyHttps(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if not newurl.startswith("https://"):
+            fp.close()
+            raise urllib.error.URLError("redirected away from https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def connect(url: str) -> HTTPResponse:
+    """Open an address, over https only."""
+    if not url.startswith("https://"):
+        raise InputError(f"{url}: only https addresses are downloaded")
+    return open_address(url)
+
+
+def open_address(url: str) -> HTTPResponse:
+    """Open an address, and follow redirects to https addresses only."""
+    opener = urllib.request.build_opener(_OnlyHttps)
+    opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse Python's own
+    answer: HTTPResponse = opener.open(url, timeout=TIMEOUT)
+    return answer
+
+
+def fetch(release: Release, *, progress: Progress | None = None) -> Path:
+    """Download into the cache and return the file; an error is one line, and leaves no file behind."""
+    target = store.cache() / release.file
+    kind, _, expected = release.checksum.partition(":")
+    digest = hashlib.new(kind, usedforsecurity=False)
+    done = 0
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=".fedconformal-")
+        try:
+            with os.fdopen(handle, "wb") as file, connect(release.url) as answer:
+                stated = answer.headers.get("Content-Length", "")
+                total = min(int(stated), release.most) if stated.isascii() and stated.isdigit() else release.most
+                while chunk := answer.read(CHUNK):
+                    done += len(chunk)
+                    if done > release.most:
+                        raise InputError(
+                            f"{release.url}: is larger than {release.most} bytes, so not the release; not used"
+                        )
+                    digest.update(chunk)
+                    file.write(chunk)
+                    if progress:
+                        progress(done, total, release.file)
+            if digest.hexdigest() != expected:
+                raise InputError(f"{release.url}: what was downloaded does not have the official {kind}; not used")
+            Path(beside).replace(target)
+        finally:
+            Path(beside).unlink(missing_ok=True)
+    except (OSError, HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        reason = " ".join(str(getattr(error, "reason", None) or error).split())
+        raise InputError(
+            f"{release.file}: not found, and {release.url} cannot be downloaded ({reason}); "
+            f"get it elsewhere and put it in {store.where()}"
+        ) from None
+    return target
+
+
+def locate(release: Release, *, download: bool, progress: Progress | None = None, also: Path | None = None) -> Path:
+    """Return a release's file from where data is kept, or from the path `also`, or else from its publisher."""
+    if found := store.find(release.file, f"subsets/{release.file}"):
+        return found
+    if also and also.exists():
+        return also
+    if not download:
+        raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {store.where()}")
+    return fetch(release, progress=progress)

@@ -1,0 +1,5 @@
+"""The data sets, one file for each publisher."""
+
+from fedconformal.training.data.sets.source import Source
+
+__all__ = ["Source"]

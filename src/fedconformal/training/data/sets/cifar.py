@@ -1,0 +1,114 @@
+"""CIFAR-10 and CIFAR-100: 32 x 32 photographs, from the publisher's binary files.
+
+The publisher's Python files are pickles, which can run code when they are opened, so they are never opened.
+Krizhevsky, "Learning multiple layers of features from tiny images", 2009; no licence stated, research use.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.files import unreadable
+from fedconformal.errors import InputError
+from fedconformal.training.data.dataset import Progress, Rows, Split
+from fedconformal.training.data.download import Release, locate
+from fedconformal.training.data.sets.cifar100 import CLASSES, GROUPS
+from fedconformal.training.data.sets.images import ImageSource
+from fedconformal.training.data.sets.source import in_groups_of
+
+SIDE = 32
+PIXELS = 3 * SIDE * SIDE
+MOST_BYTES = 2**28
+CHUNK = 2**20
+
+
+class _CIFAR(ImageSource):
+    release: ClassVar[Release]
+    files: ClassVar[dict[Split, tuple[str, ...]]]
+    label_bytes: ClassVar[int]
+    """Before each image; the last of them is the class."""
+
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the official archive."""
+        path = locate(self.release, download=download, progress=progress)
+        contents = read_members(path, {name for names in self.files.values() for name in names})
+        return {
+            split: self._rows(path, b"".join(contents[name] for name in names)) for split, names in self.files.items()
+        }
+
+    def _rows(self, path: Path, content: bytes) -> Rows:
+        if not content or len(content) % (self.label_bytes + PIXELS):
+            raise InputError(
+                f"{path}: has {len(content)} bytes, not a whole number of images; get the official file again"
+            )
+        records = np.frombuffer(content, np.uint8).reshape(-1, self.label_bytes + PIXELS)
+        labels = records[:, self.label_bytes - 1]
+        return Rows(
+            x=np.ascontiguousarray(records[:, self.label_bytes :]).reshape(-1, 3, SIDE, SIDE),
+            y=as_labels(labels, rows=len(labels), classes=len(self.classes), name=f"{path}: labels"),
+        )
+
+
+def _release(classes: int, most: int, sha256: str) -> Release:
+    file = f"cifar-{classes}-binary.tar.gz"
+    return Release(file=file, url=f"https://www.cs.toronto.edu/~kriz/{file}", most=most, checksum=f"sha256:{sha256}")
+
+
+class CIFAR10(_CIFAR):
+    """50,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
+
+    name = "cifar10"
+    classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+    groups = in_groups_of(2, 10)
+    files: ClassVar = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
+    label_bytes = 1
+    release = _release(10, 170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
+
+
+class CIFAR100(_CIFAR):
+    """50,000 images to train; of the test images the first 1,000 calibrate and the other 9,000 test, as published."""
+
+    name = "cifar100"
+    classes = CLASSES
+    groups = GROUPS
+    files: ClassVar = {"train": ("train.bin",), "test": ("test.bin",)}
+    label_bytes = 2
+    release = _release(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
+
+    @staticmethod
+    def calibration(test: Rows) -> tuple[Rows, Rows]:
+        """Take the first tenth: the rows that the published logits of this data set calibrate with."""
+        first = len(test) // 10
+        return test.take(np.arange(first)), test.take(np.arange(first, len(test)))
+
+
+def read_members(path: Path, names: set[str]) -> dict[str, bytes]:
+    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can do harm."""
+    found: dict[str, bytes] = {}
+    try:
+        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                _check_unpacked(path, member.offset_data + member.size)
+                name = member.name.rpartition("/")[2]
+                content = archive.extractfile(member) if name in names - set(found) and member.isreg() else None
+                if content:
+                    found[name] = content.read()
+            while stream.read(CHUNK):  # the checksum comes after the last byte
+                _check_unpacked(path, stream.tell())
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        raise unreadable(path, error) from None
+    if missing := sorted(names - set(found)):
+        raise InputError(f"{path}: has no {', '.join(missing)}; get the official file again")
+    return found
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise InputError(f"{path}: has more than {MOST_BYTES} bytes when unpacked; get the official file again")

@@ -1,0 +1,124 @@
+"""Fitzpatrick17k: photographs of skin conditions, with the skin type beside the diagnosis.
+
+Its makers publish a table of 16,577 addresses and labels, and give the photographs on request. Put the table
+and a folder of photographs, named by their md5, where data is kept: `fitzpatrick17k.csv` and `fitzpatrick17k/`.
+Groh et al., "Evaluating deep neural networks trained on clinical images in dermatology with the Fitzpatrick 17k
+dataset", 2021; CC BY-NC-SA 3.0.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import string
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from fedconformal._base.files import naming, read_bytes
+from fedconformal.errors import InputError
+from fedconformal.training.data import store
+from fedconformal.training.data.dataset import Dataset, Progress, Rows, cut
+from fedconformal.training.data.sets.photographs import read_photographs
+from fedconformal.training.data.sets.source import Groups, Source, in_groups_of
+
+PAGE = "https://github.com/mattgroh/fitzpatrick17k"
+SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "-1": ""}
+LABEL, THREE, NINE = "label", "three_partition_label", "nine_partition_label"
+FIELDS = ("md5hash", "fitzpatrick_scale", LABEL, THREE, NINE)
+ENDINGS = (".jpg", ".jpeg", ".png")
+
+logger = logging.getLogger(__name__)
+
+Record = dict[str, str]
+
+
+class Fitzpatrick17k(Source):
+    """114 skin conditions; 70 % of the photographs train, 10 % calibrate and 20 % test.
+
+    The columns are `skin_type` (empty for the 565 where it is not known), `three_groups` and `nine_groups` of
+    diseases; the class groups are the three groups of diseases.
+    """
+
+    name = "fitzpatrick17k"
+    label: ClassVar[str] = LABEL
+
+    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+        """Read the table and the photographs; rows without a photograph are left out, with a warning."""
+        table = store.find("fitzpatrick17k.csv")
+        folder = store.find("fitzpatrick17k")
+        if table is None or folder is None:
+            wanted = "the table fitzpatrick17k.csv" if table is None else "the folder fitzpatrick17k of photographs"
+            raise InputError(f"{self.name}: {wanted} is missing; see {PAGE} and put it in {store.where()}")
+        with naming(table):
+            records = read_table(table)
+        classes = tuple(sorted({record[self.label] for record in records}))
+        paths = [_photograph(folder, record["md5hash"]) for record in records]
+        there = [(record, path) for record, path in zip(records, paths, strict=True) if path]
+        if not there:
+            raise InputError(
+                f"{folder}: holds no photograph of the table; expected names such as {records[0]['md5hash']}.jpg"
+            )
+        if len(there) < len(records):
+            logger.warning(
+                "%s: %d of %d photographs are missing and left out", self.name, len(records) - len(there), len(records)
+            )
+        rows = Rows(
+            x=read_photographs([path for _, path in there], progress=progress),
+            y=np.searchsorted(classes, [record[self.label] for record, _ in there]),
+            columns={
+                "skin_type": np.array([SKIN_TYPES[record["fitzpatrick_scale"]] for record, _ in there], np.str_),
+                "three_groups": np.array([record[THREE] for record, _ in there], np.str_),
+                "nine_groups": np.array([record[NINE] for record, _ in there], np.str_),
+            },
+        )
+        return Dataset(
+            name=self.name, classes=classes, groups=self.class_groups(records, classes), **cut(rows, (0.7, 0.1, 0.2))
+        )
+
+    def class_groups(self, records: list[Record], classes: tuple[str, ...]) -> Groups:
+        """Return the conditions in each of the three groups of diseases."""
+        group_of = {record[LABEL]: record[THREE] for record in records}
+        return tuple(
+            tuple(i for i, condition in enumerate(classes) if group_of[condition] == group)
+            for group in sorted(set(group_of.values()))
+        )
+
+
+class ThreeGroups(Fitzpatrick17k):
+    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a site."""
+
+    name = "fitzpatrick17k-three"
+    label = THREE
+
+    def class_groups(self, records: list[Record], classes: tuple[str, ...]) -> Groups:
+        """Return each class by itself."""
+        return in_groups_of(1, len(classes))
+
+
+class NineGroups(ThreeGroups):
+    """The same photographs with nine classes of diseases; one class a site."""
+
+    name = "fitzpatrick17k-nine"
+    label = NINE
+
+
+def read_table(path: Path) -> list[Record]:
+    """Read the table, and check what is made into file names and classes."""
+    records = list(csv.DictReader(read_bytes(path).decode("utf-8-sig", "replace").splitlines()))
+    if not records or not set(FIELDS) <= set(records[0]):
+        raise InputError(f"expected a table with the columns {', '.join(FIELDS)}; get the official file again")
+    for line, record in enumerate(records, start=2):
+        # The md5 becomes a file name, so it must not be a path.
+        if None in record.values() or not record["md5hash"] or set(record["md5hash"]) - set(string.hexdigits):
+            raise InputError(f"line {line} has no md5hash; get the official file again")
+        if record["fitzpatrick_scale"] not in SKIN_TYPES:
+            raise InputError(
+                f"line {line} has the skin type {record['fitzpatrick_scale']!r:.20}, expected 1 to 6 or -1"
+            )
+    return records
+
+
+def _photograph(folder: Path, md5: str) -> Path | None:
+    return next((path for ending in ENDINGS if (path := folder / f"{md5}{ending}").is_file()), None)

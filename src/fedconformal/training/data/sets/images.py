@@ -1,0 +1,102 @@
+"""Images in an .npz file, in the layout of MedMNIST, checked before anything is made of them.
+
+Arrays `train_images` (n, height, width) or (n, height, width, channels) of bytes and `train_labels`, likewise
+`val_*` and `test_*`. Any other array with one text a row, such as `train_source`, becomes a column.
+Yang et al., "MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical image classification", 2023.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.files import naming, read_npz
+from fedconformal.errors import InputError
+from fedconformal.training.data import store
+from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.training.data.sets.source import Source
+
+MOST_BYTES = 2**32
+"""Once unpacked; no set here comes near it."""
+
+
+class ImageSource(Source):
+    """Images with official training and test files, or in an .npz file of the data set's name."""
+
+    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+        """Read the .npz file if there is one, and the official files otherwise."""
+        path = store.find(f"{self.name}.npz")
+        parts: dict[Split, Any] = dict(
+            read_images(path, classes=len(self.classes))
+            if path
+            else self.official(download=download, progress=progress)
+        )
+        if "val" not in parts:
+            parts["val"], parts["test"] = self.calibration(parts["test"])
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+
+    @abstractmethod
+    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
+        """Read the official training and test rows."""
+
+    @staticmethod
+    def calibration(test: Rows) -> tuple[Rows, Rows]:
+        """Part the official test rows into rows that calibrate and rows that test; by default random halves."""
+        order, middle = np.random.default_rng(0).permutation(len(test)), len(test) // 2
+        return test.take(np.sort(order[:middle])), test.take(np.sort(order[middle:]))
+
+
+def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
+    """Read the splits that a file has; it must have training and test rows."""
+    with naming(path):
+        _check_size(path)
+        arrays = read_npz(path)
+        found: dict[Split, Rows] = {
+            split: _rows(arrays, split, classes) for split in SPLITS if f"{split}_images" in arrays
+        }
+        if not {"train", "test"} <= set(found):
+            raise InputError(f"holds {', '.join(sorted(arrays)) or 'nothing'}; expected train_images and test_images")
+    return found
+
+
+def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
+    """Bring (n, height, width) or (n, height, width, channels) into (n, channels, height, width).
+
+    >>> channels_first(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
+    (5, 3, 28, 28)
+    """
+    if array.ndim == 3:
+        array = array[..., np.newaxis]
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
+        raise InputError(f"{what}: {array.dtype} {array.shape}, expected bytes (rows, height, width[, 3])")
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+
+
+def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:
+    images = channels_first(arrays[f"{split}_images"], f"{split}_images")
+    if f"{split}_labels" not in arrays:
+        raise InputError(f"has {split}_images but no {split}_labels")
+    labels = as_labels(arrays[f"{split}_labels"], rows=len(images), classes=classes, name=f"{split}_labels")
+    columns = {
+        name.removeprefix(f"{split}_"): values
+        for name, values in arrays.items()
+        if name.startswith(f"{split}_") and values.dtype.kind == "U" and values.shape == (len(images),)
+    }
+    return Rows(x=images, y=labels, columns=columns)
+
+
+def _check_size(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read ({reason}); remove it, and the official file is downloaded") from None
+    if size > MOST_BYTES:
+        raise InputError(f"has {size} bytes when unpacked, more than {MOST_BYTES}")

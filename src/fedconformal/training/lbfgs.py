@@ -1,0 +1,145 @@
+"""L-BFGS over the sum of the sites' gradients: a convex problem across sites, with one gradient a round.
+
+Nocedal, "Updating quasi-Newton matrices with limited storage", 1980. In a round every site gets a point and gives back
+the gradient and the loss of its rows there. The mean over sites is the exact gradient of the whole problem, however
+different the sites are, so nothing drifts, a site keeps no state, and its work is two products with its features.
+
+A round tries one point. If the loss falls there as it should (Armijo's rule), the point is taken, and what it showed
+of the curvature is kept; else the next round tries a shorter step. Ridge makes the optimum one point: without it the
+loss of classes that can be separated falls for ever, and weights grow without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedconformal.errors import InputError
+from fedconformal.training.step import Step
+
+MEMORY = 10
+"""Steps of which the curvature is kept."""
+ENOUGH = 1e-4
+"""The share of the fall that the slope promises with which a step is taken."""
+SHORTER = (0.1, 0.5)
+"""The least and the most that is left of a step that was too long."""
+TOLERANCE = 1e-6
+"""At the optimum the next step promises less than this share of the loss, which is about what float32 can tell."""
+
+
+@dataclass(eq=False, kw_only=True)
+class LBFGS:
+    """The server's side: where to ask next, and what to make of the answer.
+
+    Attributes:
+        theta: the best point so far.
+        penalty: what the ridge multiplies each column of theta with; 0 for an intercept.
+        gradient: at theta; None before the first answer.
+        loss: at theta, with the ridge.
+        length: of the next step, as a share of the whole one.
+        rows: of the sites that answered there.
+        pairs: steps taken, each with the change of the gradient.
+
+    >>> solver = LBFGS(theta=torch.zeros(1, 2), penalty=torch.tensor([0.5, 0.5]))
+    >>> while not solver.done:
+    ...     at = solver.question().tensors["theta"]
+    ...     solver.learn(at - 3, float((at - 3).square().sum() / 2), rows=1)
+    >>> solver.theta
+    tensor([[2., 2.]])
+    """
+
+    answer: ClassVar[str] = "gradient"
+    """What it needs from a site."""
+
+    theta: Tensor
+    penalty: Tensor
+    gradient: Tensor | None = None
+    loss: float = np.inf
+    length: float = 1.0
+    rows: int = 0
+    pairs: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    _direction: Tensor | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether theta is the optimum, as far as single precision can tell."""
+        return self.gradient is not None and -self._slope() <= TOLERANCE * self.loss
+
+    def question(self) -> Step:
+        """Ask for the gradient at the next point."""
+        return Step("gradient", {"theta": self._trial()})
+
+    def learn(self, gradient: Tensor, loss: float, *, rows: int) -> None:
+        """Take the mean gradient and the mean loss of sites with this number of rows, both without the ridge."""
+        at = self._trial()
+        loss += dot(at * self.penalty, at) / 2
+        gradient = gradient + at * self.penalty
+        if self.gradient is not None and rows == self.rows:
+            slope, gain = self._slope(), self.loss - loss
+            if gain < -ENOUGH * self.length * slope:
+                least, most = (share * self.length for share in SHORTER)
+                # where the parabola through both losses with this slope has its minimum
+                best = -slope * self.length**2 / (-2 * (gain + slope * self.length)) if np.isfinite(loss) else least
+                self.length = min(max(best, least), most)
+                return
+            moved, change = at - self.theta, gradient - self.gradient
+            if dot(moved, change) > 0:
+                self.pairs = [*self.pairs, (moved, change)][-MEMORY:]
+        else:  # other sites have another problem
+            self.pairs = []
+        self.theta, self.gradient, self.loss, self.length, self.rows = at, gradient, loss, 1.0, rows
+        self._direction = None
+
+    def _trial(self) -> Tensor:
+        return self.theta if self.gradient is None else self.theta + self.length * self._step()
+
+    def _slope(self) -> float:
+        return 0.0 if self.gradient is None else dot(self.gradient, self._step())
+
+    def _step(self) -> Tensor:
+        """Return the whole step: minus the gradient times what is known of the inverse curvature."""
+        if self._direction is None and self.gradient is not None:
+            step, along = -self.gradient, []
+            for moved, change in reversed(self.pairs):
+                along.append(dot(moved, step) / dot(moved, change))
+                step = step - along[-1] * change
+            if self.pairs:
+                moved, change = self.pairs[-1]
+                step = step * (dot(moved, change) / dot(change, change))
+            for (moved, change), share in zip(self.pairs, reversed(along), strict=True):
+                step = step + (share - dot(change, step) / dot(moved, change)) * moved
+            self._direction = step
+        return torch.zeros_like(self.theta) if self._direction is None else self._direction
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is needed to go on."""
+        gradient = torch.zeros_like(self.theta) if self.gradient is None else self.gradient
+        pairs = torch.stack([torch.stack(pair) for pair in self.pairs]) if self.pairs else self.theta.new_zeros(0)
+        numbers = torch.tensor([self.loss, self.length, self.rows], dtype=torch.float64)
+        return {"theta": self.theta, "gradient": gradient, "pairs": pairs, "search": numbers}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from such a state."""
+        found = {name: state.get(name, torch.empty(0)) for name in self.state()}
+        pairs, search = found["pairs"], found["search"]
+        shape = self.theta.shape
+        fits = found["theta"].shape == found["gradient"].shape == shape and search.shape == (3,)
+        if not fits or len(pairs) > MEMORY or any(pair.shape != (2, *shape) for pair in pairs):
+            raise InputError("resume: the state is not from this model, these clients and these settings")
+        self.theta, self.gradient = found["theta"].clone(), found["gradient"].clone()
+        self.loss, self.length, self.rows = float(search[0]), float(search[1]), int(search[2])
+        self.pairs, self._direction = [(pair[0], pair[1]) for pair in pairs], None
+
+
+def dot(a: Tensor, b: Tensor) -> float:
+    """Return the inner product in double precision, the same for any number of threads.
+
+    >>> dot(torch.ones(3), torch.ones(3))
+    3.0
+    """
+    return float(np.einsum("i,i->", a.numpy().ravel(), b.numpy().ravel(), dtype=np.float64))

@@ -1,0 +1,135 @@
+"""EfficientNet-B1, with the parameter names that torchvision uses, so that ImageNet weights load by name.
+
+Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019. B1 is B0 with every
+stage 1.1 times as deep, rounded up, and the same widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fedconformal.training.models.network import ImageNetwork
+
+DROPOUT = 0.2
+DROP_PATH = 0.2
+"""The chance that the last block is left out in training; it grows linearly from none at the first."""
+
+
+class Stage(NamedTuple):
+    """Blocks of one width; only the first may shrink the image."""
+
+    expansion: int
+    kernel: int
+    stride: int
+    width: int
+    blocks: int
+
+
+STEM = 32
+STAGES = (
+    Stage(1, 3, 1, 16, 2),
+    Stage(6, 3, 2, 24, 3),
+    Stage(6, 5, 2, 40, 3),
+    Stage(6, 3, 2, 80, 4),
+    Stage(6, 5, 1, 112, 4),
+    Stage(6, 5, 2, 192, 5),
+    Stage(6, 3, 1, 320, 2),
+)
+TOP = 1280
+
+
+def convolution(
+    inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1, activated: bool = True
+) -> nn.Sequential:
+    """Convolve, normalise, activate."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs),
+    ]
+    return nn.Sequential(*layers, *([nn.SiLU()] if activated else []))
+
+
+class SqueezeExcitation(nn.Module):
+    """Weigh the channels by what the whole image holds."""
+
+    def __init__(self, channels: int, squeezed: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Conv2d(channels, squeezed, 1)
+        self.fc2 = nn.Conv2d(squeezed, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale every channel by a number from 0 to 1."""
+        weights = nn.functional.silu(self.fc1(x.mean((2, 3), keepdim=True)))
+        scaled: Tensor = self.fc2(weights).sigmoid() * x
+        return scaled
+
+
+class MBConv(nn.Module):
+    """Widen, convolve each channel by itself, weigh the channels, narrow.
+
+    Args:
+        inputs: channels that come in.
+        stage: what the block's stage asks for.
+        stride: of the convolution over space.
+        drop: the chance that an example skips the block in training.
+    """
+
+    def __init__(self, inputs: int, stage: Stage, stride: int, drop: float) -> None:
+        super().__init__()
+        wide = inputs * stage.expansion
+        self.block = nn.Sequential(
+            *([convolution(inputs, wide, 1)] if wide != inputs else []),
+            convolution(wide, wide, stage.kernel, stride=stride, groups=wide),
+            SqueezeExcitation(wide, max(1, inputs // 4)),
+            convolution(wide, stage.width, 1, activated=False),
+        )
+        self.residual = stride == 1 and inputs == stage.width
+        self.drop = drop
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add what the block finds to what came in, where the shapes allow it."""
+        found: Tensor = self.block(x)
+        if not self.residual:
+            return found
+        if self.training and self.drop:
+            kept = torch.rand(len(x), 1, 1, 1, device=x.device) >= self.drop
+            found = found * kept / (1 - self.drop)
+        return x + found
+
+
+class EfficientNetB1(ImageNetwork):
+    """Seven stages of 23 blocks in all; 7,794,184 weights at 1,000 classes. ImageNet weights need three channels."""
+
+    name = "efficientnet-b1"
+    head_name = "classifier.1"
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__(shape, classes)
+        total, done, width = sum(stage.blocks for stage in STAGES), 0, STEM
+        stages = []
+        for stage in STAGES:
+            blocks = []
+            for first in [True] + [False] * (stage.blocks - 1):
+                blocks.append(MBConv(width, stage, stage.stride if first else 1, DROP_PATH * done / total))
+                width, done = stage.width, done + 1
+            stages.append(nn.Sequential(*blocks))
+        stem, top = convolution(shape[0], STEM, 3, stride=2), convolution(width, TOP, 1)
+        self.features = nn.Sequential(stem, *stages, top)
+        self.classifier = nn.Sequential(nn.Dropout(DROPOUT), nn.Linear(TOP, classes))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Linear):
+                bound = classes**-0.5
+                nn.init.uniform_(module.weight, -bound, bound)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(self.features(x).mean((2, 3)))
+        return logits

@@ -1,0 +1,178 @@
+"""What every way to train has in common: one `fit`, and a state after each round from which it can continue."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fedconformal.errors import InputError
+from fedconformal.training.clients import ClientData, as_clients
+from fedconformal.training.data import Progress
+from fedconformal.training.pool import WorkerPool, available_workers
+from fedconformal.training.process import Task
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoundState:
+    """All that is needed to continue after a round, and what was measured in it.
+
+    Attributes:
+        round: how many rounds are done, over all stages.
+        stage: the part of the training that the round belongs to.
+        tensors: the state; the names are the trainer's own.
+        metrics: what was measured, such as the mean training loss.
+    """
+
+    round: int
+    stage: str
+    tensors: Mapping[str, Tensor]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+OnRound = Callable[[RoundState], object]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingMonitor:
+    """Who follows the training, the state that it continues from, and how many sites take part, for the progress."""
+
+    progress: Progress | None = None
+    on_round: OnRound | None = None
+    resume: RoundState | None = None
+    sites: int = 0
+
+    def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
+        """Report that after some rounds, of how many in all, some sites have answered in the next."""
+        if self.progress is not None:
+            self.progress(rounds * self.sites + sites, total * self.sites, text)
+
+    def finished_round(
+        self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]
+    ) -> None:
+        """Give out the state after a round, in tensors that later rounds do not write to."""
+        if self.on_round is not None:
+            kept = {name: tensor.clone() for name, tensor in tensors.items()}
+            self.on_round(RoundState(round=number, stage=stage, tensors=kept, metrics=metrics))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer(ABC):
+    """A way to train one model across sites.
+
+    Attributes:
+        rounds: how often weights are exchanged.
+        epochs: passes over a site's rows in a round.
+        rate: the step of stochastic gradient descent.
+        momentum: of stochastic gradient descent; starts at zero in every round.
+        batch: rows in a step.
+        seed: everything random comes from it.
+        weighting: a site counts by its examples, or all count alike.
+        workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
+        device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
+    """
+
+    name: ClassVar[str]
+    counts: ClassVar[tuple[str, ...]] = ("rounds", "epochs", "batch")
+    """Settings that are at least 1."""
+    positive: ClassVar[tuple[str, ...]] = ("rate",)
+    """Settings that are positive numbers."""
+
+    rounds: int = 20
+    epochs: int = 1
+    rate: float = 0.01
+    momentum: float = 0.9
+    batch: int = 64
+    seed: int = 0
+    weighting: Literal["examples", "uniform"] = "examples"
+    workers: int | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for what in self.counts:
+            if getattr(self, what) < 1:
+                raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
+        for what in self.positive:
+            if not 0 < getattr(self, what) < math.inf:
+                raise InputError(f"{what} is {getattr(self, what)}, expected a positive number")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum is {self.momentum}, expected at least 0 and below 1")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}, expected at least 0")
+        if self.weighting not in ("examples", "uniform"):
+            raise InputError(f"weighting is {self.weighting!r}; there are examples and uniform")
+        if self.workers is not None and self.workers < 0:
+            raise InputError(f"workers is {self.workers}, expected at least 0")
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the rows have numbers to predict, not classes."""
+        return False
+
+    @property
+    def total_rounds(self) -> int:
+        """How many rounds there are in all stages."""
+        return self.rounds
+
+    def share(self, rows: int) -> float:
+        """Return what a site with this number of rows counts in a mean over sites."""
+        return float(rows) if self.weighting == "examples" else 1.0
+
+    def fit(
+        self,
+        model: nn.Module,
+        clients: Sequence[Any],
+        *,
+        progress: Progress | None = None,
+        on_round: OnRound | None = None,
+        resume: RoundState | None = None,
+    ) -> nn.Module:
+        """Train a copy of the model and return it in eval mode; `model` stays as it is.
+
+        Args:
+            model: gives (n, J) logits, or numbers such as a `models.Regressor` does.
+            clients: what `as_clients` takes, one for each site.
+            progress: called with how far the training is.
+            on_round: gets the state after every round.
+            resume: such a state; training continues from it, to the same result bit for bit.
+        """
+        monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
+        return self._train(model, as_clients(clients, numbers=self.numbers), monitor)
+
+    @abstractmethod
+    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+        """Do what `fit` says, for sites whose rows have been read and checked."""
+
+    def _pool(
+        self, task: Task, sites: Sequence[ClientData], device: torch.device, *, sent: int, received: int
+    ) -> WorkerPool:
+        """Return the engine of `fit`: processes on this machine, or this process alone with an accelerator."""
+        names, costs = [site.name for site in sites], [site.n for site in sites]
+        return WorkerPool(task, names, sent=sent, received=received, workers=self._workers_on(device), costs=costs)
+
+    def _in_parallel(self, sites: Sequence[ClientData], device: torch.device) -> bool:
+        """Whether that engine may use more than one process."""
+        return available_workers(self._workers_on(device), len(sites)) > 1
+
+    def _workers_on(self, device: torch.device) -> int | None:
+        return self.workers if device.type == "cpu" else 1
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of that name; "auto" is an accelerator if there is one.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(one for one, available in there.items() if available)
+    if not there.get(name, False):
+        known = "is not available here" if name in there else "is unknown"
+        raise InputError(f"device {name!r} {known}; there are auto, {', '.join(one for one in there if there[one])}")
+    return torch.device(name)

@@ -1,0 +1,235 @@
+"""Files that are broken, or made to break: one line that names the file, and never code that runs."""
+
+import gzip
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedconformal.errors import InputError
+from fedconformal.training.data import Dataset, Rows, load
+from fedconformal.training.data.sets import cifar, images, photographs
+from tests.training.data import made
+
+
+def refused(name: str, *parts: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(name)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert all(part in text for part in parts), text
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(self.target),)
+
+
+def test_a_pickle_in_an_npz_file_is_not_opened(place: Path) -> None:
+    array = np.empty(1, object)
+    array[0] = Bomb(place / "ran")
+    np.savez(place / "dermamnist.npz", train_images=array)
+    refused("dermamnist", str(place / "dermamnist.npz"), "cannot be read")
+    assert not (place / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "holds nothing; expected train_images and test_images"),
+        ({"train_images": np.zeros((1, 28, 28, 3))}, "train_images: float64 (1, 28, 28, 3), expected bytes"),
+        ({"train_images": np.zeros((1, 28, 28, 4), np.uint8)}, "train_images: uint8 (1, 28, 28, 4), expected bytes"),
+        ({"train_images": np.zeros((0, 28, 28), np.uint8)}, "train_images: uint8 (0, 28, 28, 1)"),
+        ({"train_images": np.zeros((1, 28, 28), np.uint8)}, "has train_images but no train_labels"),
+        (
+            {"train_images": np.zeros((2, 28, 28), np.uint8), "train_labels": np.array([0, 7])},
+            "train_labels: row 1 is 7, expected a whole class index from 0 to 6",
+        ),
+        (
+            {"train_images": np.zeros((2, 28, 28), np.uint8), "train_labels": np.array([0])},
+            "train_labels: has shape (1,), expected (2,)",
+        ),
+    ],
+)
+def test_images_that_are_none(place: Path, arrays: dict[str, Any], message: str) -> None:
+    np.savez(place / "dermamnist.npz", **arrays)
+    refused("dermamnist", str(place / "dermamnist.npz"), message)
+
+
+def test_an_npz_file_that_is_cut_off_or_none(place: Path) -> None:
+    path = place / "cifar10.npz"
+    made.write_npz(path, classes=10, shape=(32, 32, 3))
+    whole = path.read_bytes()
+    for content in (b"", b"nonsense", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        refused("cifar10", str(path), "cannot be read")
+
+
+def test_an_npz_file_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.write_npz(place / "cifar10.npz", classes=10, shape=(32, 32, 3))
+    monkeypatch.setattr(images, "MOST_BYTES", 1000)
+    refused("cifar10", "bytes when unpacked, more than 1000")
+
+
+def test_medical_images_without_their_validation_rows(place: Path) -> None:
+    made.write_npz(place / "bloodmnist.npz", classes=8, val=False)
+    refused("bloodmnist", "has no val_images; get the official file again")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not gzip", "cannot be read (Not a gzipped file"),
+        (gzip.compress(b"", mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x03" + bytes(5), mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x0d\x01" + b"\0\0\0\1" + b"1234", mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12, mtime=0), "is no IDX file of bytes"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234", mtime=0), "does not hold the 5 bytes it says"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\3" + b"1234", mtime=0), "does not hold the 3 bytes it says"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\x80" + bytes(range(128)), mtime=0)[:-9], "cannot be read"),
+    ],
+)
+def test_idx_files_that_are_none(place: Path, content: bytes, message: str) -> None:
+    made.write_fashion(place / "fashionmnist")
+    path = place / "fashionmnist" / "train-images-idx3-ubyte.gz"
+    path.write_bytes(content)
+    refused("fashionmnist", str(path), message)
+
+
+def test_labels_that_are_fewer_than_images(place: Path) -> None:
+    made.write_fashion(place / "fashionmnist")
+    path = place / "fashionmnist" / "t10k-labels-idx1-ubyte.gz"
+    made.write_idx(path, np.zeros(3, np.uint8))
+    refused("fashionmnist", str(path), "expected (20,) as there are 20 rows")
+
+
+def test_an_archive_writes_nothing_to_disk_whatever_its_paths_say(place: Path) -> None:
+    outside = place.parent / "outside.bin"
+    records = made.cifar_records(list(range(100)), label_bytes=2)
+    names = {"../outside.bin": b"x", "/etc/../train.bin": records, "../../test.bin": records}
+    made.write_tar(place / "cifar-100-binary.tar.gz", names)
+    before = sorted(place.parent.rglob("*"))
+    assert len(load("cifar100").train) == 100
+    assert sorted(place.parent.rglob("*")) == before
+    assert not outside.exists()
+
+
+def test_an_archive_whose_files_are_links(place: Path) -> None:
+    path = place / "cifar-100-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("train.bin", "test.bin"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+            archive.addfile(link)
+    refused("cifar100", str(path), "has no test.bin, train.bin")
+
+
+def test_an_archive_that_is_cut_off_or_none(place: Path) -> None:
+    path = place / "cifar-100-binary.tar.gz"
+    rng = np.random.default_rng(0)
+    made.write_tar(path, {"train.bin": rng.bytes(10**5), "test.bin": rng.bytes(10**5)})
+    whole = path.read_bytes()
+    for content in (b"", b"nonsense", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        refused("cifar100", str(path), "cannot be read")
+
+
+def test_an_archive_with_half_an_image_or_a_wrong_label(place: Path) -> None:
+    path = place / "cifar-100-binary.tar.gz"
+    good = made.cifar_records([1, 2], label_bytes=2)
+    made.write_tar(path, {"train.bin": good[:-1], "test.bin": good})
+    refused("cifar100", str(path), "has 6147 bytes, not a whole number of images")
+    made.write_tar(path, {"train.bin": made.cifar_records([3, 100], label_bytes=2), "test.bin": good})
+    refused("cifar100", str(path), "labels: row 1 is 100, expected a whole class index from 0 to 99")
+
+
+def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.write_tar(place / "cifar-100-binary.tar.gz", {"other": bytes(5000)})
+    monkeypatch.setattr(cifar, "MOST_BYTES", 4999)
+    refused("cifar100", "has more than 4999 bytes when unpacked")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "starts with ''"),
+        ("age,sex\n1,2\n", "starts with 'age,sex', expected hospital,age,sex,cp"),
+        (f"{made.HEART_HEADER}\nva,{made.PATIENT}\n", "line 2 is no patient"),
+        (f"{made.HEART_HEADER}\nva,{made.PATIENT},1\nva,{made.PATIENT},5\n", "line 3 is no patient"),
+        (f"{made.HEART_HEADER}\nva,{made.PATIENT},\n", "line 2 is no patient"),
+        (f"{made.HEART_HEADER}\nva,{made.PATIENT.replace('63.0', 'inf')},1\n", "line 2 is no patient"),
+        (f"{made.HEART_HEADER}\nva,{made.PATIENT.replace('63.0', 'old')},1\n", "line 2 is no patient"),
+    ],
+)
+def test_patients_that_are_none(place: Path, content: str, message: str) -> None:
+    (place / "heart_disease.csv").write_text(content, "utf-8")
+    refused("heart_disease", str(place / "heart_disease.csv"), message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("../../etc/passwd,1,1,acne,inflammatory,benign", "line 2 has no md5hash"),
+        (",1,1,acne,inflammatory,benign", "line 2 has no md5hash"),
+        ("abc,1,1", "line 2 has no md5hash"),
+        ("abc,7,1,acne,inflammatory,benign", "line 2 has the skin type '7', expected 1 to 6 or -1"),
+        ("abc,1,1,acne,inflammatory,benign", "holds no photograph of the table"),
+    ],
+)
+def test_a_table_of_photographs_that_is_none(place: Path, line: str, message: str) -> None:
+    (place / "fitzpatrick17k").mkdir()
+    (place / "fitzpatrick17k.csv").write_text(f"{made.FITZPATRICK_HEADER}\n{line}\n", "utf-8")
+    refused("fitzpatrick17k", message)
+
+
+def test_photographs_that_are_none_or_too_large(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
+    (place / "fitzpatrick17k").mkdir()
+    record = made.fitzpatrick_records(1)[0]
+    (place / "fitzpatrick17k.csv").write_text(f"{made.FITZPATRICK_HEADER}\n{record}\n", "utf-8")
+    path = place / "fitzpatrick17k" / f"{record.partition(',')[0]}.jpg"
+    path.write_bytes(b"nonsense")
+    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
+
+    buffer = io.BytesIO()
+    image.effect_noise((64, 64), 50).save(buffer, "JPEG")
+    path.write_bytes(buffer.getvalue()[:-200])
+    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
+
+    image.new("RGB", (4, 4)).save(path, "GIF")
+    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
+
+    image.new("RGB", (100, 100)).save(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(photographs, "MOST_PIXELS", 9999)
+        refused("fitzpatrick17k", str(path), "has 100 x 100 pixels, too many")
+        patch.setattr(photographs, "MOST_BYTES", 10)
+        refused("fitzpatrick17k", str(path), "bytes, more than 10; remove it")
+        patch.undo()
+        patch.setattr(image, "MAX_IMAGE_PIXELS", 9000)
+        refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
+
+
+def test_a_data_set_checks_itself() -> None:
+    rows = Rows(x=np.zeros((2, 3), np.float32), y=np.array([0, 1]))
+    with pytest.raises(InputError, match="tiny: train labels: row 1 is 1"):
+        Dataset(name="tiny", classes=("only",), train=rows, val=rows, test=rows)
+    wide = Rows(x=np.zeros((2, 4), np.float32), y=np.array([0, 1]))
+    with pytest.raises(InputError, match=r"tiny: test rows are \(4,\), train rows \(3,\)"):
+        Dataset(name="tiny", classes=("a", "b"), train=rows, val=rows, test=wide)
+    with pytest.raises(InputError, match=r"differ in length \(\[1, 2\]\)"):
+        Rows(x=np.zeros((2, 3), np.float32), y=np.array([0]))
+    with pytest.raises(InputError, match="expected uint8 images or a float32 table"):
+        Rows(x=np.zeros((2, 3)), y=np.array([0, 1]))
+    dataset = Dataset(name="tiny", classes=("a", "b"), train=rows, val=rows, test=rows)
+    with pytest.raises(InputError, match="no split is called 'valid'; there are train, val, test"):
+        dataset.rows("valid")  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""Settings come from presets, files and options; what is wrong is named, with what may have been meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="training needs torch")
+
+from fedconformal.errors import InputError
+from fedconformal.training import FedProx
+from fedconformal.training.config import Config, preset, read_config
+from fedconformal.training.data.partitions import Overlap
+
+
+def test_a_file_has_the_fields_of_the_run_the_method_and_the_partition(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('dataset = "digits"\nmethod = "fedprox"\nmu = 1\npartition = "overlap"\nclasses_per_client = 4\n')
+    config = Config.from_dict(read_config(path))
+    assert config.trainer == FedProx(mu=1.0)
+    assert config.partition == Overlap(classes_per_client=4)
+    assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dataset": "digits", "epoch": 3}, "epoch is no setting; did you mean epochs?"),
+        ({"dataset": "digits", "metod": "tct"}, "metod is no setting; did you mean method?"),
+        ({"dataset": "digits", "mu": 3}, "mu is for fedprox, not for fedavg and classes; leave it out"),
+        ({"dataset": "digits", "partition": "iid", "column": "x"}, "column is for column, not for fedavg and iid"),
+        ({"dataset": "digits", "rounds": "three"}, "rounds: expected `int`, got `str`"),
+        ({"dataset": "digits", "rounds": 0}, "rounds is 0, expected at least 1"),
+        ({"dataset": "digits", "augment": "mirror"}, "augment: invalid enum value 'mirror'"),
+        ({"dataset": "digits", "method": "adam"}, "no trainer is called 'adam'; there are central, fedavg, fedprox"),
+        ({"dataset": "digits", "partition": "zip"}, "no partition is called 'zip'"),
+        ({"dataset": "heart_disease", "partition": "column"}, "column is needed here; add it to the settings"),
+        ({"rounds": 3}, "no dataset is named"),
+    ],
+)
+def test_what_is_wrong_is_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Config.from_dict(values)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("rounds = = 3")
+    with pytest.raises(InputError, match=r"run\.toml: is not TOML \(Invalid value"):
+        read_config(path)
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
+        read_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "method", "expected"),
+    [
+        ("cifar100", "fedavg", {"rounds": 200, "epochs": 5, "rate": 0.01, "batch": 64, "augment": "flip-crop"}),
+        ("cifar100", "fedprox", {"rounds": 200, "mu": 0.1, "momentum": 0.9}),
+        ("cifar100", "tct", {"rounds": 100, "linear_rounds": 100, "steps": 500, "coordinates": 100_000}),
+        ("cifar100", "tct", {"solver": "scaffold", "intercept": False, "weighting": "uniform"}),
+        ("cifar100", "central", {"rounds": 200, "epochs": 1}),
+        ("tissuemnist", "fedavg", {"model": "resnet14"}),
+        ("fitzpatrick17k", "fedavg", {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}),
+    ],
+)
+def test_the_papers_settings(dataset: str, method: str, expected: dict[str, Any]) -> None:
+    chosen = {"dataset": dataset, "method": method}
+    found = Config.from_dict(preset("paper", chosen) | chosen).to_dict()
+    assert {key: found[key] for key in expected} == expected
+    if method == "tct":  # the paper's step is for features that are not divided by the root of their number
+        assert found["step"] / found["coordinates"] == pytest.approx(1e-4)
+
+
+def test_an_unknown_preset() -> None:
+    with pytest.raises(InputError, match="no preset is called 'best'; there is paper"):
+        preset("best", {})

@@ -1,0 +1,161 @@
+"""The linear stage against its definition, written out a second time in weight space."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+
+from torch import Tensor  # noqa: E402
+
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.training.linear_stage import (  # noqa: E402
+    LocalDescent,
+    Loss,
+    Moments,
+    largest_eigenvalue,
+    mean_loss,
+    merge,
+    residual,
+    scale_of,
+)
+from fedconformal.training.matrices import FeatureStorage, Matrix, StoredVector  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def made(n: int = 30, p: int = 50, classes: int = 4) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    features = torch.randn(n, p, generator=generator) / math.sqrt(p)
+    return features, torch.randint(0, classes, (n,), generator=generator)
+
+
+def gradient(features: Tensor, y: Tensor, theta: Tensor, loss: Loss) -> Tensor:
+    """Let autograd work it out."""
+    theta = theta.clone().requires_grad_()
+    z = features @ theta.T
+    if loss == "cross-entropy":
+        value = torch.nn.functional.cross_entropy(z, y)
+    else:
+        target = torch.nn.functional.one_hot(y, len(theta)) - 1 / len(theta)
+        value = (z - target).square().sum(dim=1).mean() / 2
+    value.backward()
+    found = theta.grad
+    assert found is not None
+    return found
+
+
+def gram_of(features: Tensor) -> Tensor:
+    out: Tensor = torch.empty(len(features), len(features))
+    Matrix(features).gram(out)
+    return out
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
+@pytest.mark.parametrize("space", ["sample", "weight"])
+def test_steps_against_plain_descent(loss: Loss, space: str) -> None:
+    features, y = made()
+    generator = torch.Generator().manual_seed(1)
+    theta, control = torch.randn(2, 4, 50, generator=generator)
+    last = torch.randn(4, 30, generator=generator) / 30
+    gram = gram_of(features) if space == "sample" else None
+    rate, steps = 1.0, 60
+    local = LocalDescent(features=Matrix(features), gram=gram, y=y, steps=steps, rate=rate, loss=loss)
+    now, before = local.run(theta, control, last)
+
+    h, moved = last @ features - control, theta.clone()
+    for _ in range(steps):
+        moved = moved - rate * (gradient(features, y, moved, loss) - h)
+    expected = (theta - moved) / (rate * steps) + h  # the mean gradient on the way
+    assert torch.allclose(now @ features, expected, atol=1e-5)
+    assert torch.allclose(theta - rate * steps * (now @ features - h), moved, atol=1e-4)
+    assert math.isclose(before, mean_loss((features @ theta.T).T, y, loss), rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
+def test_residual_is_the_gradient_over_logits(loss: Loss) -> None:
+    features, y = made()
+    theta = torch.randn(4, 50)
+    found = residual((features @ theta.T).T, y, loss) @ features / len(y)
+    assert torch.allclose(found, gradient(features, y, theta, loss), atol=1e-6)
+
+
+def test_moments_merge_to_those_of_all_rows() -> None:
+    x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1e4
+    parts = [Moments(len(part), part.mean(0), part.var(0, correction=0)) for part in x.split([1, 60, 39])]
+    rows, mean, variance = merge(parts)
+    assert rows == 100
+    assert torch.allclose(mean, x.mean(0))
+    assert torch.allclose(variance, x.var(0, correction=0))
+
+
+def test_constant_features_are_dropped_and_the_others_share_the_scale() -> None:
+    x = torch.tensor([[1.0, 5.0, 0.0], [3.0, 5.0, 0.0], [5.0, 5.0, 1.0]])
+    moments = Moments(3, x.mean(0).double(), x.var(0, correction=0).double())
+    standard = (x - moments.mean.float()) * scale_of(moments)
+    assert standard[:, 1].abs().max() == 0
+    assert math.isclose(float((standard @ standard.T).trace()) / 3, 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("with_gram", [True, False])
+def test_the_largest_eigenvalue(with_gram: bool) -> None:
+    features, _ = made()
+    gram = gram_of(features)
+    exact = float(torch.linalg.eigvalsh(gram).max()) / 30
+    assert math.isclose(largest_eigenvalue(Matrix(features), gram if with_gram else None), exact, rel_tol=0.02)
+
+
+def test_gram_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedconformal.training.matrices.GRAM_ROWS", 7)
+    features, _ = made()
+    assert torch.allclose(gram_of(features), features @ features.T, atol=1e-6)
+
+
+def test_half_precision_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedconformal.training.matrices.BLOCK_BYTES", 4 * 50 * 8)
+    features, _ = made()
+    matrix = Matrix(torch.empty(30, 50, dtype=torch.float16))
+    matrix.write(slice(0, 30), features)
+    assert len(list(matrix.blocks())) == 4
+    right = torch.randn(3, 50)
+    assert torch.allclose(matrix.times(right), right @ features.T, atol=1e-2)
+    assert torch.allclose(matrix.combine(right[:, :30]), right[:, :30] @ features, atol=1e-2)
+    matrix.write(slice(0, 1), torch.full((1, 50), 1e9))
+    assert matrix.tensor.isfinite().all()
+
+
+@pytest.mark.parametrize("memory", [1.0, 1e-9])
+def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
+    storage = FeatureStorage.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU, shared=False)
+    on_disk = memory < 1
+    assert [path.name for path in sorted(tmp_path.iterdir())] == (["features", "products"] if on_disk else [])
+    for k, n in enumerate((3, 9, 2)):
+        assert storage.matrix(k).half == on_disk
+        storage.matrix(k).write(slice(0, n), torch.full((n, 4), float(k)))
+        gram = storage.gram(k)
+        assert (gram is None) == (n >= 8)
+        if gram is not None:
+            gram.fill_(10.0 + k)
+    for k in range(3):
+        gram = storage.gram(k)
+        assert (storage.matrix(k).tensor == k).all()
+        assert gram is None or (gram.shape == (len(gram), len(gram)) and bool((gram == 10 + k).all()))
+
+
+def test_a_file_is_opened_anew_by_every_process(tmp_path: Path) -> None:
+    numbers = StoredVector.on_disk(4, tmp_path / "numbers", half=False)
+    numbers.tensor.fill_(3.0)
+    state: dict[str, Any] = numbers.__getstate__()
+    assert state["_tensor"] is None
+    assert StoredVector(length=4, path=state["path"]).tensor.tolist() == [3.0] * 4
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(InputError, match=r"no room for 0.0 GB of features \(No space left on device\)"):
+        StoredVector.on_disk(10, tmp_path / "numbers", half=True)

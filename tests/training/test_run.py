@@ -1,0 +1,221 @@
+"""A run can be killed at any moment and goes on to the same bits; what it writes is whole or not there."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="training needs torch")
+pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+
+from fedconformal._base.files import read_npz
+from fedconformal.errors import InputError
+from fedconformal.training.config import Config
+from fedconformal.training.data import load
+from fedconformal.training.metrics import Metrics
+from fedconformal.training.run import Result, read_checkpoint, train
+
+SAME = ("checkpoint.npz", "logits.npz")
+
+
+def config(**more: Any) -> Config:
+    return Config.from_dict({"dataset": "digits", "rounds": 4, "workers": 1, **more})
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def same(a: Path, b: Path) -> bool:
+    return all((a / name).read_bytes() == (b / name).read_bytes() for name in SAME)
+
+
+def test_tct_starts_from_a_kept_round_of_fedavg(tmp_path: Path) -> None:
+    tct = {"method": "tct", "rounds": 2, "linear_rounds": 2, "coordinates": 50}
+    train(config(**tct), tmp_path / "whole")
+    train(config(keep=[2]), tmp_path / "fedavg")
+    kept = tmp_path / "fedavg" / "checkpoint-2.npz"
+    train(config(**tct, first_stage=str(kept)), tmp_path / "second")
+    assert same(tmp_path / "whole", tmp_path / "second")
+    with pytest.raises(InputError, match=r"checkpoint-2.npz: is of fedavg, round 2; expected fedavg, round 3"):
+        train(config(**{**tct, "rounds": 3}, first_stage=str(kept)), tmp_path / "wrong")
+    with pytest.raises(InputError, match=r"nowhere.npz: no such file"):
+        train(config(**tct, first_stage=str(tmp_path / "nowhere.npz")), tmp_path / "absent")
+    with pytest.raises(InputError, match="first_stage is for tct, not for fedavg"):
+        train(config(first_stage=str(kept)), tmp_path / "other")
+
+
+def test_what_a_run_leaves(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    result = train(config(method="central"), tmp_path, progress=lambda *now: told.append(now))
+    assert isinstance(result, Result)
+    about = json.loads((tmp_path / "config.json").read_text())
+    assert about["config"]["seed"] == 0
+    assert about["config"]["rate"] == 0.01
+    assert {"fedconformal", "torch", "numpy", "python"} <= set(about["versions"])
+    assert [line["round"] for line in lines(tmp_path)] == [1, 2, 3, 4]
+    assert lines(tmp_path)[0]["loss"] > lines(tmp_path)[3]["loss"]
+    assert json.loads((tmp_path / "result.json").read_text())["accuracy"] == result.accuracy
+    assert told
+    arrays, digits = read_npz(tmp_path / "logits.npz"), load("digits")
+    assert arrays["names"].tolist() == [f"site-{k}" for k in range(10)]
+    assert float(arrays["temperature"]) == result.temperature
+    for part in ("val", "temp", "test"):
+        assert len(arrays[f"{part}_logits"]) == len(arrays[f"{part}_labels"]) == len(arrays[f"{part}_clients"])
+        assert np.array_equal(arrays[f"{part}_labels"], arrays[f"{part}_clients"])  # one class a site
+    assert len(arrays["val_labels"]) + len(arrays["temp_labels"]) == len(digits.val)
+    assert np.array_equal(arrays["test_labels"], digits.test.y)
+    assert result.accuracy == np.mean(arrays["test_logits"].argmax(axis=1) == digits.test.y)
+
+
+def test_without_a_temperature_all_rows_calibrate(tmp_path: Path) -> None:
+    result = train(config(rounds=1, temperature="none"), tmp_path)
+    assert isinstance(result, Result)
+    arrays = read_npz(tmp_path / "logits.npz")
+    assert result.temperature == 1.0
+    assert len(arrays["temp_labels"]) == 0
+    assert np.array_equal(arrays["val_labels"], load("digits").val.y)
+
+
+KILLED = """
+import json, sys
+from pathlib import Path
+from fedconformal.training.config import Config
+from fedconformal.training.metrics import Metrics
+from fedconformal.training.run import train
+
+if __name__ == "__main__":
+    train(Config.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]))
+"""
+SMALL_TCT = {"method": "tct", "rounds": 10, "linear_rounds": 50, "coordinates": 200, "steps": 20}
+
+
+@pytest.mark.parametrize(
+    ("more", "stage", "after"),
+    [
+        ({"method": "fedavg", "rounds": 60}, "fedavg", 3),
+        ({"method": "fedprox", "rounds": 60}, "fedprox", 3),
+        ({"method": "central", "rounds": 60}, "central", 3),
+        (SMALL_TCT | {"rounds": 50, "linear_rounds": 10}, "fedavg", 3),
+        (SMALL_TCT | {"ridge": 1e-6}, "tct", 13),
+        (SMALL_TCT | {"solver": "scaffold"}, "tct", 13),
+    ],
+)
+def test_killed_and_resumed_is_the_same_bit_for_bit(
+    more: dict[str, Any], stage: str, after: int, tmp_path: Path
+) -> None:
+    settings = config(**more)
+    program, run, whole = tmp_path / "program.py", tmp_path / "killed", tmp_path / "whole"
+    program.write_text(KILLED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    given = json.dumps({"dataset": "digits", "workers": 1, **more})
+    started = subprocess.Popen([sys.executable, str(program), given, str(run)], env=environment)
+    while started.poll() is None:
+        if (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") >= after:
+            started.kill()
+            break
+        time.sleep(0.01)
+    started.wait()
+    stopped = read_checkpoint(run / "checkpoint.npz")
+    assert stopped is not None
+    assert stopped.stage == stage
+    assert after - 1 <= stopped.round < 60
+    assert not (run / "logits.npz").exists()
+    train(settings, run, resume=True)
+    train(settings, whole)
+    assert same(run, whole)
+    assert [line["round"] for line in lines(run)] == list(range(1, 61))
+    kept = [{**line, "seconds": 0} for line in lines(run)]
+    assert kept == [{**line, "seconds": 0} for line in lines(whole)]
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, whole, real, calls = tmp_path / "run", tmp_path / "whole", os.fsync, 0
+
+    def full(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 4:  # config, metrics and two checkpoints fit
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"checkpoint\.npz: cannot be written \(No space left on device\)"):
+        train(config(), run)
+    monkeypatch.undo()
+    stopped = read_checkpoint(run / "checkpoint.npz")
+    assert stopped is not None
+    assert stopped.round == 2
+    assert not list(run.glob(".fedconformal-*"))
+    train(config(), run, resume=True)
+    train(config(), whole)
+    assert same(run, whole)
+
+
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+    train(config(), tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 5, "lo')
+    train(config(), tmp_path, resume=True)
+    assert [line["round"] for line in lines(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/run: cannot be made \(Not a directory\); choose another place$"):
+        train(config(), tmp_path / "file" / "run")
+    run = tmp_path / "run"
+    train(config(rounds=1), run)
+    with pytest.raises(InputError, match="run: holds a run already; go on with it with resume=True, or choose"):
+        train(config(rounds=1), run)
+    with pytest.raises(
+        InputError, match="run: seed is 0 in the run and 1 now; resume=True goes on with the same settings"
+    ):
+        train(config(rounds=1, seed=1), run, resume=True)
+    train(config(rounds=1, workers=None), run, resume=True)  # workers change nothing
+    (run / "checkpoint.npz").write_bytes(b"half of it")
+    with pytest.raises(InputError, match=r"checkpoint\.npz: cannot be read"):
+        train(config(rounds=1), run, resume=True)
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="events need tensorboard")
+    train(config(rounds=1), tmp_path, tensorboard=True)
+    assert list((tmp_path / "tensorboard").glob("events.*"))
+
+
+def test_tensorboard_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(
+        InputError, match=r"writing events needs TensorBoard: pip install 'fedconformal\[tensorboard\]'"
+    ):
+        train(config(rounds=1), tmp_path, tensorboard=True)
+
+
+@pytest.mark.parametrize("line", [b"[1]\n", b'{"round": "one"}\n', b"3\n"])
+def test_a_metrics_file_of_something_else(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(line)
+    with pytest.raises(InputError, match=r"metrics.jsonl: line 1 is not of a round"):
+        Metrics(tmp_path / "metrics.jsonl", done=1)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"round": np.array([1, 2]), "stage": np.array("fedavg")},
+        {"round": np.array("one"), "stage": np.array("fedavg")},
+        {"round": np.array(1), "stage": np.array(2)},
+    ],
+)
+def test_a_checkpoint_that_is_none(arrays: dict[str, Any], tmp_path: Path) -> None:
+    np.savez(tmp_path / "checkpoint.npz", **arrays)
+    with pytest.raises(InputError, match=r"checkpoint.npz: is no checkpoint"):
+        read_checkpoint(tmp_path / "checkpoint.npz")

@@ -1,0 +1,198 @@
+"""Both stages together: the optimum of the pooled problem, resumed runs, workers, memory and bad input."""
+
+import logging
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.training import models, pool  # noqa: E402
+from fedconformal.training.fedavg import FedAvg  # noqa: E402
+from fedconformal.training.local import weights_of  # noqa: E402
+from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
+from fedconformal.training.trainer import RoundState  # noqa: E402
+
+QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
+THEIRS: dict[str, Any] = {"solver": "scaffold", "intercept": False, "weighting": "uniform"}
+"""The second stage as the paper's authors do it."""
+SOLVERS = ["lbfgs", "scaffold"]
+
+
+def clients(sizes: tuple[int, ...] = (20, 30, 25)) -> list[tuple[Tensor, Tensor]]:
+    """One class a client, and the class decides where the rows lie."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for label, n in enumerate(sizes):
+        centre = torch.zeros(6)
+        centre[label] = 3.0
+        made.append((torch.randn(n, 6, generator=generator) + centre, torch.full((n,), label)))
+    return made
+
+
+def network(classes: int = 3) -> nn.Module:
+    return models.build("mlp", shape=(6,), classes=classes)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    left, right = a.state_dict(), b.state_dict()
+    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def accuracy(model: nn.Module) -> float:
+    x, y = (torch.cat(parts) for parts in zip(*clients((200, 200, 200)), strict=True))
+    return float((model(x).argmax(dim=1) == y).float().mean())
+
+
+def test_it_predicts_with_one_thread_and_gives_the_others_back() -> None:
+    """With more, threads wait for each other at every small step, and for whatever else runs."""
+    model, seen, before = LinearisedModel.of(network(), classes=3, coordinates=20, seed=0), [], torch.get_num_threads()
+    model.features.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        model(torch.zeros(3, 6))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_it_learns_from_one_class_a_client() -> None:
+    model = network()
+    before = weights_of(model)
+    trained = TCT(rounds=2, linear_rounds=5, coordinates=500, steps=50, workers=1).fit(model, clients())
+    assert isinstance(trained, LinearisedModel)
+    assert accuracy(trained) > 0.9
+    assert torch.equal(weights_of(model), before)
+    assert not trained.training
+
+
+def test_spaces_agree() -> None:
+    many = clients((150, 150, 150))  # with 60 coordinates these have n > 2p, with 200 not
+    settings = QUICK | THEIRS | {"rounds": 0, "steps": 60}
+    by_sample = TCT(**settings | {"coordinates": 200}).fit(network(), many)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedconformal.training.matrices._products", lambda *_: 0)
+        by_weight = TCT(**settings | {"coordinates": 200}).fit(network(), many)
+    a, b = by_sample.state_dict()["theta"], by_weight.state_dict()["theta"]
+    assert float((a - b).abs().max()) < 1e-4 * float(a.abs().max())
+
+
+def test_on_disk_in_half_precision_is_nearly_the_same() -> None:
+    in_memory, on_disk = (TCT(**QUICK, memory=memory).fit(network(), clients()) for memory in (1.0, 1e-9))
+    x = clients()[0][0]
+    assert torch.allclose(in_memory(x), on_disk(x), atol=2e-2)
+    assert not torch.equal(in_memory(x), on_disk(x))
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_resumed_is_the_same_bit_for_bit(solver: Any, after: int) -> None:
+    states: list[RoundState] = []
+    trainer = TCT(**QUICK, solver=solver)
+    whole = trainer.fit(network(), clients(), on_round=states.append)
+    assert [(state.round, state.stage) for state in states] == [(1, "fedavg"), (2, "tct"), (3, "tct"), (4, "tct")]
+    assert trainer.total_rounds == 4
+    again: list[RoundState] = []
+    assert same(trainer.fit(network(), clients(), resume=states[after - 1], on_round=again.append), whole)
+    assert [state.round for state in again] == list(range(after + 1, 5))
+
+
+@pytest.mark.parametrize(("number", "solver"), [(2, "lbfgs"), (None, "scaffold")])
+def test_workers_from_the_start_or_the_middle_give_the_same(
+    number: int | None, solver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "START_SECONDS", 1e-9)
+    monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
+    one, more = (TCT(**QUICK | {"workers": n}, solver=solver).fit(network(), clients()) for n in (1, number))
+    assert same(one, more)
+
+
+def test_no_first_round_takes_the_weights_as_they_are() -> None:
+    first = FedAvg(rounds=1, workers=1).fit(network(), clients())
+    both = TCT(**QUICK).fit(network(), clients())
+    assert same(TCT(**QUICK | {"rounds": 0}).fit(first, clients()), both)
+
+
+def test_a_step_that_is_too_long_is_lowered(caplog: pytest.LogCaptureFixture) -> None:
+    states: list[RoundState] = []
+    with caplog.at_level(logging.WARNING):
+        trained = TCT(**QUICK, solver="scaffold", step=1e6).fit(network(), clients(), on_round=states.append)
+    assert "the step 1e+06 is not stable" in caplog.text
+    assert states[-1].metrics["step"] < 1e3
+    assert accuracy(trained) > 0.8
+
+
+def test_progress_ends_at_the_total() -> None:
+    told: list[tuple[int, int, str]] = []
+    TCT(**QUICK).fit(network(), clients(), progress=lambda *now: told.append(now))
+    assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
+    assert told[-1][2] == "tct, second stage: round 3 of 3"
+
+
+def test_weights_can_be_loaded_into_a_fresh_module() -> None:
+    trained = TCT(**QUICK).fit(network(), clients())
+    fresh = TCT(**QUICK, seed=4).fit(network(), clients())
+    x = clients()[1][0]
+    assert not torch.allclose(fresh(x), trained(x))
+    fresh.load_state_dict(trained.state_dict())
+    assert torch.equal(fresh(x), trained(x))
+
+
+def test_a_network_that_is_not_finite() -> None:
+    broken = network()
+    nn.init.constant_(next(broken.parameters()), torch.nan)
+    with pytest.raises(InputError, match="client-0: the network's gradients are not finite"):
+        TCT(**QUICK | {"rounds": 0}).fit(broken, clients())
+
+
+def test_a_class_the_model_does_not_know() -> None:
+    with pytest.raises(InputError, match="client-2: has the class 2, but the model gives 2 logits"):
+        TCT(**QUICK | {"rounds": 0}).fit(network(classes=2), clients())
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("other", [{"coordinates": 70}, {"intercept": False}, {"solver": None}])
+def test_a_state_of_something_else(solver: Any, other: dict[str, Any]) -> None:
+    states: list[RoundState] = []
+    TCT(**QUICK, solver=solver).fit(network(), clients(), on_round=states.append)
+    if "solver" in other:
+        other = {"solver": next(one for one in SOLVERS if one != solver)}
+    with pytest.raises(InputError, match="resume: the state is not from this model"):
+        TCT(**QUICK | {"solver": solver} | other).fit(network(), clients(), resume=states[-1])
+
+
+def test_the_optimum_ends_the_rounds_and_the_progress() -> None:
+    told: list[tuple[int, int, str]] = []
+    states: list[RoundState] = []
+    settings = QUICK | {"linear_rounds": 200}
+    trainer = TCT(**settings)
+    first = trainer.fit(network(), clients(), progress=lambda *now: told.append(now), on_round=states.append)
+    assert len(states) < 100
+    assert told[-1][0] == told[-1][1]
+    assert told[-1][2] == "tct, second stage: at the optimum"
+    assert same(trainer.fit(network(), clients(), resume=states[-1]), first)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"rounds": -1}, "rounds is -1"),
+        ({"rounds": 0, "batch": 0}, "batch is 0"),
+        ({"linear_rounds": 0}, "linear_rounds is 0"),
+        ({"coordinates": 0}, "coordinates is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"scratch": "/nowhere/at/all"}, "scratch is /nowhere/at/all, which is no folder"),
+        ({"step": 0.0}, "step is 0.0"),
+        ({"memory": float("nan")}, "memory is nan"),
+        ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
+        ({"solver": "newton"}, "solver is 'newton'; there are lbfgs and scaffold"),
+        ({"ridge": 0.0}, "ridge is 0.0, expected a positive number"),
+    ],
+)
+def test_bad_settings(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TCT(**QUICK | setting)

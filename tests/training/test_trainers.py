@@ -1,0 +1,214 @@
+"""What every trainer has to do, and what FedAvg, FedProx and Central compute."""
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+
+from torch.nn import functional  # noqa: E402
+
+from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.training import (  # noqa: E402
+    Central,
+    ClientData,
+    FedAvg,
+    FedProx,
+    Preprocess,
+    RoundState,
+    Trainer,
+    models,
+    pool,
+)
+from fedconformal.training.local import batches, client_seed, weights_of, with_weights  # noqa: E402
+from fedconformal.training.threads import one_thread  # noqa: E402
+from tests.training.tasks import SmallNet, images  # noqa: E402
+
+TRAINERS: list[type[FedAvg]] = [FedAvg, FedProx, Central]
+
+
+def same(a: Any, b: Any) -> bool:
+    left, right = a.state_dict(), b.state_dict()
+    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize("cls", TRAINERS)
+class TestEveryTrainer:
+    def test_the_model_and_the_random_state_stay_as_they_are(self, cls: type[FedAvg]) -> None:
+        model, state, threads = SmallNet(), torch.get_rng_state(), torch.get_num_threads()
+        trained = cls(rounds=1, workers=1).fit(model, images())
+        assert same(model, SmallNet())
+        assert model.training
+        assert not trained.training
+        assert not same(trained, model)
+        assert torch.equal(state, torch.get_rng_state())
+        assert torch.get_num_threads() == threads
+
+    def test_the_seed_decides(self, cls: type[FedAvg]) -> None:
+        first, again, other = (cls(rounds=2, workers=1, seed=seed).fit(SmallNet(), images()) for seed in (1, 1, 2))
+        assert same(first, again)
+        assert not same(first, other)
+
+    @pytest.mark.parametrize("after", [1, 2, 3])
+    def test_resumed_is_the_same_bit_for_bit(self, cls: type[FedAvg], after: int) -> None:
+        states: list[RoundState] = []
+        trainer = cls(rounds=3, workers=1)
+        whole = trainer.fit(SmallNet(), images(), on_round=states.append)
+        assert [state.round for state in states] == [1, 2, 3]
+        assert same(trainer.fit(SmallNet(), images(), resume=states[after - 1]), whole)
+
+    def test_progress_ends_at_the_total(self, cls: type[FedAvg]) -> None:
+        told: list[tuple[int, int, str]] = []
+        cls(rounds=2, workers=1).fit(SmallNet(), images(), progress=lambda *now: told.append(now))
+        assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
+
+    def test_it_learns(self, cls: type[FedAvg]) -> None:
+        clients = images((200, 200))
+        trained = cls(rounds=5, epochs=2, workers=1).fit(SmallNet(), clients)
+        right = [(trained(client.inputs()).argmax(dim=1) == client.y).float().mean() for client in clients]
+        assert min(right) > 0.9
+
+
+@pytest.mark.parametrize("augment", ["none", "flip-crop-jitter-rotate"])
+def test_any_number_of_workers_gives_the_same_bits(augment: Any) -> None:
+    preprocess = Preprocess(mean=(0.5,), std=(0.3,), augment=augment)
+    clients = [ClientData(name=c.name, x=c.x, y=c.y, preprocess=preprocess) for c in images()]
+    here, two = (FedProx(rounds=2, workers=number).fit(SmallNet(), clients) for number in (1, 2))
+    assert same(here, two)
+
+
+def test_workers_that_start_in_the_middle_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "START_SECONDS", 1e-9)  # by default they start once a client was trained here
+    monkeypatch.setattr(pool, "available_workers", lambda asked, _sites: asked or 2)
+    here, middle = (FedProx(rounds=2, workers=number).fit(SmallNet(), images()) for number in (1, None))
+    assert same(here, middle)
+
+
+@pytest.mark.parametrize(
+    ("make", "tiles"),
+    [(SmallNet, 1), (lambda: models.build("lenet", shape=(1, 16, 16), classes=3), 2)],
+    ids=["a user's model", "ours, channels last"],
+)
+def test_one_site_is_plain_sgd(make: Callable[[], Any], tiles: int) -> None:
+    (small,) = images((150,))
+    client = ClientData(name=small.name, x=small.x.tile(1, 1, tiles, tiles), y=small.y)
+    trained = FedAvg(rounds=2, epochs=3, rate=0.05, workers=1, seed=7).fit(make(), [client])
+    expected = make()
+    with one_thread():
+        for number in range(2):
+            torch.manual_seed(client_seed(7, number, 0))
+            optimizer = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.9)
+            for _ in range(3):
+                for rows in batches(150, 64):
+                    optimizer.zero_grad()
+                    functional.cross_entropy(expected(client.inputs(rows)), client.y[rows]).backward()
+                    optimizer.step()
+    torch.testing.assert_close(weights_of(trained), weights_of(expected))
+
+
+@pytest.mark.parametrize(("weighting", "shares"), [("examples", (30, 10)), ("uniform", (1, 1))])
+def test_weights_and_batchnorm_statistics_are_averaged(weighting: Any, shares: tuple[int, int]) -> None:
+    clients = images((30, 10))
+    alone: list[Any] = []
+    for k, client in enumerate(clients):
+        # The other client diverges and is refused, so only this one counts.
+        broken = [ClientData(name=c.name, x=torch.full((c.n, 1, 8, 8), 1e38), y=c.y) for c in clients]
+        broken[k] = ClientData(name=client.name, x=client.inputs(), y=client.y)
+        alone.append(FedAvg(rounds=1, workers=1).fit(SmallNet(), broken))
+    together = FedAvg(rounds=1, workers=1, weighting=weighting).fit(SmallNet(), clients)
+    a, b = (model.state_dict() for model in alone)
+    for name, value in together.state_dict().items():
+        if name != "norm.num_batches_tracked":
+            mean = (shares[0] * a[name].double() + shares[1] * b[name].double()) / sum(shares)
+            assert torch.equal(value, mean.float()), name
+
+
+def test_fedprox_adds_the_gradient_of_half_mu_times_the_squared_distance() -> None:
+    (client,) = images((20,))
+    model = SmallNet().eval()
+    model.drop.p = 0.0
+    trained = FedProx(mu=2.0, rounds=1, epochs=3, momentum=0.0, rate=0.1, workers=1).fit(model, [client])
+    expected = copy.deepcopy(model).train()
+    start = [p.detach().clone() for p in expected.parameters()]
+    for _ in range(3):
+        expected.zero_grad()
+        distance = sum(((p - s) ** 2).sum() for p, s in zip(expected.parameters(), start, strict=True))
+        (functional.cross_entropy(expected(client.inputs()), client.y) + 2.0 / 2 * distance).backward()
+        with torch.no_grad():
+            for weight in expected.parameters():
+                assert weight.grad is not None
+                weight.sub_(weight.grad, alpha=0.1)
+    torch.testing.assert_close(weights_of(trained), weights_of(expected), rtol=1e-4, atol=1e-6)
+
+
+def test_fedprox_without_pull_is_fedavg() -> None:
+    assert same(
+        FedProx(mu=0.0, rounds=2, workers=1).fit(SmallNet(), images()),
+        FedAvg(rounds=2, workers=1).fit(SmallNet(), images()),
+    )
+
+
+def test_central_does_not_care_who_has_a_row() -> None:
+    one, two = images((40,)), images((40,))
+    parts = [ClientData(name=n, x=two[0].x[s], y=two[0].y[s]) for n, s in (("a", slice(25)), ("b", slice(25, 40)))]
+    assert same(Central(rounds=2).fit(SmallNet(), one), Central(rounds=2).fit(SmallNet(), parts))
+
+
+def test_a_client_that_diverges_is_refused_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    clients = images((30, 30))
+    broken = ClientData(name="clinic-x", x=torch.full((8, 1, 8, 8), 1e38), y=torch.zeros(8, dtype=torch.int64))
+    whole = [ClientData(name=c.name, x=c.inputs(), y=c.y) for c in clients]
+    states: list[RoundState] = []
+    with caplog.at_level(logging.WARNING):
+        trained = FedAvg(rounds=1, workers=1).fit(SmallNet(), [*whole, broken], on_round=states.append)
+    assert "round 1: the weights of clinic-x are not finite; the round goes on without it" in caplog.text
+    assert states[0].metrics["refused"] == 1
+    assert same(trained, FedAvg(rounds=1, workers=1).fit(SmallNet(), whole))
+    with pytest.raises(InputError, match="round 1: no client's weights are finite; try a smaller rate"):
+        FedAvg(rounds=1, workers=1).fit(SmallNet(), [broken])
+
+
+def test_frozen_weights_stay() -> None:
+    model = SmallNet()
+    model.conv.requires_grad_(requires_grad=False)
+    before, after = (m.state_dict() for m in (model, FedAvg(rounds=1, workers=1).fit(model, images())))
+    assert torch.equal(after["conv.weight"], before["conv.weight"])
+    assert not torch.equal(after["head.weight"], before["head.weight"])
+
+
+def test_flat_weights_go_back_and_forth() -> None:
+    assert same(with_weights(SmallNet(3), weights_of(SmallNet(5))), SmallNet(5))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rounds": 0}, "rounds is 0, expected at least 1"),
+        ({"rate": float("nan")}, "rate is nan, expected a positive number"),
+        ({"momentum": 1.0}, "momentum is 1.0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"weighting": "rows"}, "weighting is 'rows'; there are examples and uniform"),
+        ({"workers": -1}, "workers is -1"),
+        ({"mu": -0.1}, "mu is -0.1"),
+    ],
+)
+def test_wrong_settings(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FedProx(**fields)
+
+
+def test_what_cannot_be_trained() -> None:
+    trainer: Trainer = FedAvg(rounds=1, workers=1)
+    with pytest.raises(InputError, match="there are no clients"):
+        trainer.fit(SmallNet(), [])
+    with pytest.raises(InputError, match=r"the model has weights of torch.float64; call model.float\(\) first"):
+        trainer.fit(SmallNet().double(), images())
+    with pytest.raises(InputError, match="the model has no weights to train"):
+        trainer.fit(torch.nn.ReLU(), images())
+    with pytest.raises(InputError, match="resume: the state is not from this model"):
+        trainer.fit(SmallNet(), images(), resume=RoundState(round=1, stage="fedavg", tensors={}))
+    with pytest.raises(InputError, match=r"device 'quantum' is unknown; there are auto, .*cpu"):
+        FedAvg(device="quantum").fit(SmallNet(), images())
