@@ -1,4 +1,4 @@
-"""The pages of results: one that answers first, and one for each table and for all figures, from the record alone."""
+"""The pages of results, written from the record: the answer, the tables and the figures."""
 
 from __future__ import annotations
 
@@ -7,40 +7,50 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fedconformal_paper.absent import grouped, not_here, pattern
-from fedconformal_paper.catalogue import FIGURES, TABLES, Entry
+from fedconformal_paper.absent import grouped, pattern
+from fedconformal_paper.catalogue import FIGURES, TABLES
 from fedconformal_paper.claims import NEAR, NO, NO_IMAGES, NOT_TRIED, YES, Claim, claims
 from fedconformal_paper.evidence import Evidence
 from fedconformal_paper.figures.answer import TITLE
 from fedconformal_paper.heart import ALPHA
-from fedconformal_paper.numbers import METHODS, TITLES
+from fedconformal_paper.numbers import TITLES
 from fedconformal_paper.record import Record
 from fedconformal_paper.table import Table
 
 IMAGES = "images/results"
-ANSWER, HEART, FIGURES_PAGE = "answer", "heart-disease", "figures"
-MAKE_IT = "make it with: "
+ANSWER, HEART, TABLES_PAGE, FIGURES_PAGE = "answer", "heart-disease", "tables", "figures"
+LEVEL, SHOWN = "level", 0.9
 OWN_RUN = "own run"
 WIDTH = 120
 
 PAPER = """[Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for distributed uncertainty
 quantification"](https://arxiv.org/abs/2305.17564), ICML 2023"""
-CAPTION = """Mean number of labels in a set that promises to hold the truth with probability 0.9: smaller is better.
-FedAvg averages the models of clients that have few classes each, TCT adds a second, linear stage, and *central* is
-trained in one place. *Others' logits* are of models that other people trained; our code makes the sets."""
-MEASURED = f"""All sets are LAC's with the top label always in. Own runs, one seed each, calibrate on validation rows of
-each client and test on test rows; others' logits are cut in ten random halves, as in the paper. A round is one epoch
-here unless said, and five in the paper, which has 200 rounds, for TCT 100 + 100 (first + second stage). The *authors'
-way* of the second stage is SCAFFOLD, *ours* is L-BFGS with a ridge. CIFAR-100's validation rows chose the ridge of
-FashionMNIST and CIFAR; that of DermaMNIST is the default, which was chosen with test rows in view and so flatters a
-little. Sets are *larger* if they have more than {NEAR:g} times the paper's labels."""
-KEPT = """Every number is written by `fedconformal paper results`, in this repository `make results`; it reads others'
-logits from `$FEDCONFORMAL_DATA/logits`. The logits of own runs are not in the repository; what they gave is kept in a
+CAPTION = """Mean number of labels in a set at a promised coverage of 0.9: smaller is better. FedAvg averages the
+models of clients with few classes each, TCT adds a second, linear stage, *central* is trained in one place. *Others'
+logits* come from models that other people trained; the sets are ours."""
+MEASURED = f"""Sets are LAC's with the top label always in. Own runs have one seed, calibrate on validation rows and
+are tested on test rows; others' logits are cut in ten random halves, as in the paper. A round has one epoch here
+unless stated and five in the paper, which trains 200 rounds (TCT 100 + 100, first + second stage). The *authors' way*
+of the second stage is SCAFFOLD, *ours* is L-BFGS with a ridge. The ridge of FashionMNIST and CIFAR was chosen on
+CIFAR-100's validation rows; that of DermaMNIST is the default, which was chosen with test rows in view and flatters a
+little. *Larger*: more than {NEAR:g} times the paper's labels."""
+KEPT = """`fedconformal paper results` (`make results`) writes every number. It reads others' logits from
+`$FEDCONFORMAL_DATA/logits`; results of own runs, whose logits are not in the repository, are kept in a
 [record]({record})."""
-PRICE = """All tables use the paper's rank, `FCP()`, which pays one row for every site. The default of fedconformal,
-`Mixture()`, [does not need that price](guarantees.md#the-number-of-sites-costs-nothing): on others' TCT logits of
-CIFAR-100, with 1,000 calibration rows in all, sets stay as small as with two sites."""
-TRAINING = "- [What training gives](training-results.md): every own run, with its settings, time and loss\n"
+PRICE = """All tables use the paper's rank, `FCP()`, which pays one row for every site. The default, `Mixture()`,
+[does not](guarantees.md#the-number-of-sites-costs-nothing)."""
+LINKS = """[Tables]({folder}/tables.md) and [figures]({folder}/figures.md) of the paper, redone; [training
+results](training-results.md) has every own run."""
+TABLES_INTRO = """The paper's tables beside our numbers; [back to the answer](../{home}). `fedconformal paper table
+NAME` prints a table for the logits at hand, with all levels and the settings of every run. *Own*: logits of an own
+run (listed in [training results](../training-results.md)); *others'*: logits of models that other people trained.
+Ours are means and standard deviations over 10 random halves of the pooled validation and test rows, at a promised
+coverage of 0.9, with the top label always in the set. The temperature is fitted on the calibration rows, as in the
+paper, so the guarantee is not exact. RAPS* is randomised; the paper does not say whether its RAPS is."""
+FIGURES_INTRO = """The paper's figures and three beyond it; [back to the answer](../{home}). `fedconformal paper
+figure NAME -o NAME.svg` draws one; NAME is that of the image."""
+SHARED = ("10 random halves", "The temperature is fitted", "RAPS* is randomised", "Score LAC", "Level:")
+"""Notes that the introduction of the tables states."""
 
 
 def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
@@ -60,10 +70,9 @@ def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
     parts += [_filled(KEPT.format(record=f"{folder}/record.json")), *_hospitals(record)]
     parts += ["## What the paper's rank costs\n", _filled(PRICE)]
     parts.append("![Labels a set against the number of sites](images/price-of-sites.svg)\n")
-    links = "".join(_links(record, folder)) + (TRAINING if evidence.runs else "")
-    return "\n".join(
-        [*parts, "## All tables and figures\n", links, *_absent(record, folder), _contents(folder, record)]
-    )
+    parts += ["## All tables and figures\n", _filled(LINKS.format(folder=folder)), *_absent(record)]
+    contents = "\n".join(f"{folder}/{name}" for name in (TABLES_PAGE, FIGURES_PAGE))
+    return "\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n"])
 
 
 def _verdict(found: Sequence[Claim]) -> str:
@@ -102,14 +111,7 @@ def _read_hospitals(table: Table) -> str:
     )
 
 
-def _links(record: Record, folder: str) -> Iterator[str]:
-    for entry in TABLES.values():
-        if entry.name in record.tables and entry.name != HEART:
-            yield f"- [{_upper(entry.about)}]({folder}/{entry.name}.md) ({entry.label})\n"
-    yield f"- [All figures]({folder}/{FIGURES_PAGE}.md) of the paper, and three beyond it\n"
-
-
-def _absent(record: Record, folder: str) -> Iterator[str]:
+def _absent(record: Record) -> Iterator[str]:
     """Say in one sentence which of the paper's experiments are absent, and why."""
     parts = record.tables["full-results"].absent if "full-results" in record.tables else []
     if parts:
@@ -119,65 +121,45 @@ def _absent(record: Record, folder: str) -> Iterator[str]:
         )
         yield _filled(
             f"Of the paper's experiments, these are absent{why}: {names}. With the images, "
-            f"`{pattern(parts[0].command)}` makes the logits; the [full table]({folder}/full-results.md) has the other "
-            "commands."
+            f"`{pattern(parts[0].command)}` makes the logits."
         )
 
 
-def _contents(folder: str, record: Record) -> str:
-    names = [name for name in TABLES if name in record.tables and name != HEART]
-    lines = "\n".join(f"{folder}/{name}" for name in [*names, FIGURES_PAGE])
-    return f"```{{toctree}}\n:hidden:\n\n{lines}\n```\n"
+def tables_page(record: Record, home: str) -> str:
+    """Write the page of all tables of the paper."""
+    parts = ["# Tables\n", _filled(TABLES_INTRO.format(home=home))]
+    for entry in TABLES.values():
+        if entry.name in record.tables and entry.name != HEART:
+            parts += [f"## {_upper(entry.about)}\n", f"`{entry.name}` ({entry.label})\n"]
+            parts.append(_short(record.tables[entry.name]))
+    return "\n".join(parts)
 
 
-def table_page(entry: Entry[Table], table: Table, home: str) -> str:
-    """Write the page of one table."""
-    head = f"# {_upper(entry.about)}\n\n{table.title} ({entry.label}); [back to the answer](../{home}).\n"
-    command = f"`fedconformal paper table {entry.name}` prints what the logits at hand give."
-    if any(part.see.startswith(OWN_RUN) for part in table.parts):
-        command += " Rows of own runs may be kept from an earlier run: their logits are not in the repository."
-    return f"{head}\n{_filled(command)}\n{table.to_markdown()}"
+def _short(table: Table) -> str:
+    """Write a table at one level, with a word for the source of each row and the notes of its own."""
+    level = table.columns.index(LEVEL) if LEVEL in table.columns else None
+    columns = [column for column in (*table.columns[:-1], "logits") if column != LEVEL]
+    lines = [" | ".join(columns).replace("\n", " "), " | ".join("---" for _ in columns)]
+    for row, cells in zip(table.rows, table.cells(), strict=True):
+        if level is None or row[level] == SHOWN:
+            source = "own" if row[-1].startswith(OWN_RUN) else "others'"
+            lines.append(" | ".join([*(cell for i, cell in enumerate(cells[:-1]) if i != level), source]))
+    notes = "".join(f"- {note}\n" for note in table.notes if not note.startswith(SHARED))
+    return "".join(f"| {line} |\n" for line in lines) + (f"\n{notes}" if notes else "")
 
 
 def figures_page(record: Record, home: str) -> str:
     """Write the page of all figures."""
-    parts = [
-        f"# All figures\n\nThe paper's figures and three beyond it, made again; [back to the answer](../{home}).\n"
-    ]
-    absent: dict[str, str] = {}
+    parts = ["# Figures\n", _filled(FIGURES_INTRO.format(home=home))]
     for entry in FIGURES.values():
-        if entry.name not in record.figures:
-            reason = record.missing.get(entry.name, "")
-            name, _, command = reason.partition(f"; {MAKE_IT}")
-            if command:
-                absent[_words(name.rpartition("has no ")[2])] = command
-            elif reason:
-                absent[entry.name] = reason
-            continue
-        drawn = record.figures[entry.name]
-        absent |= {_words(name): command for name, command in drawn.absent.items()}
-        parts += [f"## {_upper(entry.about)}\n", f"![{entry.about}](../{IMAGES}/{entry.name}.svg)\n"]
-        made = f"`fedconformal paper figure {entry.name} -o {entry.name}.svg` ({entry.label})"
-        parts.append(
-            "\n".join([f"- {made}", *(f"- {_words(name)}: {see}" for name, see in drawn.logits.items())]) + "\n"
-        )
-    parts += [f"## What is absent\n\n{said}\n" for said in not_here(absent)]
+        if entry.name in record.figures:
+            about = _upper(entry.about)
+            parts += [f"![{about}](../{IMAGES}/{entry.name}.svg)\n", f"{about} ({entry.label})\n"]
     return "\n".join(parts)
 
 
 def _filled(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def _words(name: str) -> str:
-    """Write a name of logits as the tables do.
-
-    >>> _words("cifar10_fedavg_overlap3")
-    'cifar10 FedAvg overlap3'
-    """
-    dataset, _, rest = name.partition("_")
-    method, _, variant = rest.partition("_")
-    return " ".join(filter(None, (dataset, METHODS.get(method, method), variant)))
 
 
 def _upper(text: str) -> str:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedconformal._base.files import write_bytes
-from fedconformal_paper.catalogue import TABLES
 from fedconformal_paper.evidence import Evidence
 from fedconformal_paper.figures.answer import answer, lines
-from fedconformal_paper.pages import ANSWER, FIGURES_PAGE, HEART, IMAGES, figures_page, main_page, table_page
+from fedconformal_paper.pages import ANSWER, FIGURES_PAGE, IMAGES, TABLES_PAGE, figures_page, main_page, tables_page
 from fedconformal_paper.record import DATA, LOGITS, Record, measured
 from fedconformal_paper.runs import read_runs
 from fedconformal_paper.setup import Setup
@@ -54,7 +53,5 @@ def write_pages(record: Record, output: Path, *, runs: Path | None = None) -> No
     if shown:
         write_bytes(output.parent / IMAGES / f"{ANSWER}.svg", answer(shown).encode() + b"\n")
     write_bytes(output, main_page(evidence, folder.name, drawn=bool(shown)).encode())
-    for name, table in record.tables.items():
-        if name in TABLES and name != HEART:
-            write_bytes(folder / f"{name}.md", table_page(TABLES[name], table, output.name).encode())
+    write_bytes(folder / f"{TABLES_PAGE}.md", tables_page(record, output.name).encode())
     write_bytes(folder / f"{FIGURES_PAGE}.md", figures_page(record, output.name).encode())
