@@ -237,35 +237,16 @@ def behind(results: Any, what: str) -> int:
 
 
 def overall(results: Any) -> Iterator[list[str]]:
-    """Give a row for each alpha and score: means over the data sets, and on how many of them something holds."""
-    for alpha in ALPHAS:
-        for name in SCORES:
-            yield [
-                alpha,
-                name,
-                f"{relative(results, alpha, name):.2f}",
-                str(smallest(results, alpha, name)),
-                str(sum(one["alphas"][alpha][name]["full"] > 0.5 for one in results.values())),
-                *(f"{mean(results, alpha, name, what):.3f}" for what in ("empty", "coverage")),
-                *(beside(results, alpha, name, what) for what in ("class", "stratum")),
-            ]
-
-
-def by_set(results: Any, cell: Callable[[Any], str]) -> Iterator[list[str]]:
-    """Give a row for each data set, with its classes, and a column for each score at the alpha shown."""
-    for key, one in results.items():
-        yield [key, str(one["classes"]), *(cell(one["alphas"][SHOWN][name]) for name in SCORES)]
-
-
-def sizes(cell: Any) -> str:
-    """Write the mean size, and the share of full sets where there is one to speak of."""
-    full = f", {cell['full']:.0%} full" if cell["full"] >= RARE else ""
-    return f"{cell['size']:.2f} ± {cell['size_se']:.2f}{full}"
-
-
-def coverages(cell: Any) -> str:
-    """Write coverage over all rows, in the worst class and in the worst size class."""
-    return f"{cell['coverage']:.3f}, {cell['class']:.2f}, {cell['stratum']:.2f}"
+    """Give a row for each score at the alpha shown: means over the data sets, and counts of data sets."""
+    for name in SCORES:
+        yield [
+            name,
+            f"{relative(results, SHOWN, name):.2f}",
+            str(smallest(results, SHOWN, name)),
+            str(sum(one["alphas"][SHOWN][name]["full"] > 0.5 for one in results.values())),
+            *(f"{mean(results, SHOWN, name, what):.3f}" for what in ("empty", "coverage")),
+            *(beside(results, SHOWN, name, what) for what in ("class", "stratum")),
+        ]
 
 
 def markdown(head: list[str], rows: Iterator[list[str]]) -> str:
@@ -275,45 +256,25 @@ def markdown(head: list[str], rows: Iterator[list[str]]) -> str:
 
 TEXT = """
 {best} has the smallest sets: within a hundredth of the smallest on {wins} of {sets} data sets at alpha = {alpha}.
-What it gives up: at the same alpha it covers the worst class and the worst size class less often (Margin covers the
-worst size class even less). That comes with the smaller sets. LAC with sets as large as another score's, in brackets
-below, covers both at least as often on average. In
-{comparisons} comparisons at alpha = {alpha} it is behind by more than {rare} in {behind_class} for the worst class, and
-in {behind_stratum} for the worst size class.
+It covers the worst class and the worst size class less often (Margin covers the latter even less), because its sets are
+smaller: LAC with sets as large as another score's (in brackets) covers both at least as often on average. Of
+{comparisons} comparisons it is behind by more than {rare} in {behind_class} for the worst class, and in
+{behind_stratum} for the worst size class.
 
-A star marks a randomised score. `size` is over that of LAC at alpha = {alpha}, as a geometric mean over the data sets;
-the last four columns are plain means over them. `empty` is the share of sets that are empty before the top label, which
-is always in, is put in.
+A star marks a randomised score. `size` is relative to LAC, as a geometric mean over the data sets; the last four
+columns are plain means. `empty` is the share of sets that are empty before the top label is put in.
 
 {overall}
-Mean size of a set at alpha = {alpha}, with the standard error over the splits, and how many sets hold every label:
-
-{sizes}
-Coverage at alpha = {alpha}: of all rows, of the worst class, of the worst size class (1, 2-3, 4-10, 11-100 labels):
-
-{coverages}
-Measured by `benchmarks/default_score.py` on {logits} random splits of each file of logits and {table} of each table.
-The temperature, or the logistic regression, is fitted to rows of its own. Sites are hospitals, groups of classes, or
-random (iid, breast cancer, digits). Splits share rows, so the errors show the chance of the split only. Classes and
-sizes are pooled over the splits; a size class with less than {rare} of the sets is left out.
+Measured by `benchmarks/default_score.py` on {logits} random splits of each file of logits and {table} of each table;
+the temperature, or the logistic regression, is fitted to rows of its own. `benchmarks/results/default_score.json` has
+every data set, at alpha = 0.05 and 0.2 too.
 """
 
 
 def measured(results: Any) -> str:
     """Write what was found."""
     best = choice(results)
-    head = ["data set", "classes", *SCORES]
-    columns = [
-        "alpha",
-        "score",
-        "size",
-        "smallest on",
-        "most sets full on",
-        "empty",
-        "coverage",
-        "worst class",
-        "worst size",
-    ]
+    columns = ["score", "size", "smallest on", "most sets full on", "empty", "coverage", "worst class", "worst size"]
     return TEXT.format(
         best=best,
         wins=smallest(results, SHOWN, best),
@@ -323,8 +284,6 @@ def measured(results: Any) -> str:
         behind_class=behind(results, "class"),
         behind_stratum=behind(results, "stratum"),
         overall=markdown(columns, overall(results)),
-        sizes=markdown(head, by_set(results, sizes)),
-        coverages=markdown(head, by_set(results, coverages)),
         rare=RARE,
         **SPLITS,
     )

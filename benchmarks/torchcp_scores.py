@@ -60,8 +60,18 @@ def main() -> None:
     head = ["data set", *(type(score).__name__ for score in SCORES.values())]
     rows = [[name.replace("_", " "), *map(cell, found.values())] for name, found in results.items()]
     table(head, rows)
-    text = "\n".join([START, *(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows]), END])
-    PAGE.write_text(re.sub(f"{START}.*{END}", lambda _: text, PAGE.read_text("utf-8"), flags=re.DOTALL), "utf-8")
+    PAGE.write_text(written(PAGE.read_text("utf-8"), results), "utf-8")
+
+
+def written(page: str, results: dict[str, Any]) -> str:
+    """Put the pairs of a data set and a score into the page whose numbers differ."""
+    names = {name: type(score).__name__ for name, score in SCORES.items()}
+    pairs = [(data, names[name], one) for data, found in results.items() for name, one in found.items()]
+    rows = [f"| {data.replace('_', ' ')} | {name} | {cell(one).replace(' / ', ' | ')} |" for data, name, one in pairs]
+    other = [row for row, (_, _, one) in zip(rows, pairs, strict=True) if "/" in cell(one)]
+    same = f"{len(pairs) - len(other)} of {len(pairs)} pairs of a data set and a score agree; the others:"
+    lines = [START, same, "", "| data set | score | ours | TorchCP |", "| --- | --- | --- | --- |", *other, END]
+    return re.sub(f"{START}.*{END}", lambda _: "\n".join(lines), page, flags=re.DOTALL)
 
 
 def cell(one: dict[str, float]) -> str:
