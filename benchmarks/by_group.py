@@ -108,8 +108,8 @@ def one_split(data: Data, rng: np.random.Generator, guarantee: fc.Guarantee) -> 
         mine = first[data.sites[first] == site]
         groups = {name: values[mine] for name, values in data.groups.items()}
         summaries.append(fc.summarize(scores[mine], groups=groups, site=str(site), precision="float32", **about))
-    plain = fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True))
-    grouped = fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByGroup(guarantee), exact=True))
+    plain = fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True)
+    grouped = fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByGroup(guarantee), exact=True)
     held = {name: values[second] for name, values in data.groups.items()}
     return second, plain.predict_set(data.probs[second]), grouped.predict_set(data.probs[second], groups=held)
 

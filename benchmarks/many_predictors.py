@@ -41,7 +41,7 @@ def alone(count: int, sizes: str) -> list[dict[str, Any]]:
         start = time.process_time()
         result = fc.calibrate(sites, alpha=0.1, guarantee=guarantee)
         middle = time.process_time()
-        predictor = fc.Predictor.of(result)
+        predictor = result
         found.append(
             {
                 "sites": count,
@@ -49,7 +49,7 @@ def alone(count: int, sizes: str) -> list[dict[str, Any]]:
                 "guarantee": name,
                 "calibrate s": middle - start,
                 "Predictor.of s": time.process_time() - middle,
-                "threshold": predictor.threshold(),
+                "threshold": predictor.threshold,
                 "peak MB": memory("VmHWM"),
             }
         )

@@ -83,7 +83,7 @@ def sizes(data: Path) -> list[dict[str, Any]]:
                 inside, outside = np.split(np.random.default_rng(seed).permutation(len(labels)), [rows])
                 site = fc.summarize(score.evaluate(probs[inside], labels[inside]), "exact", score=score, site="a")
                 for exact in (True, False):
-                    made = fc.Predictor.of(fc.calibrate([site], alpha=ALPHA, exact=exact))
+                    made = fc.calibrate([site], alpha=ALPHA, exact=exact)
                     sets = made.predict_set(probs[outside])
                     means.append((sets.sum(axis=1).mean(), sets[np.arange(len(sets)), labels[outside]].mean()))
             exact, rounded = np.mean(means[::2], axis=0).tolist(), np.mean(means[1::2], axis=0).tolist()

@@ -65,7 +65,7 @@ def ours(score: fc.RegressionScore, columns: list[int], seed: int) -> fc.Interva
     """Calibrate one site."""
     x, y, rows = regression(seed)
     site = summarize_predictions(x[:rows, columns].squeeze(), y[:rows], "exact", score=score)
-    return fc.IntervalPredictor.of(fc.calibrate([site], alpha=ALPHA, exact=True))
+    return fc.calibrate([site], alpha=ALPHA, exact=True)
 
 
 def intervals(score: fc.RegressionScore, columns: list[int], theirs: Callable[[Array, Array, int], Any]) -> Both:
@@ -152,7 +152,7 @@ def label_sets(kind: str, peer: str) -> Both:
             more = {"groups": {"ward": group[:rows]}}
         site = fc.summarize(scores, "exact", score=fc.LAC(), precision="float32", classes=CLASSES, **more)
         guarantee = {"class": "ByClass", "group": "ByGroup"}.get(kind, "Mixture")
-        made = fc.Predictor.of(fc.calibrate([site], alpha=ALPHA, guarantee=getattr(fc, guarantee)(), exact=True))
+        made = fc.calibrate([site], alpha=ALPHA, guarantee=getattr(fc, guarantee)(), exact=True)
         at = {"groups": {"ward": group[rows:]}} if kind == "group" else {}
         mine = made.predict_set(test, allow_empty=True, **at)
         return float(mine.sum()), float(PEERS[peer](kind, probs, truth, group, rows).sum())

@@ -113,9 +113,7 @@ def coverage(name: str) -> list[str]:
             for words, guarantee in GUARANTEES.items():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that sites are small is what this shows
-                    predictor = fc.IntervalPredictor.of(
-                        fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True)
-                    )
+                    predictor = fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True)
                     ends = predictor.predict_interval(predictions)
                 inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
                 by_site = [inside[(part == 2) & (sites == site)].mean() for site in called]

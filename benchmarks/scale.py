@@ -101,12 +101,12 @@ def by_files(sites: int, rows: int, folder: Path) -> dict[str, Any]:
 def certified(found: Any, guarantee: fc.Guarantee) -> dict[str, Any]:
     """Calibrate, and say what the certificate is like."""
     start = time.perf_counter()
-    predictor = fc.Predictor.of(fc.calibrate(found, alpha=ALPHA, guarantee=guarantee))
+    predictor = fc.calibrate(found, alpha=ALPHA, guarantee=guarantee)
     about = predictor.certificate
     return {
         "guarantee": guarantee.name,
         "seconds": time.perf_counter() - start,
-        "threshold": predictor.threshold(),
+        "threshold": predictor.threshold,
         "coverage at least": about.coverage_at_least,
         "slack": about.slack,
         "sites in the certificate": about.sites,
@@ -144,7 +144,7 @@ def on_flower(sites: int, rows: int) -> dict[str, Any]:
         "nodes": len(pools),
         "from sites to pools s": made - start,
         "one calibration over Flower s": time.perf_counter() - made,
-        "threshold": predictor.threshold(),
+        "threshold": predictor.threshold,
         "sites in the certificate": predictor.certificate.sites,
         "peak MB": memory("VmHWM"),
     }

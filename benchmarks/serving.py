@@ -70,7 +70,7 @@ def calibrated(model: OnnxModel, rows: Any) -> fc.Predictor:
     rng = np.random.default_rng(1)
     labels = (probs.cumsum(axis=1) > rng.random((len(probs), 1))).argmax(axis=1)
     about = {"score": fc.LAC(), "site": "a", "model": model.fingerprint, "temperature": temperature}
-    return fc.Predictor.of(fc.calibrate([summarize_rows(probs, labels, "exact", **about)], alpha=0.1))
+    return fc.calibrate([summarize_rows(probs, labels, "exact", **about)], alpha=0.1)
 
 
 def run_server(kind: str, folder: Path, port: int) -> None:

@@ -50,7 +50,7 @@ def main() -> None:
     asked = parser.parse_args()
     rng, found = np.random.default_rng(0), {}
     sent = fc.summarize(rng.random(500), site="a", score=fc.LAC(), classes=["no", "yes"])
-    rule = fc.Predictor.of(fc.calibrate([sent], alpha=0.1))
+    rule = fc.calibrate([sent], alpha=0.1)
     misses = rng.random(asked.rows) < 0.1
     found["Monitor.update, all outcomes at once"] = spent(lambda: fc.Monitor.of(rule).update(misses=misses))
     with tempfile.TemporaryDirectory() as folder, Watch.start(Path(folder, "w.db"), rule, limits_of(rule)) as watch:

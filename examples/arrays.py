@@ -32,7 +32,7 @@ def main() -> None:
         summaries.append(fc.summarize(scores, score=score, alpha=ALPHA, site=f"site-{site}"))
 
     # At the coordinator.
-    predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA))
+    predictor = fc.calibrate(summaries, alpha=ALPHA)
     print(predictor.certificate.sentence())
 
     # Anywhere. Sets are booleans, one row for each row of probabilities. The promise is an average over calibration

@@ -39,7 +39,7 @@ def main() -> None:
         # At the coordinator.
         files = sorted(folder.glob("*.fcs"))
         summaries = [fc.Summary.from_bytes(file.read_bytes()) for file in files]
-        fc.Predictor.of(fc.calibrate(summaries, alpha=0.1)).save(folder / "predictor.json")
+        fc.calibrate(summaries, alpha=0.1).save(folder / "predictor.json")
         print({file.name: f"{file.stat().st_size} bytes" for file in files})
 
         # Anywhere. `verify` recomputes the certificate, and returns an empty list if nothing is wrong.

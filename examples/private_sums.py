@@ -35,7 +35,7 @@ def main() -> None:
     )
     print(f"threshold {found.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
 
-    predictor = fc.Predictor.of(found.calibration)
+    predictor = found.predictor
     print(predictor.certificate.sentence())
     print(predictor.certificate.caveat)
     result = predictor.evaluate(*rows_of(99, 2000))

@@ -262,7 +262,7 @@ def _sets(logits: Any, temperature: float) -> dict[str, dict[str, float]]:
     scores = score.evaluate(probs["val"], logits["val_labels"])
     clients = logits["val_clients"]
     sites = [fc.summarize(scores[clients == client], "exact", score=score) for client in np.unique(clients)]
-    predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1))
+    predictor = fc.calibrate(sites, alpha=0.1)
     found = {}
     for alpha in ALPHAS:
         result = predictor.evaluate(probs["test"], logits["test_labels"], alpha=alpha)

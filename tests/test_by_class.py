@@ -41,7 +41,7 @@ def sites(score: fc.Score, kind: str = "ranks") -> list[fc.Summary]:
 
 
 def made(score: fc.Score, guarantee: fc.Guarantee, kind: str = "ranks") -> fc.Predictor:
-    return fc.Predictor.of(fc.calibrate(sites(score, kind), alpha=0.2, guarantee=fc.ByClass(guarantee), exact=True))
+    return fc.calibrate(sites(score, kind), alpha=0.2, guarantee=fc.ByClass(guarantee), exact=True)
 
 
 TEST_PROBS, TEST_LABELS = rows(9, 80)
@@ -55,7 +55,7 @@ def test_sets_p_values_and_files_agree(guarantee: fc.Guarantee) -> None:
     # The summaries do not say how precise the probabilities were, so a label conforms as it is, or rounded.
     scores = np.minimum(*(fc.RAPS().evaluate_all(TEST_PROBS.astype(dtype)) for dtype in (np.float64, np.float32)))
     for alpha in (0.05, 0.2, 0.5):
-        limits = predictor.threshold(alpha)
+        limits = predictor.threshold_at(alpha)
         assert isinstance(limits, np.ndarray)
         sets = predictor.predict_set(TEST_PROBS, alpha=alpha, allow_empty=True)
         assert np.array_equal(sets[:, : len(limits)], scores[:, : len(limits)] <= limits)
@@ -83,7 +83,7 @@ def test_every_score(score: fc.Score) -> None:
 
 
 def test_each_class_alone_gives_the_same_threshold() -> None:
-    limits = made(fc.LAC(), fc.OneSite(site="b"), kind="exact").threshold()
+    limits = made(fc.LAC(), fc.OneSite(site="b"), kind="exact").threshold
     assert isinstance(limits, np.ndarray)
     probs, labels = rows(1)
     for label, limit in enumerate(limits.tolist()):
@@ -126,7 +126,7 @@ def test_another_guarantee_is_not_confirmed() -> None:
     problems = fc.verify(made(fc.LAC(), fc.Mixture()), sites(fc.LAC(), "exact"))
     assert problems
     found = made(fc.LAC(), fc.Mixture())
-    plain = fc.Predictor.of(fc.calibrate(sites(fc.LAC()), alpha=0.2))
+    plain = fc.calibrate(sites(fc.LAC()), alpha=0.2)
     assert fc.verify(plain, sites(fc.LAC())) == []
     assert found.certificate.guarantee["name"] == "by-class"
 
@@ -137,8 +137,8 @@ def test_a_class_between_that_nobody_has(guarantee: fc.Guarantee) -> None:
         fc.summarize(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), by_class=True, site=site, score=fc.LAC())
         for site in SITES
     ]
-    predictor = fc.Predictor.of(fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(guarantee)))
-    limits = predictor.threshold()
+    predictor = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(guarantee))
+    limits = predictor.threshold
     assert isinstance(limits, np.ndarray)
     assert limits[1] == np.inf
     assert predictor.predict_set([[0.9, 0.0, 0.1]])[0, 1]
@@ -164,7 +164,7 @@ def test_classes_with_too_few_scores_are_named() -> None:
     few = fc.summarize([0.1] * 8 + [0.2], labels=[0] * 7 + [1] * 2, by_class=True, score=fc.LAC())
     with pytest.warns(fc.InfeasibleWarning, match=r"to the classes 0, 1, which are in every set; class 0: .* 17 more"):
         result = fc.calibrate([few], alpha=0.04, guarantee=fc.ByClass())
-    predictor = fc.Predictor.of(result)
+    predictor = result
     with pytest.warns(fc.InfeasibleWarning, match="too few scores of them"):
         assert predictor.predict_set([[0.9, 0.1]]).all()
 

@@ -43,7 +43,7 @@ def lettered(rows: str, site: str, **about: Any) -> fc.Summary:
 PAIR = [(".1A .2AB .3B .4A .5- .6A", "one"), (".15A .25B .35AB .8A", "two")]
 
 
-def limits(result: fc.Calibration | fc.Predictor) -> dict[str, Any]:
+def limits(result: fc.Predictor) -> dict[str, Any]:
     return {record.group: record.threshold for record in result.certificate.groups or ()}
 
 
@@ -98,7 +98,7 @@ def sites(score: fc.Score, kind: str = "ranks", *, by_class: bool = False) -> li
 
 def made(guarantee: fc.Guarantee, score: fc.Score | None = None, kind: str = "ranks") -> fc.Predictor:
     wanted, score = fc.ByGroup(guarantee), score or fc.RAPS()
-    return fc.Predictor.of(fc.calibrate(sites(score, kind, by_class=wanted.by_class), alpha=0.2, guarantee=wanted))
+    return fc.calibrate(sites(score, kind, by_class=wanted.by_class), alpha=0.2, guarantee=wanted)
 
 
 TEST_PROBS, TEST_LABELS, TEST_GROUPS = rows(9, 80)
@@ -205,7 +205,7 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
         "alpha=0.35 cannot be promised to none of the others, where every label is in every set; none of the others: "
         "calibration scores needed: 2 more in all, at any site (3 of each group)"
     )
-    predictor = fc.Predictor.of(result)
+    predictor = result
     with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where labels are in every set"):
         sets = predictor.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
     assert sets.tolist() == [[True, True], [True, True]]
@@ -222,7 +222,7 @@ def sites_of_few() -> list[fc.Summary]:
 def test_no_warning_for_groups_without_a_row_at_prediction() -> None:
     with pytest.warns(fc.InfeasibleWarning):
         result = fc.calibrate([lettered(*one, score=fc.LAC()) for one in PAIR], alpha=0.35, guarantee=fc.ByGroup())
-    fc.Predictor.of(result).predict_set([[0.6, 0.4]], groups={"A": ["yes"], "B": [None]})
+    result.predict_set([[0.6, 0.4]], groups={"A": ["yes"], "B": [None]})
 
 
 def test_rows_that_are_promised_nothing_are_refused() -> None:
@@ -240,10 +240,10 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
         predictor.predict_p(three)
     full = {"sex": ["F"] * 30}
     whole = [fc.summarize(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
-    every = fc.Predictor.of(fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup()))
+    every = fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup())
     with refused("row 2 has no value of sex", "fill in a value"):
         every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
-    plain = fc.Predictor.of(fc.calibrate(sites(fc.RAPS()), alpha=0.2))
+    plain = fc.calibrate(sites(fc.RAPS()), alpha=0.2)
     with refused("not calibrated by group"):
         plain.predict_set(three, groups={"sex": ["F"] * 3})
 
@@ -346,7 +346,7 @@ def test_what_cannot_be_tested_says_why() -> None:
 
 def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
     few = [lettered(*one, score=fc.LAC()) for one in PAIR]
-    predictor = fc.Predictor.of(fc.calibrate(few, alpha=0.35, guarantee=fc.ByGroup()))
+    predictor = fc.calibrate(few, alpha=0.35, guarantee=fc.ByGroup())
     probs, groups = np.tile([[0.9, 0.1]], (60, 1)), {"A": ["yes"] * 30 + [""] * 30, "B": [""] * 60}
     found = predictor.evaluate(probs, [0] * 60, groups=groups).verdict
     assert found is not None

@@ -57,7 +57,7 @@ def test_files_of_version_1_are_read_as_they_are(text: str) -> None:
     found = as_version_1_had_it(text, model=text)
     assert (found.sites, found.origin.model) == ((text,), text)
     assert fc.Summary.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
-    predictor = fc.Predictor.of(fc.calibrate([found], alpha=0.6))
+    predictor = fc.calibrate([found], alpha=0.6)
     assert predictor.certificate.summaries[0].sites == (text,)
     assert fc.verify(predictor, [found]) == []
 

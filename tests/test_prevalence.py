@@ -43,7 +43,7 @@ def sites(parts: int = 2, kind: str = "exact", **about: Any) -> list[fc.Summary]
     ]
 
 
-def calibrated(guarantee: fc.Guarantee, alpha: Any = ALPHA, parts: int = 2) -> fc.Calibration:
+def calibrated(guarantee: fc.Guarantee, alpha: Any = ALPHA, parts: int = 2) -> fc.Predictor:
     return fc.calibrate(sites(parts), alpha=alpha, guarantee=guarantee, exact=True)
 
 
@@ -137,7 +137,7 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
 def test_files_sets_and_verification(shares: Any, alpha: float) -> None:
     made = sites()
     with maybe_infeasible():
-        predictor = fc.Predictor.of(fc.calibrate(made, alpha=alpha, guarantee=fc.Prevalence(shares), exact=True))
+        predictor = fc.calibrate(made, alpha=alpha, guarantee=fc.Prevalence(shares), exact=True)
         again = fc.Predictor.from_bytes(predictor.to_bytes())
         probs = np.array([[0.9, 0.1], [0.35, 0.65]])
         assert again.to_bytes() == predictor.to_bytes()
@@ -148,7 +148,7 @@ def test_files_sets_and_verification(shares: Any, alpha: float) -> None:
     assert fc.verify(again, [made[0], sites(3)[1]])
     for other in ({"class_scores": [5, 8]}, {"guarantee": fc.Prevalence({0: 0.4, 1: 0.6}).to_dict()}):
         forged = msgspec.structs.replace(again.certificate, **other)
-        assert fc.verify(fc.Predictor(score=again.score, certificate=forged, curve=again.curve), made)
+        assert fc.verify(fc.Predictor(certificate=forged, curve=again.curve), made)
 
 
 def test_pooled_sites_and_other_kinds_of_summary() -> None:

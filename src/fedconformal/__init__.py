@@ -10,7 +10,7 @@ from fedconformal._version import __version__
 
 if TYPE_CHECKING:
     from fedconformal._base.arrays import softmax
-    from fedconformal.calibration.calibrate import Calibration, calibrate
+    from fedconformal.calibration.calibrate import calibrate
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.classifier import FederatedConformalClassifier
     from fedconformal.calibration.document import load
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "_base.arrays": ("softmax",),
-    "calibration.calibrate": ("Calibration", "calibrate"),
+    "calibration.calibrate": ("calibrate",),
     "calibration.certificate": ("Certificate",),
     "calibration.classifier": ("FederatedConformalClassifier",),
     "calibration.interval_predictor": ("IntervalPredictor",),
@@ -113,7 +113,6 @@ __all__ = [
     "SAPS",
     "ByClass",
     "ByGroup",
-    "Calibration",
     "Certificate",
     "ChangeDetector",
     "ClassCountsWarning",

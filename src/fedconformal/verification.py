@@ -7,13 +7,12 @@ import warnings
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from fedconformal.calibration.calibrate import Calibration, calibrate_again
+from fedconformal.calibration.calibrate import calibrate_again
 from fedconformal.calibration.certificate import Certificate, SummaryRecord, versions
 from fedconformal.calibration.chain import changes, check_link, check_rows, in_chain
 from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.replaced import with_replaced
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -57,7 +56,7 @@ def verify(
 
     >>> from fedconformal import LAC, calibrate, summarize
     >>> sites = [summarize([i / 20 for i in range(20)], site="a", score=LAC())]
-    >>> predictor = Predictor.of(calibrate(sites, alpha=0.2))
+    >>> predictor = calibrate(sites, alpha=0.2)
     >>> verify(predictor, sites)
     []
     >>> for problem in verify(predictor, [sites[0].extend([0.5])]):
@@ -109,10 +108,9 @@ def _recomputed(
         guarantee, _, _ = certificate.terms()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            again = _again([given[digest] for digest in wanted], certificate, guarantee)
+            expected = _again([given[digest] for digest in wanted], certificate, guarantee)
         if certificate.replaces is not None:
-            again = replace(again, certificate=with_replaced(again.certificate, certificate.replaces))
-        expected = _as_predictor(again, predictor)
+            expected = replace(expected, certificate=with_replaced(expected.certificate, certificate.replaces))
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
@@ -144,7 +142,7 @@ def verify_chain(
 
     >>> from fedconformal import LAC, calibrate, recalibrate, summarize
     >>> site, fresh = ([summarize([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
-    >>> old = Predictor.of(calibrate(site, alpha=0.2))
+    >>> old = calibrate(site, alpha=0.2)
     >>> new = recalibrate(old, fresh, rows="new")
     >>> [(link.recomputed, link.problems) for link in verify_chain(new, fresh, [old])]
     [(True, []), (False, [])]
@@ -188,16 +186,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _as_predictor(again: Calibration, stated: Verifiable) -> Verifiable:
-    """Make a predictor of the same kind."""
-    if isinstance(stated, RiskPredictor):
-        return RiskPredictor.of(again)
-    if isinstance(stated, IntervalPredictor):
-        return IntervalPredictor.of(again, score=stated.score)
-    return Predictor.of(again, score=stated.score)
-
-
-def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Calibration:
+def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Any:
     alpha, noisy = stated.alpha, [one for one in given if isinstance(one, NoisyHistogram)]
     if noisy:
         return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)

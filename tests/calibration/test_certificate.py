@@ -132,14 +132,14 @@ def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -
     about: dict[str, Any] = {"score": fc.LAC(), "classes": 2}
     sites = [fc.summarize(rng.random(20), site=f"s{k}", trained=k == 3, **about) for k in range(12)]
     sites = [fc.Summary.from_bytes(site.to_bytes()) for site in sites]
-    found = fc.Predictor.of(fc.calibrate(sites, guarantee=fc.NewSite()))
+    found = fc.calibrate(sites, guarantee=fc.NewSite())
     stated = found.certificate
     assert (stated.status, stated.trained) == ("estimated", True)
     assert (stated.coverage_at_least, stated.coverage_at_most) == (0.0, 1.0)
     assert "trained on the sites" in stated.why_estimated
     assert fc.verify(found, sites) == []
     forged = msgspec.structs.replace(stated, status="certified")
-    assert fc.verify(fc.Predictor(score=found.score, certificate=forged, curve=found.curve), sites)
+    assert fc.verify(fc.Predictor(certificate=forged, curve=found.curve), sites)
     mixture = fc.calibrate(sites).certificate
     assert (mixture.status, mixture.trained) == ("certified", None)
     others = [site for k, site in enumerate(sites) if k != 3]

@@ -19,7 +19,7 @@ def sites(seed: int, **about: Any) -> list[fc.Summary]:
 
 
 FIRST, SECOND, THIRD = sites(1), sites(2), sites(3)
-OLDEST = fc.Predictor.of(fc.calibrate(FIRST))
+OLDEST = fc.calibrate(FIRST)
 OLDER = fc.recalibrate(OLDEST, SECOND, why="alarm at b", rows="new")
 NEWEST = fc.recalibrate(OLDER, THIRD, rows="new")
 

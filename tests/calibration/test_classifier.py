@@ -49,9 +49,9 @@ def test_it_is_the_sum_of_its_parts() -> None:
             )
             for name, (probs, labels) in given.items()
         ]
-        by_hand = fc.Predictor.of(fc.calibrate(summaries, alpha=0.2))
+        by_hand = fc.calibrate(summaries, alpha=0.2)
         assert made.predictor.to_bytes() == by_hand.to_bytes()
-        assert made.threshold_ == by_hand.threshold()
+        assert made.threshold_ == by_hand.threshold
         assert made.certificate_ == by_hand.certificate
         probs, labels = given["north"]
         assert np.array_equal(made.predict_set(probs), by_hand.predict_set(probs))

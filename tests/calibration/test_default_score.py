@@ -51,7 +51,7 @@ def test_two_classes_with_more_errors_than_alpha() -> None:
     assert found.coverage >= 1 - ALPHA
     for score in (fc.APS(), fc.RAPS()):  # as docs/scores.md says; in float64, where every sum is one
         summaries = [fc.summarize(score.evaluate(*site), "exact", score=score) for site in sites]
-        predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA))
+        predictor = fc.calibrate(summaries, alpha=ALPHA)
         assert predictor.evaluate(*test).mean_size == 2
 
 

@@ -48,7 +48,7 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
     assert result.certificate.heavy_sites is not None
     assert [heavy.site for heavy in result.certificate.heavy_sites] == ["liar"]
     assert result.certificate.format == 2
-    predictor = fc.Predictor.of(result)
+    predictor = result
     assert fc.verify(predictor, sites) == []
     assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate
 
@@ -56,5 +56,5 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
 def test_the_report_says_it() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        predictor = fc.Predictor.of(fc.calibrate(made()))
+        predictor = fc.calibrate(made())
     assert "site &#x27;liar&#x27; has 100% of all scores, by its own claim" in report_page(predictor)

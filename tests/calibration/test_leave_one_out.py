@@ -30,7 +30,7 @@ def test_a_learner_that_is_good_only_for_an_even_number_of_sites_covers_nothing_
     result = fc.calibrate(summaries, alpha=0.1, guarantee=fc.NewSite())
     # Each model saw 20 sites and is right; the one that is used saw 21 and is not.
     fresh = rng.integers(0, 4, 1000)
-    predictor = fc.Predictor.of(result)
+    predictor = result
     sets = predictor.predict_set(only_even(sites)(fresh), allow_empty=True)
     assert sets[np.arange(1000), fresh].mean() == 0.0
     certificate = predictor.certificate

@@ -20,7 +20,7 @@ NAMES = list(SIZES)
 def predictor(guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     rng = np.random.default_rng(0)
     sites = [fc.summarize(rng.random(n), site=name, score=fc.LAC(), kind="exact") for name, n in SIZES.items()]
-    return fc.Predictor.of(fc.calibrate(sites, guarantee=guarantee))
+    return fc.calibrate(sites, guarantee=guarantee)
 
 
 def enough(guarantee: fc.Guarantee, rows: list[int]) -> bool:
@@ -62,7 +62,7 @@ def test_what_is_planned_is_what_comes_of_it() -> None:
                 for name, n in zip(NAMES, step.rows, strict=True)
             ]
             new = fc.recalibrate(old, fresh, rows="new")
-            assert np.isfinite(new.threshold())
+            assert np.isfinite(new.threshold)
             assert new.certificate.coverage_at_most == step.coverage_at_most
             assert Monitor.of(new, failure=FAILURE).limit == step.watch_limit
 
@@ -96,11 +96,11 @@ def test_rates_that_are_none(rates: list[object]) -> None:
 
 
 def test_intervals_with_two_ends_and_losses() -> None:
-    two = fc.IntervalPredictor.of(fc.calibrate(numbers(1, fc.Signed()), alpha=0.2))
+    two = fc.calibrate(numbers(1, fc.Signed()), alpha=0.2)
     found = plan_renewal(two)
     assert found.alpha == 0.1
     assert "each end has its share of alpha" in found.notes[0]
-    rule = fc.RiskPredictor.of(fc.calibrate(losses(1), risk=0.4))
+    rule = fc.calibrate(losses(1), risk=0.4)
     renewal = next(one for one in plan_renewal(rule).options if one.as_before)
     assert renewal.fewest is not None
     assert renewal.last_time is not None
@@ -115,6 +115,6 @@ def test_by_class_says_what_a_class_takes() -> None:
     rng = np.random.default_rng(2)
     labels = np.fromiter(itertools.cycle([0, 1]), dtype=np.int64, count=200)
     site = fc.summarize(rng.random(200), site="a", score=fc.LAC(), labels=labels, by_class=True)
-    found = plan_renewal(fc.Predictor.of(fc.calibrate([site], guarantee=fc.ByClass(fc.Mixture()))))
+    found = plan_renewal(fc.calibrate([site], guarantee=fc.ByClass(fc.Mixture())))
     assert found.notes[0].startswith("by class or by group, every class or group takes 10 scores in all")
     assert not any(one.as_before for one in found.options)

@@ -37,10 +37,10 @@ def test_recorded_precision_gives_the_same_sets(
     score: fc.Score, alpha: float, calibrated: type, predicted: type
 ) -> None:
     site = summarize_rows(PROBS.astype(calibrated), LABELS, "exact", score=score, site="a")
-    predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
+    predictor = fc.calibrate([site], alpha=alpha)
     assert predictor.certificate.precision == "float32"
     assert np.array_equal(site.points, np.sort(score.evaluate(PROBS.astype(np.float32), LABELS)))
-    expected = score.predict_set(TEST.astype(np.float32), predictor.threshold(), allow_empty=True)
+    expected = score.predict_set(TEST.astype(np.float32), predictor.threshold, allow_empty=True)
     sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
     assert np.array_equal(sets, expected)
     assert np.array_equal(predictor.predict_p(TEST.astype(predicted)) > alpha, sets)
@@ -52,10 +52,10 @@ def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: t
     """By hand, from float32 or float64, at a threshold of 0 or close: float64 rows are covered either way."""
     scores = score.evaluate(PROBS.astype(calibrated), LABELS)
     alpha = 0.4
-    predictor = fc.Predictor.of(fc.calibrate([fc.summarize(scores, "exact", site="a", score=score)], alpha=alpha))
+    predictor = fc.calibrate([fc.summarize(scores, "exact", site="a", score=score)], alpha=alpha)
     assert predictor.certificate.format == 1
     sets = predictor.predict_set(TEST, allow_empty=True)
-    same = score.predict_set(TEST.astype(calibrated), predictor.threshold(), allow_empty=True)
+    same = score.predict_set(TEST.astype(calibrated), predictor.threshold, allow_empty=True)
     assert (sets >= same).all()
     assert np.array_equal(predictor.predict_p(TEST) > alpha, sets)
     assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
@@ -69,8 +69,8 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
     by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.VersionWarning)
-        predictor = fc.Predictor.of(fc.calibrate([rounded, by_hand], alpha=0.2, exact=True))
-    assert predictor.threshold() == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
+        predictor = fc.calibrate([rounded, by_hand], alpha=0.2, exact=True)
+    assert predictor.threshold == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
     assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
     assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()
     assert predictor.certificate.precision is None
@@ -79,13 +79,13 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
 def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
     rows = np.array([[0.2, 0.7, 0.1]] * 20)
     site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
-    by_hand = fc.Predictor.of(fc.calibrate([site], alpha=0.2, exact=True))
+    by_hand = fc.calibrate([site], alpha=0.2, exact=True)
     assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
     assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
     scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
     stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
     for dtype in DTYPES:
-        predictor = fc.Predictor.of(fc.calibrate([stated], alpha=0.2, exact=True))
+        predictor = fc.calibrate([stated], alpha=0.2, exact=True)
         assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
 
 
@@ -102,7 +102,7 @@ def test_the_loss_that_this_is_about() -> None:
 
 def test_another_number_of_columns_is_refused() -> None:
     site = summarize_rows(PROBS, LABELS, score=fc.LAC(), site="a")
-    predictor = fc.Predictor.of(fc.calibrate([site]))
+    predictor = fc.calibrate([site])
     with refused("probabilities: have 4 columns, expected one for each of 5 classes"):
         predictor.predict_set(np.full((3, 4), 0.25))
     with refused("have 6 columns"):

@@ -95,7 +95,7 @@ def at(way: Way) -> Any:
 
 def test_the_golden_file_predicts_what_it_did(predictor: fc.Predictor) -> None:
     assert predictor.to_bytes() == (make.HERE / "predictor.json").read_bytes()
-    assert (predictor.score, predictor.threshold(), predictor.certificate.alpha) == (fc.RAPS(penalty=0.125), 1.0, 0.2)
+    assert (predictor.score, predictor.threshold, predictor.certificate.alpha) == (fc.RAPS(penalty=0.125), 1.0, 0.2)
     rows = [[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [0.0, 0.5, 0.5]]
     assert predictor.predict_set(rows).astype(int).tolist() == [[1, 1, 0], [1, 0, 1], [0, 1, 0]]
     assert predictor.predict_set(rows, alpha=0.5, allow_empty=True).astype(int).tolist() == [
@@ -172,24 +172,22 @@ def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
     assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate, alpha=0.4)
 
 
-def test_a_score_is_needed_and_must_match() -> None:
+def test_sets_need_a_score() -> None:
     nameless, named = fc.summarize([0.1] * 9), fc.summarize([0.1] * 9, score=fc.APS())
-    with refused("do not say which score", "pass score="):
-        fc.Predictor.of(fc.calibrate([nameless]))
-    with refused("APS(", "LAC()"):
-        fc.Predictor.of(fc.calibrate([named]), score=fc.LAC())
-    assert fc.Predictor.of(fc.calibrate([nameless]), score=fc.LAC()).score == fc.LAC()
-    assert fc.Predictor.of(fc.calibrate([named]), score=fc.APS()).score == fc.APS()
+    with refused("do not say which score", "summarise with score="):
+        fc.calibrate([nameless]).predict_set([[0.5, 0.5]])
+    assert fc.calibrate([named]).score == fc.APS()
 
 
 def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
     with pytest.warns(fc.InfeasibleWarning):
         result = fc.calibrate([fc.summarize([0.5], score=fc.LAC())], alpha=0.1, exact=True)
-    fc.Predictor.of(result).save(tmp_path / "p.json")
+    result.save(tmp_path / "p.json")
     assert json.loads((tmp_path / "p.json").read_text("utf-8"))["certificate"]["threshold"] == "inf"
     again = fc.load(tmp_path / "p.json")
+    assert again.threshold == np.inf
     with pytest.warns(fc.InfeasibleWarning, match="promise 0.5 at most"):
-        assert again.threshold() == np.inf
+        assert again.threshold_at(0.1) == np.inf
     with pytest.warns(fc.InfeasibleWarning, match="every label is in every set"):
         assert again.predict_set([[1.0, 0.0]], allow_empty=True).all()
 

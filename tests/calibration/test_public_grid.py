@@ -118,17 +118,12 @@ def values(content: Any) -> set[float]:
     return {content} if isinstance(content, float) else set()
 
 
-def predictor_of(result: fc.Calibration) -> Any:
-    kind = fc.RiskPredictor if result.certificate.risk else fc.Predictor
-    return (fc.IntervalPredictor if result.certificate.intervals else kind).of(result)
-
-
 @every_case
 @pytest.mark.parametrize("rows", [12, 150, 1000])
 def test_a_predictor_is_never_below_the_exact_one_and_holds_no_score(case: str, rows: int) -> None:
     sites, asked = CASES[case](rows)
     with maybe_infeasible():
-        rounded, exact = (predictor_of(fc.calibrate(sites, **asked, exact=exact)) for exact in (False, True))
+        rounded, exact = (fc.calibrate(sites, **asked, exact=exact) for exact in (False, True))
     assert (exact.certificate.exact, rounded.certificate.exact) == (True, None)
     assert "exact" not in rounded.certificate.to_dict()
     assert np.all(np.asarray(rounded.certificate.limit) >= np.asarray(exact.certificate.limit))
@@ -170,7 +165,7 @@ def test_the_most_that_is_covered_is_said_to_be_of_exact_thresholds() -> None:
 
 def test_a_distribution_has_no_upper_bound_unless_it_is_exact() -> None:
     sites, asked = CASES["two ends"](1000)
-    rounded, exact = (predictor_of(fc.calibrate(sites, **asked, exact=exact)) for exact in (False, True))
+    rounded, exact = (fc.calibrate(sites, **asked, exact=exact) for exact in (False, True))
     assert rounded.distribution_band([0.5])[0, 1] == 1.0
     assert exact.distribution_band([0.5])[0, 1] < 0.51
     assert (rounded.predict_distribution([0.0]) >= exact.predict_distribution([0.0])).all()

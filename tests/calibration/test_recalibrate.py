@@ -34,18 +34,18 @@ def losses(seed: int) -> list[fc.Summary]:
 
 
 KINDS: dict[str, tuple[Callable[[int], list[fc.Summary]], Callable[[list[fc.Summary]], Any]]] = {
-    "sets": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.2))),
-    "pac": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, guarantee=fc.PAC(failure=0.1)))),
-    "new-site": (sites, lambda made: fc.Predictor.of(fc.calibrate(made, alpha=0.5, guarantee=fc.NewSite()))),
+    "sets": (sites, lambda made: fc.calibrate(made, alpha=0.2)),
+    "pac": (sites, lambda made: fc.calibrate(made, guarantee=fc.PAC(failure=0.1))),
+    "new-site": (sites, lambda made: fc.calibrate(made, alpha=0.5, guarantee=fc.NewSite())),
     "intervals": (
         lambda seed: numbers(seed, fc.Residual()),
-        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2, guarantee=fc.EverySite())),
+        lambda made: fc.calibrate(made, alpha=0.2, guarantee=fc.EverySite()),
     ),
     "two ends": (
         lambda seed: numbers(seed, fc.Signed()),
-        lambda made: fc.IntervalPredictor.of(fc.calibrate(made, alpha=0.2)),
+        lambda made: fc.calibrate(made, alpha=0.2),
     ),
-    "losses": (losses, lambda made: fc.RiskPredictor.of(fc.calibrate(made, risk=0.4))),
+    "losses": (losses, lambda made: fc.calibrate(made, risk=0.4)),
 }
 
 
@@ -86,7 +86,7 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
 
 
 def replaced_by(predictor: Any, certificate: fc.Certificate) -> Any:
-    held = {name: getattr(predictor, name) for name in ("score", "curve", "site_curves") if hasattr(predictor, name)}
+    held = {name: getattr(predictor, name) for name in ("curve", "site_curves") if hasattr(predictor, name)}
     return type(predictor)(certificate=certificate, **held)
 
 
@@ -97,7 +97,7 @@ def test_without_a_predecessor_no_byte_is_other() -> None:
 
 
 def test_a_renewal_needs_word_of_the_rows() -> None:
-    old = fc.Predictor.of(fc.calibrate(sites(1)))
+    old = fc.calibrate(sites(1))
     planned = fc.recalibrate(old, sites(2), rows="new").certificate.replaces
     assert planned is not None
     assert (planned.why, planned.rows) == (PLANNED, Rows.new)
@@ -126,7 +126,7 @@ def test_a_hostile_record_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_summary_of_the_old_calibration_is_not_new() -> None:
     both = sites(1)
-    old = fc.Predictor.of(fc.calibrate(both))
+    old = fc.calibrate(both)
     mixed = [both[0], sites(2)[1]]
     with pytest.raises(fc.InputError, match="the summary of site 's0' calibrated the predictor that is replaced"):
         fc.recalibrate(old, mixed, why="alarm at s1", rows="new")
@@ -134,12 +134,12 @@ def test_a_summary_of_the_old_calibration_is_not_new() -> None:
 
 
 def test_what_is_given_is_other_than_before() -> None:
-    old = fc.Predictor.of(fc.calibrate(sites(1), alpha=0.2))
+    old = fc.calibrate(sites(1), alpha=0.2)
     new = fc.recalibrate(old, sites(2), alpha=0.1, guarantee=fc.EverySite(), rows="new")
     assert (new.certificate.alpha, new.certificate.guarantee["name"]) == (0.1, "every-site")
     with pytest.raises(fc.InputError, match="promises coverage, not a limit on losses"):
         fc.recalibrate(old, sites(2), risk=0.1, rows="new")
-    rule = fc.RiskPredictor.of(fc.calibrate(losses(1), risk=0.4))
+    rule = fc.calibrate(losses(1), risk=0.4)
     with pytest.raises(fc.InputError, match="give risk, not alpha"):
         fc.recalibrate(rule, losses(2), alpha=0.1, rows="new")
     other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask", rows="new")
@@ -147,7 +147,7 @@ def test_what_is_given_is_other_than_before() -> None:
 
 
 def test_another_score_must_be_named() -> None:
-    old = fc.Predictor.of(fc.calibrate(sites(1)))
+    old = fc.calibrate(sites(1))
     fresh = sites(2, score=fc.TopK())
     with pytest.raises(fc.InputError, match=r"hold scores of TopK\(.*\), and LAC\(\) is expected, as before"):
         fc.recalibrate(old, fresh, rows="new")
@@ -160,14 +160,14 @@ def test_another_score_must_be_named() -> None:
 
 def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     weighted = fc.Mixture(weights=[0.9, 0.1])
-    old = fc.Predictor.of(fc.calibrate(sites(1), guarantee=weighted))
+    old = fc.calibrate(sites(1), guarantee=weighted)
     assert fc.recalibrate(old, sites(2), rows="new").certificate.guarantee == old.certificate.guarantee
     turned = sites(2)[::-1]
     assert site_names(turned) == ["s1", "s0"]
     with pytest.raises(fc.InputError, match="has values for sites in their order"):
         fc.recalibrate(old, turned, rows="new")
     fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]), rows="new")
-    plain = fc.Predictor.of(fc.calibrate(sites(1)))
+    plain = fc.calibrate(sites(1))
     fc.recalibrate(plain, turned, rows="new")  # which has none
 
 
@@ -178,7 +178,7 @@ def test_groups_and_classes_lose_their_bands_too() -> None:
     old, fresh = (
         [summarize_rows(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2)
     )
-    predictor = fc.Predictor.of(fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture())))
+    predictor = fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture()))
     new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
     assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.classes or ()} == {(0.0, 1.0)}
     assert fc.verify(new, fresh, older=predictor) == []

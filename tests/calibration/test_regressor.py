@@ -89,7 +89,7 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
         summarize_predictions(predicted(rows), truth, "exact", score=score, alpha=0.2, site=site)
         for site, (rows, truth) in sites.items()
     ]
-    expected = fc.IntervalPredictor.of(fc.calibrate(summaries, alpha=0.2))
+    expected = fc.calibrate(summaries, alpha=0.2)
     assert made.predictor.to_bytes() == expected.to_bytes()
     assert np.array_equal(made.predict_interval(x), expected.predict_interval(predicted(x)))
     assert made.predict_interval(x, alpha=[0.2, 0.3]).shape == (200, 2, 2)
@@ -101,7 +101,7 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
     found = made.evaluate(x, y, sites=["a"] * 200, groups={"x": np.where(x[:, 0] > 2, "high", "low")})
     assert set(found.by_group) == {"x"}
     assert found.coverage == expected.evaluate(predicted(x), y).coverage
-    assert made.threshold_ == expected.threshold()
+    assert made.threshold_ == expected.threshold
     assert made.certificate_.sites == 3
     made.save(tmp_path / "p.json")
     assert fc.load(tmp_path / "p.json").to_bytes() == expected.to_bytes()

@@ -125,12 +125,12 @@ def test_where_no_threshold_is_good_enough() -> None:
     ):
         lossy = fc.calibrate(sites(), risk=0.05, safe="ask a doctor")
     assert lossy.certificate.sentence().endswith("so take the safe action: ask a doctor.")
-    rule = fc.RiskPredictor.of(lossy)
+    rule = lossy
     assert fc.verify(rule, sites(), sealed=True) == []
     (said,) = fc.verify(rule, sites())  # anybody could have written it
     assert said.startswith("safe: not confirmed")
     with pytest.warns(fc.InfeasibleWarning, match="never loses more than that nor than the last one"):
-        assert rule.threshold() == math.inf
+        assert rule.threshold_at() == rule.threshold == math.inf
     with refused("give those of the safe action"):
         rule.evaluate(np.zeros((3, 11)))
     assert rule.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
@@ -152,7 +152,7 @@ def test_where_no_threshold_is_good_enough() -> None:
 )
 def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path: Path) -> None:
     given = sites(calibration="june", expires="2999-01-31")
-    rule = fc.RiskPredictor.of(fc.calibrate(given, risk=0.45, guarantee=guarantee, exact=True))
+    rule = fc.calibrate(given, risk=0.45, guarantee=guarantee, exact=True)
     rule.save(tmp_path / "rule.json")
     again = fc.load(tmp_path / "rule.json")
     assert type(again) is fc.RiskPredictor
@@ -160,10 +160,10 @@ def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path
     assert fc.verify(again, given) == []
     assert fc.verify(again, given[::-1]) == []
     assert fc.verify(again, given[:2]) == ["the certified summary of site 's2' was not given"]
-    assert again.threshold() == rule.certificate.limit
+    assert again.threshold == rule.certificate.limit
     for risk in (0.4, 0.45, 0.6):
         expected = fc.calibrate(given, risk=risk, guarantee=guarantee, exact=True).threshold
-        assert again.threshold(risk) == expected or guarantee.name == "one-site"
+        assert again.threshold_at(risk) == expected or guarantee.name == "one-site"
 
 
 @pytest.mark.parametrize(
@@ -182,21 +182,17 @@ def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path
 )
 def test_a_changed_certificate_is_noticed(change: dict[str, Any]) -> None:
     given = sites()
-    rule = fc.RiskPredictor.of(fc.calibrate(given, risk=0.45))
+    rule = fc.calibrate(given, risk=0.45)
     (problem,) = fc.verify(altered(rule, **change), given)
     assert problem.startswith(f"{next(iter(change))}: the certificate says")
 
 
 def test_files_that_do_not_hold_together_are_refused() -> None:
-    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.45))
+    rule = fc.calibrate(sites(), risk=0.45)
     with refused("the risk curve and the certificate give different thresholds"):
         altered(rule, threshold=0.9)
     with refused("the certificate is not one on losses"):
         altered(rule, risk=None, format=1)
-    with refused("the summaries hold losses; make a RiskPredictor"):
-        fc.Predictor.of(fc.calibrate(sites(), risk=0.45))
-    with refused("the summaries hold losses; make a RiskPredictor"):
-        fc.IntervalPredictor.of(fc.calibrate(sites(), risk=0.45))
     with refused("altered after it was made"):
         fc.RiskPredictor.from_bytes(rule.to_bytes().replace(b"mean loss", b"mean joy"))
     with refused("not a fedconformal predictor: it is a fedconformal risk predictor"):
@@ -220,8 +216,8 @@ def test_bad_curves_are_refused(thresholds: list[float], risks: list[int], words
 
 
 def test_new_rows_are_compared_with_the_promise() -> None:
-    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.45))
-    at = int(np.searchsorted(GRID, rule.threshold()))
+    rule = fc.calibrate(sites(), risk=0.45)
+    at = int(np.searchsorted(GRID, rule.threshold))
     rng = np.random.default_rng(1)
     losses = np.clip(rng.random((200, 1)) - GRID * rng.random((200, 1)), 0, 1)
     found = rule.evaluate(losses, sites=["a", "b"] * 100)
@@ -255,6 +251,6 @@ def test_a_loss_that_need_not_fall_is_not_one_that_falls_by_luck(loss: Any) -> N
 
 
 def test_one_threshold_in_place_of_several() -> None:
-    rule = fc.RiskPredictor.of(fc.calibrate(sites(), risk=0.3))
+    rule = fc.calibrate(sites(), risk=0.3)
     with refused("the certificate is malformed: it has thresholds by class or group"):
         altered(rule, threshold=[0.5, 0.5])

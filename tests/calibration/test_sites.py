@@ -39,8 +39,7 @@ def sites(score: Any = None, **about: Any) -> list[fc.Summary]:
 
 def made(score: Any = None, alpha: float = 0.1, *, exact: bool = False, **about: Any) -> Any:
     with maybe_infeasible():
-        result = fc.calibrate(sites(score, **about), alpha=alpha, guarantee=fc.EverySite(), exact=exact)
-    return fc.IntervalPredictor.of(result) if result.certificate.intervals else fc.Predictor.of(result)
+        return fc.calibrate(sites(score, **about), alpha=alpha, guarantee=fc.EverySite(), exact=exact)
 
 
 def rank_of(n: int, alpha: float = 0.1) -> int:
@@ -56,7 +55,7 @@ def test_every_threshold_is_the_rank_among_the_sites_own_scores() -> None:
         assert predictor.thresholds[site] == expected
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fc.InfeasibleWarning)
-            assert predictor.threshold(site=site) == expected
+            assert predictor.threshold_at(site=site) == expected
     records = predictor.certificate.by_site
     assert [(one.site, one.scores, one.rank, one.rank_out_of) for one in records] == [
         ("a", 60, 55, 61),
@@ -77,7 +76,7 @@ def test_a_row_takes_the_threshold_of_its_site() -> None:
     p = predictor.predict_p(PROBS, sites=ROWS)
     for site in "ab":
         mine = site == ROWS
-        alone = fc.Predictor.of(fc.calibrate([one for one in sites() if one.sites == (site,)], alpha=0.1))
+        alone = fc.calibrate([one for one in sites() if one.sites == (site,)], alpha=0.1)
         assert np.array_equal(sets[mine], alone.predict_set(PROBS[mine], allow_empty=True))
         assert np.array_equal(p[mine], alone.predict_p(PROBS[mine]))
         assert np.array_equal(predictor.predict_set(PROBS, sites=site), alone.predict_set(PROBS))
@@ -90,7 +89,7 @@ def test_a_row_takes_the_threshold_of_its_site() -> None:
 
 def test_without_sites_the_largest_threshold_counts() -> None:
     predictor = made(alpha=0.2, exact=True)
-    assert predictor.threshold() == max(predictor.thresholds.values()) < math.inf
+    assert predictor.threshold == max(predictor.thresholds.values()) < math.inf
     everywhere = [predictor.predict_set(PROBS, sites=site) for site in SIZES]
     assert np.array_equal(predictor.predict_set(PROBS), np.any(everywhere, axis=0))
     each = [predictor.predict_p(PROBS, sites=site) for site in SIZES]
@@ -99,7 +98,7 @@ def test_without_sites_the_largest_threshold_counts() -> None:
 
 def test_a_site_with_too_few_scores_is_named() -> None:
     with pytest.warns(fc.InfeasibleWarning, match=r"to every site, so every label.*needed: 1 more at site 'few'"):
-        predictor = fc.Predictor.of(fc.calibrate(sites(), alpha=0.1, guarantee=fc.EverySite()))
+        predictor = fc.calibrate(sites(), alpha=0.1, guarantee=fc.EverySite())
     with pytest.warns(fc.InfeasibleWarning, match="cannot be promised to few, where labels are in every set"):
         assert predictor.predict_set(PROBS[:2], sites=["a", "few"])[1].all()
     with warnings.catch_warnings():
@@ -118,7 +117,7 @@ def test_unknown_sites_are_refused(sites_: Any) -> None:
 
 
 def test_one_threshold_for_all_takes_no_sites() -> None:
-    other = fc.Predictor.of(fc.calibrate(sites()))
+    other = fc.calibrate(sites())
     with refused("sites: the predictor has one threshold for all sites; leave them out"):
         other.predict_set(PROBS, sites=ROWS)
     assert other.thresholds == {}
@@ -133,9 +132,9 @@ def test_intervals_of_a_site(score: Any) -> None:
     for site in "ab":
         mine = site == ROWS
         with maybe_infeasible():
-            alone = fc.IntervalPredictor.of(fc.calibrate([one for one in sites(score) if one.sites == (site,)]))
+            alone = fc.calibrate([one for one in sites(score) if one.sites == (site,)])
             assert np.array_equal(found[mine], alone.predict_interval(given[mine]))
-            assert predictor.thresholds[site] == alone.threshold()
+            assert predictor.thresholds[site] == alone.threshold
     y = given + 0.1
     inside = (found[:, 0] <= y) & (y <= found[:, 1])
     assert np.array_equal(predictor.contains(given, y, sites=ROWS), inside)
@@ -215,7 +214,7 @@ def test_a_watch_takes_each_sites_own_threshold() -> None:
     own = limits_of(predictor, site="a", summaries=given[:1])
     assert own.rate == summary_limit(rank_of(60), 60, 0.025 / 3)
     with maybe_infeasible():
-        nobody = fc.Predictor.of(fc.calibrate(sites(), alpha=0.01, guarantee=fc.EverySite()))
+        nobody = fc.calibrate(sites(), alpha=0.01, guarantee=fc.EverySite())
     with refused("nothing can be missed"):
         limits_of(nobody)
 

@@ -17,7 +17,7 @@ SITES = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) fo
 
 def predictor_of(guarantee: fc.Guarantee) -> fc.Predictor:
     with maybe_infeasible():
-        return fc.Predictor.of(fc.calibrate(SITES, alpha=0.2, guarantee=guarantee))
+        return fc.calibrate(SITES, alpha=0.2, guarantee=guarantee)
 
 
 def with_certificate(predictor: fc.Predictor, **fields: object) -> fc.Predictor:

@@ -44,7 +44,7 @@ def test_from_losses_to_a_verified_threshold(sent: Path, command: Command) -> No
     assert "threshold 0.4, certified from 180 rows of 3 sites" in done.out
     rule = fc.load("p.json")
     assert isinstance(rule, fc.RiskPredictor)
-    assert rule.threshold() == fc.calibrate([summary(site) for site in SITES], risk=0.4).threshold == 0.4
+    assert rule.threshold == fc.calibrate([summary(site) for site in SITES], risk=0.4).threshold == 0.4
     assert "confirmed from 3 summaries" in command.ok("verify", "p.json", *SITES).out
     missing = command("verify", "p.json", *SITES[:2])
     assert (missing.code, "the certified summary of site 's2' was not given" in missing.out) == (1, True)

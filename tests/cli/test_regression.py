@@ -72,7 +72,7 @@ def test_files_give_what_python_gives(score: str, tables: Path, command: Command
         summarize_predictions(chosen(rows_of(seed)), rows_of(seed)["y"], score=function, alpha=0.1, site=site)
         for seed, site in enumerate(SITES)
     ]
-    expected = fc.IntervalPredictor.of(fc.calibrate(sites, alpha=0.2))
+    expected = fc.calibrate(sites, alpha=0.2)
     assert rule.to_bytes() == expected.to_bytes()
     test = [rows_of(10 + seed) for seed in range(2)]
     values, y = np.concatenate([chosen(one) for one in test]), np.concatenate([one["y"] for one in test])

@@ -41,7 +41,7 @@ def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
     )
     done = command.ok("predict", rule, tmp_path / "scores-0.npy", "-o", tmp_path / "masks.npz", "--json")
     masks = np.load(tmp_path / "masks.npz")["sets"]
-    assert (masks == fc.FalseNegativeRate().predict(labels_of(0, (40, 8, 9))[0], found.threshold())).all()
+    assert (masks == fc.FalseNegativeRate().predict(labels_of(0, (40, 8, 9))[0], found.threshold)).all()
     assert done.json["predicted"] == pytest.approx(masks.mean())
     done = command.ok("evaluate", rule, tmp_path / "scores-1.npy", tmp_path / "truth-1.npy", "--json")
     assert done.json["overall"]["rows"] == 40

@@ -93,12 +93,12 @@ def test_a_heavy_site_is_said(folder: Path, command: Command) -> None:
     sites = [fc.summarize(np.zeros(n), site=site, score=fc.LAC()) for site, n in (("a", 30), ("b", 20), ("c", 900))]
     for k, site in enumerate(sites):
         Path(f"{k}.fcs").write_bytes(site.to_bytes())
-    fc.Predictor.of(calibrate_again(sites)).save("heavy.json")
+    calibrate_again(sites).save("heavy.json")
     assert "site 'c' has 95% of all scores" in command.ok("verify", "heavy.json", "0.fcs", "1.fcs", "2.fcs").err
 
 
 def test_an_expired_certificate_is_confirmed_and_said(folder: Path, command: Command) -> None:
     site = fc.summarize(np.zeros(30), site="a", score=fc.LAC(), expires="2020-01-01")
     Path("a.fcs").write_bytes(site.to_bytes())
-    fc.Predictor.of(calibrate_again([site])).save("old.json")
+    calibrate_again([site]).save("old.json")
     assert "expired on 2020-01-01" in command.ok("verify", "old.json", "a.fcs").err

@@ -106,4 +106,4 @@ def test_a_quiet_watch_may_end_as_planned(watched: Path, command: Command) -> No
     replaced = fc.load("next.json").certificate.replaces
     assert replaced is not None
     assert (replaced.rows, replaced.why) == ("new", "planned renewal")
-    assert np.isfinite(fc.load("next.json").threshold())
+    assert np.isfinite(fc.load("next.json").threshold)

@@ -146,7 +146,7 @@ def test_a_training_run(folder: Path, command: Command) -> None:
 def test_guarantees(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
     command.ok("calibrate", *SUMMARIES, "-o", "other.json", *options)
     summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
-    assert fc.load("other.json").threshold() == fc.calibrate(summaries, guarantee=guarantee).threshold
+    assert fc.load("other.json").threshold == fc.calibrate(summaries, guarantee=guarantee).threshold
     command.ok("verify", "other.json", *reversed(SUMMARIES))
 
 

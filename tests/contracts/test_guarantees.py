@@ -235,7 +235,7 @@ def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarant
     assert result.certificate.threshold == "inf"
     assert (result.certificate.coverage_at_least, result.certificate.coverage_at_most) == (1.0, 1.0)
     with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised"):
-        assert fc.Predictor.of(result).predict_set([[0.9, 0.1, 0.0]], allow_empty=True).all()
+        assert result.predict_set([[0.9, 0.1, 0.0]], allow_empty=True).all()
 
 
 @one_threshold

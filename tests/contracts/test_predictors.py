@@ -84,12 +84,12 @@ def summaries(score: fc.Score, kind: str) -> tuple[fc.Summary, ...]:
 @cache
 def calibration(
     score: fc.Score, kind: str, guarantee: fc.Guarantee, alpha: Any = 0.1, *, exact: bool = False
-) -> fc.Calibration:
+) -> fc.Predictor:
     return fc.calibrate(summaries(score, kind), alpha=alpha, guarantee=guarantee, exact=exact)
 
 
 def predictor_of(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> fc.Predictor:
-    return fc.Predictor.of(calibration(score, kind, guarantee))
+    return calibration(score, kind, guarantee)
 
 
 TEST_ROWS = rows(60, seed=99)

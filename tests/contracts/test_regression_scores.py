@@ -241,7 +241,7 @@ def test_predictors_keep_what_they_were_made_from(
         for k, site in enumerate(SITES)
     ]
     received = fc.Summary.from_many([site.to_bytes() for site in sites])
-    predictor = fc.IntervalPredictor.of(fc.calibrate(received, alpha=0.2, guarantee=guarantee))
+    predictor = fc.calibrate(received, alpha=0.2, guarantee=guarantee)
     assert predictor.certificate.sentence().startswith("The intervals ")
     assert "label" not in predictor.certificate.conditions + predictor.certificate.caveat
     predictor.save(tmp_path / "p.json")
@@ -262,21 +262,19 @@ def test_predictors_keep_what_they_were_made_from(
 @every_score
 def test_a_certificate_that_was_touched_does_not_verify(score: fc.RegressionScore) -> None:
     sites = [summarize_predictions(*site_rows(score, 50, k), score=score, site=site) for k, site in enumerate(SITES)]
-    predictor = fc.IntervalPredictor.of(fc.calibrate(sites, alpha=0.2))
+    predictor = fc.calibrate(sites, alpha=0.2)
     grown = [sites[0].extend([9.5]), *sites[1:]]
     assert len(fc.verify(predictor, grown)) == 2
-    other = fc.IntervalPredictor.of(fc.calibrate(sites[:1], alpha=0.2))
+    other = fc.calibrate(sites[:1], alpha=0.2)
     with refused("different thresholds"):
-        fc.IntervalPredictor(score=score, certificate=predictor.certificate, curve=other.curve)
-    with refused("make an IntervalPredictor"):
-        fc.Predictor.of(fc.calibrate(sites, alpha=0.2))
+        fc.IntervalPredictor(certificate=predictor.certificate, curve=other.curve)
 
 
 @every_score
 def test_hostile_files_are_refused(score: fc.RegressionScore) -> None:
     """A file whose digest is right, and whose parts do not belong together."""
     site = summarize_predictions(*site_rows(score, 60, 1), score=score, site="a")
-    honest = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.2, exact=True))
+    honest = fc.calibrate([site], alpha=0.2, exact=True)
     content = honest.content()
     other = fc.Residual() if score != fc.Residual() else fc.CQR()
     swapped = content["curve"] | {"thresholds": content["curve"]["promised"], "promised": [1.5]}
@@ -308,7 +306,7 @@ def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore
     predictions, y = site_rows(score, 5, 1)
     with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; calibration scores needed: \d+"):
         result = fc.calibrate([summarize_predictions(predictions, y, score=score)], alpha=0.1)
-    predictor = fc.IntervalPredictor.of(result)
+    predictor = result
     with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; the thresholds .* promise 0 at"):
         assert (predictor.predict_interval(predictions) == [-np.inf, np.inf]).all()
 
@@ -338,8 +336,8 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
         scored = score.evaluate(predictions.astype(calibrated), y)
         site = summarize_predictions(predictions.astype(calibrated), y, "exact", score=score)
         with maybe_infeasible():
-            predictor = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.3))
-        found = predictor.threshold()
+            predictor = fc.calibrate([site], alpha=0.3)
+        found = predictor.threshold
         lower, upper = found if isinstance(found, tuple) else (-np.inf, found)
         conforms = (lower <= scored) & (scored <= upper)
         assert predictor.contains(predictions.astype(used), y)[conforms].all()
@@ -359,7 +357,7 @@ def test_thresholds_by_class_are_none_of_an_interval() -> None:
     found = fc.calibrate([summarize_predictions(*site_rows(fc.Residual(), 100, 1), score=fc.Residual())])
     stated = msgspec.structs.replace(found.certificate, threshold=[0.5, 0.5])
     with refused("the certificate is malformed: it has thresholds by class or group"):
-        fc.IntervalPredictor(score=fc.Residual(), certificate=stated, curve=found.curve)
+        fc.IntervalPredictor(certificate=stated, curve=found.curve)
 
 
 def test_no_warning_where_nothing_is_wrong() -> None:
@@ -367,5 +365,5 @@ def test_no_warning_where_nothing_is_wrong() -> None:
         warnings.simplefilter("error")
         for score in SCORES:
             site = summarize_predictions(*site_rows(score, 100, 1), score=score)
-            predictor = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.2))
+            predictor = fc.calibrate([site], alpha=0.2)
             predictor.predict_interval(site_rows(score, 10, 2)[0])

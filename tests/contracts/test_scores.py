@@ -234,7 +234,7 @@ def test_a_score_survives_being_described(score: fc.Score) -> None:
 def test_sets_are_nested_in_alpha(score: fc.Score, probs: Probs) -> None:
     labels = np.arange(len(probs)) % probs.shape[1]
     site = fc.summarize(np.tile(score.evaluate(probs, labels), 5), score=score, kind="exact")
-    predictor = fc.Predictor.of(fc.calibrate([site], alpha=0.5))
+    predictor = fc.calibrate([site], alpha=0.5)
     levels = [Fraction(i, 40) for i in range(1, 40)]
     with maybe_infeasible():
         sets = predictor.predict_set(probs, alpha=levels, allow_empty=True)

@@ -99,7 +99,7 @@ def certified_kinds() -> list[str]:
     return [name for name, cls in KINDS.items() if cls.certified]
 
 
-def one_curve(holder: fc.Calibration | fc.Predictor) -> PromiseCurve:
+def one_curve(holder: fc.Predictor) -> PromiseCurve:
     """Return the promise curve of something that has one threshold for all classes."""
     assert isinstance(holder.curve, PromiseCurve)
     return holder.curve

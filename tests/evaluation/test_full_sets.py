@@ -45,7 +45,7 @@ def predictor_of(
         for k in range(2)
     ]
     with maybe_infeasible():
-        return fc.Predictor.of(fc.calibrate(summaries, alpha=alpha, guarantee=guarantee))
+        return fc.calibrate(summaries, alpha=alpha, guarantee=guarantee)
 
 
 def test_sets_are_counted() -> None:

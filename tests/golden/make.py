@@ -96,7 +96,7 @@ def predictor() -> fc.Predictor:
         fc.summarize(scores[start : start + 10], alpha=0.2, score=score, site=site, model="m-1", temperature=1.5)
         for start, site in ((0, "clinic-a"), (10, "Köln"))
     ]
-    return fc.Predictor.of(fc.calibrate(sites, alpha=0.2, exact=True))
+    return fc.calibrate(sites, alpha=0.2, exact=True)
 
 
 def write(name: str) -> None:

@@ -29,7 +29,7 @@ def at_rank(scores: list[float], rank: int) -> float:
     return sorted(scores)[rank - 1] if rank <= len(scores) else math.inf
 
 
-def calibrated(scores: list[Floats], alpha: Fraction, guarantee: fc.Guarantee | str = "mixture") -> fc.Calibration:
+def calibrated(scores: list[Floats], alpha: Fraction, guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     with maybe_infeasible():
         return fc.calibrate(made(scores), alpha=alpha, guarantee=guarantee, exact=True)
 

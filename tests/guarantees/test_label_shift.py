@@ -125,7 +125,7 @@ def test_an_estimate_is_never_certified() -> None:
     assert about.sentence().startswith("The sets are estimated to hold")
     result = fc.calibrate(sites, guarantee=fc.Prevalence.from_unlabelled(tables, probs, failure=0.02))
     assert (result.certificate.status, result.certificate.coverage_at_least) == ("certified", 0.9)
-    assert fc.verify(fc.Predictor.of(result), sites) == []
+    assert fc.verify(result, sites) == []
     less = fc.Prevalence(result.certificate.guarantee["shares"])
     assert result.threshold == fc.calibrate(sites, alpha=0.08, guarantee=less).threshold
     with pytest.warns(fc.InfeasibleWarning, match="failure is not below alpha; take a smaller one"):

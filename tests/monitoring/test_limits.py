@@ -39,7 +39,7 @@ def test_a_site_is_bounded_by_its_own_scores() -> None:
 def test_ranks_count_from_below() -> None:
     """A summary of ranks leaves open how many scores are at most q; the lower number counts."""
     sent = [fc.summarize(np.linspace(0, 1, 997), site=site, score=fc.LAC(), classes=3) for site in "ab"]
-    rule: Any = fc.Predictor.of(fc.calibrate(sent, alpha=0.1))
+    rule: Any = fc.calibrate(sent, alpha=0.1)
     low, high = sent[0].count_at_most(rule.certificate.threshold)
     assert low < high
     assert limits_of(rule, site="a", summaries=sent[:1]).rate == summary_limit(low, 997, 0.0125)
@@ -57,7 +57,7 @@ def test_other_summaries_are_refused() -> None:
         fc.summarize(np.random.default_rng(0).random(500), site="a", kind="tdigest", score=fc.LAC(), classes=3)
     ]
     with pytest.raises(InputError, match="estimated"):
-        limits_of(fc.Predictor.of(fc.calibrate(estimated, alpha=0.1)), site="a", summaries=estimated)
+        limits_of(fc.calibrate(estimated, alpha=0.1), site="a", summaries=estimated)
 
 
 def test_summaries_of_all_sites_give_each_a_limit() -> None:
@@ -73,7 +73,7 @@ def test_summaries_of_all_sites_give_each_a_limit() -> None:
 
 def test_a_tiny_site_does_not_take_the_limits_of_the_others() -> None:
     sent = [fc.summarize(np.arange(n) / n, site=site, score=fc.LAC(), classes=3) for site, n in (("a", 400), ("b", 2))]
-    rule: Any = fc.Predictor.of(fc.calibrate(sent, alpha=0.1))
+    rule: Any = fc.calibrate(sent, alpha=0.1)
     found = limits_of(rule, summaries=sent)
     assert (list(found.sites), found.too_few) == (["a"], ("b",))
     with pytest.raises(InputError, match="site 'b' has too few scores for a limit below 1; state a limit by hand"):
@@ -88,7 +88,7 @@ def test_the_limits_of_classes_are_not_those_of_sites() -> None:
         summarize_rows(probs[k::2], truth[k::2], score=fc.LAC(), classes=["n", "y", "z"], site=site, by_class=True)
         for k, site in enumerate(("n", "b"))  # a site that is called like a class
     ]
-    rule = fc.Predictor.of(fc.calibrate(sent, alpha=0.1, guarantee=fc.Prevalence()))
+    rule = fc.calibrate(sent, alpha=0.1, guarantee=fc.Prevalence())
     found = limits_of(rule)
     assert (found.sites, sorted(found.classes)) == ({}, [0, 1, 2])
     assert found.rate == max(found.classes.values())
@@ -98,14 +98,14 @@ def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
     rng = np.random.default_rng(1)
     score = fc.Signed(lower=0.25)
     sent = [fc.summarize(rng.normal(size=n), site=site, score=score) for site, n in (("a", 300), ("b", 100))]
-    rule = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.1), score=score)
+    rule = fc.calibrate(sent, alpha=0.1)
     parts = (Fraction(1, 40), Fraction(3, 40))
     each = [fc.Mixture().miss_limits(part, [300, 100], 0.0125)[0].rate for part in parts]
     assert limits_of(rule).rate == sum(each)
-    pac = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.1, guarantee=fc.PAC(failure=0.025)), score=score)
+    pac = fc.calibrate(sent, alpha=0.1, guarantee=fc.PAC(failure=0.025))
     assert limits_of(pac).rate == pytest.approx(0.1)
     with pytest.warns(fc.InfeasibleWarning):
-        open_ended = fc.IntervalPredictor.of(fc.calibrate(sent, alpha=0.008), score=score)
+        open_ended = fc.calibrate(sent, alpha=0.008)
     lower, upper = open_ended.certificate.lower, open_ended.certificate.threshold
     assert lower is not None
     assert (lower.threshold, upper == "inf") == ("-inf", False)
@@ -134,7 +134,7 @@ def test_groups_and_classes_share_the_failure() -> None:
     truth = np.array(["n", "y", "z"])[labels]
     said: dict[str, Any] = {"score": fc.LAC(), "classes": ["n", "y", "z"], "site": "a"}
     by_group = summarize_rows(probs, truth, groups={"sex": sex}, **said)
-    rule = fc.Predictor.of(fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup()))
+    rule = fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup())
     found = limits_of(rule, failure=0.03)
     assert found.rate == pytest.approx(rank_limit(math.ceil(0.9 * 601), 600, 0.01), abs=1e-11)
     assert found.groups == {
@@ -142,7 +142,7 @@ def test_groups_and_classes_share_the_failure() -> None:
         "sex=M": rank_limit(math.ceil(0.9 * 201), 200, 0.01),
     }
     by_class = summarize_rows(probs, truth, by_class=True, **said)
-    rule = fc.Predictor.of(fc.calibrate([by_class], alpha=0.1, guarantee=fc.ByClass()))
+    rule = fc.calibrate([by_class], alpha=0.1, guarantee=fc.ByClass())
     sizes = np.bincount(labels)
     found = limits_of(rule, failure=0.03)
     assert found.classes == {c: rank_limit(math.ceil(0.9 * (n + 1)), n, 0.01) for c, n in enumerate(sizes.tolist())}
@@ -164,7 +164,7 @@ def test_all_rows_by_group_have_the_limit_of_the_promised_mixture() -> None:
         )
         for k, scores in enumerate([np.zeros(1000), *rng.uniform(0.1, 1, (20, 1))])
     ]
-    rule = fc.Predictor.of(fc.calibrate(sent, alpha=0.0375, guarantee=fc.ByGroup()))
+    rule = fc.calibrate(sent, alpha=0.0375, guarantee=fc.ByGroup())
     # The threshold is the second smallest of 20 hard scores, and 40 of 1,041 test rows come from hard sites.
     rate = limits_of(rule, failure=0.025).rate
     unlucky = stats.binom.sf(1, 20, max(0.0, 1 - rate * 1041 / 40))
@@ -179,12 +179,12 @@ def losses(rows: int, seed: int = 0) -> Any:
 
 def test_losses_are_bounded_without_ranks() -> None:
     sent = [fc.summarize_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
-    rule = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2))
+    rule = fc.calibrate(sent, risk=0.2)
     shares = [Fraction(4, 5), Fraction(1, 5)]
     assert limits_of(rule).rate == shares_limit(Fraction(1, 5), [400, 100], shares, 0.025)
-    every = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.EverySite()))
+    every = fc.calibrate(sent, risk=0.2, guarantee=fc.EverySite())
     assert limits_of(every, site="b").rate == shares_limit(Fraction(1, 5), [100], [Fraction(1)], 0.0125)
-    pac = fc.RiskPredictor.of(fc.calibrate(sent, risk=0.2, guarantee=fc.PAC(failure=0.05)))
+    pac = fc.calibrate(sent, risk=0.2, guarantee=fc.PAC(failure=0.05))
     assert limits_of(pac, failure=0.05).rate == 0.2
     with pytest.raises(InputError, match=r"fails for a share of 0.05 of calibrations.*take 0.05 or more"):
         limits_of(pac)

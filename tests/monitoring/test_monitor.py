@@ -96,7 +96,7 @@ def test_intervals_of_little_and_of_rows_that_wait() -> None:
 def predictor(guarantee: fc.Guarantee, sizes: tuple[int, ...] = (300, 200)) -> fc.Predictor:
     rng = np.random.default_rng(6)
     sites = [fc.summarize(rng.random(n), site=f"site-{n}", score=fc.LAC()) for n in sizes]
-    return fc.Predictor.of(fc.calibrate(sites, alpha=0.1, guarantee=guarantee))
+    return fc.calibrate(sites, alpha=0.1, guarantee=guarantee)
 
 
 def test_a_predictor_gives_the_limit() -> None:

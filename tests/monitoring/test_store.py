@@ -27,7 +27,7 @@ DAY = 86_400
 
 def risk_predictor() -> fc.RiskPredictor:
     curves = np.random.default_rng(0).random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
-    return fc.RiskPredictor.of(fc.calibrate([fc.summarize_losses(curves, thresholds=range(5), site="a")], risk=0.2))
+    return fc.calibrate([fc.summarize_losses(curves, thresholds=range(5), site="a")], risk=0.2)
 
 
 def one_by_one(watch: Watch, events: list[tuple[bool, float]]) -> Monitor:
@@ -248,7 +248,7 @@ def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) 
     probs, labels = rows_of(0, 900)
     said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
     sent = summarize_rows(probs, np.array(CLASSES)[labels], by_class=True, **said)
-    rule = fc.Predictor.of(fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass()))
+    rule = fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass())
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
         ids = [f"p{k}" for k in range(300)]
         watch.add(answered(ids))
@@ -371,7 +371,7 @@ def test_every_watch_breaks_ties_by_draws_of_its_own(tmp_path: Path) -> None:
 
 def test_intervals_hold_their_ends(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    rule = fc.IntervalPredictor.of(fc.calibrate([fc.summarize(rng.random(200), score=fc.Residual(), site="a")]))
+    rule = fc.calibrate([fc.summarize(rng.random(200), score=fc.Residual(), site="a")])
     ends = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [-np.inf, 1.0]])
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
         ids = ["p", "q", "r", "s"]

@@ -34,7 +34,7 @@ def summaries(sizes: tuple[int, ...] = (300, 200), **about: Any) -> list[fc.Summ
 
 
 def predictor(guarantee: fc.Guarantee | str = "mixture", *, sizes: tuple[int, ...] = (300, 200), **about: Any) -> Any:
-    return fc.Predictor.of(fc.calibrate(summaries(sizes, **about), alpha=0.1, guarantee=guarantee))
+    return fc.calibrate(summaries(sizes, **about), alpha=0.1, guarantee=guarantee)
 
 
 def started(path: Path, rule: Any = None, **about: Any) -> Watch:

@@ -169,7 +169,7 @@ def predictor_of(what: str, members: Rows, *, exact: bool) -> Any:
     if what == "a limit on losses":
         grid = np.arange(1, 1001) / 1000
         losses = fc.summarize_losses((scores[:, None] > grid).astype(float), thresholds=grid, site="a")
-        return fc.RiskPredictor.of(fc.calibrate([losses], risk=ALPHA, exact=exact))
+        return fc.calibrate([losses], risk=ALPHA, exact=exact)
     more: dict[str, Any] = {
         "by class": {"labels": labels, "by_class": True, "classes": members.scores.shape[1]},
         "by group": {"groups": members.groups},
@@ -177,8 +177,7 @@ def predictor_of(what: str, members: Rows, *, exact: bool) -> Any:
     guarantee: Any = {"by class": fc.ByClass(), "by group": fc.ByGroup()}.get(what, "mixture")
     score = {"residual": fc.Residual(), "signed": fc.Signed()}.get(what, fc.LAC())
     site = fc.summarize(scores, "exact", score=score, site="a", **more)
-    result = fc.calibrate([site], alpha=ALPHA, guarantee=guarantee, exact=exact)
-    return fc.Predictor.of(result) if score == fc.LAC() else fc.IntervalPredictor.of(result)
+    return fc.calibrate([site], alpha=ALPHA, guarantee=guarantee, exact=exact)
 
 
 def numbers(seed: int, count: int, *, signed: bool) -> tuple[Rows, Rows]:

@@ -202,7 +202,7 @@ def test_a_whole_session() -> None:
     assert 0.9 <= found.threshold <= 1.0
     assert found.threshold in noisy_grid()
     assert found.rounds == 1
-    predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
+    predictor = fc.Predictor.from_bytes(found.predictor.to_bytes())
     certificate, privacy = predictor.certificate, predictor.certificate.privacy
     assert privacy is not None
     assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 2, len(noisy_grid()))
@@ -320,7 +320,7 @@ def test_too_few_scores_are_not_asked_for() -> None:
     assert (state.search.answer, outgoing) == (math.inf, {})
     with pytest.warns(fc.InfeasibleWarning, match=r"cannot be promised from 90 scores with epsilon=0\.1"):
         found = calibrate_by_sums({name: np.linspace(0, 1, 30) for name in "abc"}, epsilon="0.1")
-    assert found.calibration.certificate.threshold == "inf"
+    assert found.predictor.certificate.threshold == "inf"
     assert found.rounds == 0
 
 

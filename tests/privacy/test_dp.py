@@ -193,7 +193,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     scores = np.random.default_rng(1).random(2000)
     sites = [fc.summarize(scores, "exact", site="a", score=fc.LAC(), model="m", temperature=1.5)]
     result = calibrate_privately(sites, epsilon=1, alpha=0.1)
-    predictor = fc.Predictor.from_bytes(fc.Predictor.of(result).to_bytes())
+    predictor = fc.Predictor.from_bytes(result.to_bytes())
     privacy = predictor.certificate.privacy
     assert privacy is not None
     assert privacy["epsilon"] == 1.0

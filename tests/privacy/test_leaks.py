@@ -159,7 +159,7 @@ def test_coverage_is_promised_and_a_rank_too_low_is_noticed(monkeypatch: pytest.
 
 def test_the_certificate_says_how_precise_it_is() -> None:
     found = calibrate_by_sums(SCORES)
-    certificate = found.calibration.certificate
+    certificate = found.predictor.certificate
     assert certificate.privacy is not None
     precision = certificate.privacy["precision"]
     exact = calibrate_by_sums(SCORES, widths=BYTES)
@@ -167,9 +167,9 @@ def test_the_certificate_says_how_precise_it_is() -> None:
     assert (precision["exact"], precision["least"]) == (False, LEAST)
     assert precision["stopped"] == "its cell has fewer than 50 rows"
     assert (certificate.status, certificate.coverage_at_most) == ("certified", 1.0)
-    assert certificate.coverage_at_least == exact.calibration.certificate.coverage_at_least
+    assert certificate.coverage_at_least == exact.predictor.certificate.coverage_at_least
     assert "the upper edge of a public cell" in certificate.caveat
-    said = exact.calibration.certificate
+    said = exact.predictor.certificate
     assert said.privacy is not None
     assert said.privacy["precision"]["exact"]
     assert said.privacy["precision"]["above"] == np.nextafter(exact.threshold, -np.inf)
@@ -193,8 +193,8 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
     found = calibrate_by_sums(sites)
     assert found.threshold < 0.6
     assert honest > 0.9
-    assert found.calibration.certificate.status == "certified"
-    assert "every site follows the protocol" in found.calibration.certificate.caveat
+    assert found.predictor.certificate.status == "certified"
+    assert "every site follows the protocol" in found.predictor.certificate.caveat
 
 
 def test_cells_that_are_too_small_are_refused() -> None:

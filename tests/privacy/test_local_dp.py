@@ -111,7 +111,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     rng = np.random.default_rng(1)
     origin = fc.summarize([0.1], score=fc.LAC(), model="m", temperature=1.5).origin
     sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, origin=origin) for name in ("a", "b")]
-    predictor = fc.Predictor.of(calibrate_locally(sites, alpha=0.2, guarantee=fc.FCP()))
+    predictor = calibrate_locally(sites, alpha=0.2, guarantee=fc.FCP())
     certificate = fc.Predictor.from_bytes(predictor.to_bytes()).certificate
     assert certificate.privacy is not None
     assert certificate.privacy["epsilon"] == 1.0

@@ -38,10 +38,8 @@ def test_the_certificate_shows_who_sent_what() -> None:
 def test_a_signed_predictor_is_still_verified() -> None:
     result = fc.calibrate(SITES)
     certificate, records = made()
-    predictor = fc.Predictor.of(result)
-    named = fc.Predictor(
-        score=predictor.score, certificate=signed(certificate, records, TRUSTED), curve=predictor.curve
-    )
+    predictor = result
+    named = fc.Predictor(certificate=signed(certificate, records, TRUSTED), curve=predictor.curve)
     assert fc.verify(named, SITES, trusted=TRUSTED) == []
     assert fc.verify(named, SITES, sealed=True) == []
     assert "signatures: not confirmed" in fc.verify(named, SITES)[0]
@@ -143,7 +141,7 @@ def test_signatures_of_version_1_are_still_checked() -> None:
 
 
 def test_the_seal_of_a_predictor() -> None:
-    data = fc.Predictor.of(fc.calibrate(SITES)).to_bytes()
+    data = fc.calibrate(SITES).to_bytes()
     found = seal(data, KEYS["a"])
     assert is_sealed(data, found, TRUSTED["a"])
     assert not is_sealed(data, found, TRUSTED["b"])

@@ -35,7 +35,7 @@ def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None
         found = calibrate_by_sums(sites, alpha=alpha, widths=BYTES)
     assert found.threshold == expected.threshold
     for field in ("coverage_at_least", "coverage_at_most", "rank", "rank_out_of", "target", "status", "promise"):
-        assert getattr(found.calibration.certificate, field) == getattr(expected.certificate, field)
+        assert getattr(found.predictor.certificate, field) == getattr(expected.certificate, field)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_other_guarantees(guarantee: fc.Guarantee) -> None:
     assert calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=BYTES).threshold == expected.threshold
     short = calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=SHORT)
     assert 0 <= short.threshold - float(expected.threshold) < 1e-6
-    assert short.calibration.certificate.coverage_at_most == 1.0
+    assert short.predictor.certificate.coverage_at_most == 1.0
 
 
 def test_guarantees_that_need_more_are_refused() -> None:
@@ -93,7 +93,7 @@ def test_a_session_goes_on_from_its_written_states() -> None:
 
 def test_a_predictor_comes_out() -> None:
     found = calibrate_by_sums(SCORES, origin=fc.summarize([0.1], score=fc.LAC()).origin)
-    predictor = fc.Predictor.from_bytes(fc.Predictor.of(found.calibration).to_bytes())
+    predictor = fc.Predictor.from_bytes(found.predictor.to_bytes())
     assert predictor.certificate.limit == found.threshold
     assert "no site's own counts were seen" in predictor.certificate.caveat
     assert predictor.predict_set([[0.7, 0.2, 0.1]]).shape == (1, 3)
@@ -101,8 +101,8 @@ def test_a_predictor_comes_out() -> None:
         fc.InfeasibleWarning, match="every label is in every set; calibration scores needed: 97 more in all"
     ):
         infinite = calibrate_by_sums({name: [0.5] for name in "abc"}, alpha=0.01)
-    assert infinite.calibration.certificate.threshold == "inf"
-    assert infinite.calibration.curve.threshold(Fraction(1, 100)) == math.inf
+    assert infinite.predictor.certificate.threshold == "inf"
+    assert infinite.predictor.curve.threshold(Fraction(1, 100)) == math.inf
 
 
 def test_masked_counts_are_uniform_bytes() -> None:
@@ -153,11 +153,11 @@ def test_sums_with_weights_that_differ_can_be_taken_apart(caplog: pytest.LogCapt
     for n, weight, histogram in zip(sizes, wanted.weights, own, strict=True):
         assert np.array_equal(total * pow(weight, -1, n) % n, histogram.astype(object) // weight)
     with caplog.at_level(logging.WARNING):
-        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewSite()).calibration.certificate
+        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewSite()).predictor.certificate
     assert "the sites weigh differently with new-site: sums can be taken apart" in caplog.text
     assert "count every site's own histogram as seen" in certificate.caveat
     assert "no site's own counts were seen" not in certificate.caveat
     assert certificate.privacy is not None
     assert "which it may be able to take apart" in certificate.privacy["claim"]
     alike = calibrate_by_sums({name: part[:100] for name, part in scores.items()}, guarantee=fc.NewSite(), alpha=0.3)
-    assert "no site's own counts were seen" in alike.calibration.certificate.caveat
+    assert "no site's own counts were seen" in alike.predictor.certificate.caveat

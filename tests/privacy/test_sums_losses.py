@@ -55,7 +55,7 @@ def test_it_is_the_threshold_of_plain_calibration(
         with watching() as seen:
             found = calibrate_losses_by_sums(sites, risk=risk, guarantee=guarantee, exact=True)
     assert found.threshold == expected.threshold
-    stated, plain = found.calibration.certificate, expected.certificate
+    stated, plain = found.predictor.certificate, expected.certificate
     for field in (
         "risk",
         "status",
@@ -86,7 +86,7 @@ def test_numbers_by_hand() -> None:
     with pytest.warns(fc.InfeasibleWarning, match=r"risk=0.249 cannot be promised .*take the safe action: ask"):
         found = calibrate_losses_by_sums(sites, risk=0.249, exact=True, safe="ask")
     assert found.threshold == math.inf
-    assert found.calibration.certificate.coverage_at_least == 0.0
+    assert found.predictor.certificate.coverage_at_least == 0.0
 
 
 @given(
@@ -136,9 +136,9 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
     precision = found.certificate.privacy["precision"]
     assert (state.search.number, precision["stopped"]) == (2, "a site was lost after the first sum")
     assert precision["above"] < expected < found.threshold < 1
-    rule = fc.RiskPredictor.of(found)
+    rule = found
     again = fc.RiskPredictor.from_bytes(rule.to_bytes())
-    assert again.threshold() == found.threshold
+    assert again.threshold == found.threshold
     assert again.curve.risk(0.0) == 1
     assert "The expected loss is at most 0.1" in again.certificate.sentence()
 
@@ -206,7 +206,7 @@ def test_a_part_of_the_grid_in_which_few_rows_change_is_not_split_in_eight() -> 
     sites = curves(4, 60, 1000)  # 246 rows
     with watching() as seen:
         found = calibrate_losses_by_sums(sites, risk=0.1)
-    precision = (found.calibration.certificate.privacy or {})["precision"]
+    precision = (found.predictor.certificate.privacy or {})["precision"]
     assert (precision["least"], precision["stopped"]) == (50, "its cell has fewer than 50 rows")
     assert precision["above"] < float(fc.calibrate(sites, risk=0.1, exact=True).threshold) < found.threshold
     assert len(seen) == found.rounds < calibrate_losses_by_sums(sites, risk=0.1, exact=True).rounds

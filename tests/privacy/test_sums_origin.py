@@ -36,7 +36,7 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     assert certificate.labels == list(NAMED)
     assert (certificate.calibration, certificate.expires) == ("spring", "2999-01-01")
     assert certificate.precision is None  # one of them does not say it
-    predictor = fc.Predictor.of(certified(state))
+    predictor = certified(state)
     with refused("3 columns"):
         predictor.predict_set([[0.2, 0.3, 0.5]])
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.choose import predictor_of
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
@@ -66,9 +65,9 @@ def test_the_rank_rule_of_plain_calibration(
     exact = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, widths=BYTES)
     assert exact.threshold == expected.threshold
     found = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, reach=8 * size)
-    assert found.calibration.certificate.rank == expected.certificate.rank
+    assert found.predictor.certificate.rank == expected.certificate.rank
     assert found.threshold >= expected.threshold
-    privacy = found.calibration.certificate.privacy
+    privacy = found.predictor.certificate.privacy
     assert privacy is not None
     assert privacy["precision"]["above"] < expected.threshold
     unit = 1 if score == fc.Normalized() else size
@@ -88,7 +87,7 @@ def test_never_below_the_plain_threshold_and_in_its_cell(
     with maybe_infeasible():
         found = calibrate_by_sums(sites, alpha=alpha, reach=reach, origin=Origin(score=fc.CQR()))
         expected = float(plain(sites, fc.CQR(), alpha=alpha).threshold)
-    precision = (found.calibration.certificate.privacy or {})["precision"]
+    precision = (found.predictor.certificate.privacy or {})["precision"]
     assert found.threshold >= expected
     assert found.threshold in scale.edges(scale.exponent_of(reach)) or math.inf in (found.threshold, expected)
     assert precision["above"] is None or precision["above"] < expected
@@ -109,7 +108,7 @@ def test_an_interval_predictor_comes_out() -> None:
     scores = scored(fc.CQR(), size=20.0)
     origin = Origin(score=fc.CQR(), model="m")
     found = calibrate_by_sums(scores, origin=origin, reach=100)
-    predictor = predictor_of(found.calibration)
+    predictor = found.predictor
     assert isinstance(predictor, fc.IntervalPredictor)
     again = fc.IntervalPredictor.from_bytes(predictor.to_bytes())
     assert again.certificate.sentence().startswith("The intervals hold the true value")

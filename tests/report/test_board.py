@@ -33,7 +33,7 @@ def predictor(rows: int = 900, kind: str = "ranks", **more: Any) -> fc.Predictor
             for site in np.unique(SITES)
             for mine in [np.flatnonzero(SITES[:rows] == site)]
         ]
-        return fc.Predictor.of(fc.calibrate(made, **more))
+        return fc.calibrate(made, **more)
 
 
 def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> fc.Evaluation:
@@ -103,7 +103,7 @@ def test_exact_words_are_in_the_fine_print() -> None:
 def test_every_certified_site_without_a_row_is_named() -> None:
     sites = [f"clinic-{k}" for k in range(40)]
     made = [fc.summarize(RNG.random(30), score=fc.LAC(), site=site, classes=NAMES) for site in sites]
-    about = fc.Predictor.of(fc.calibrate(made))
+    about = fc.calibrate(made)
     page = report_page(about, found(about, sites=np.full(600, "clinic-7")))
     assert "No checked case is from clinic-0, clinic-1, " in first_screen(page)
     assert "and 29 more" in first_screen(page)
@@ -153,7 +153,7 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     with pytest.warns(fc.ClassCountsWarning):
         site = fc.summarize(scores, score=fc.LAC(), site="clinic-a", labels=TRUTH[kept], by_class=True, classes=NAMES)
     with pytest.warns(fc.InfeasibleWarning, match="promised to class unclear, which is in every set; class unclear: "):
-        about = fc.Predictor.of(fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture())))
+        about = fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture()))
     wrong = np.where(LABELS[900:] == "benign", "malignant", LABELS[900:])
     evaluation = found(about, wrong, sites=np.full(600, "clinic-a"))
     page = unescape(report_page(about, evaluation))

@@ -31,7 +31,7 @@ def made() -> tuple[fc.Predictor, LabelledRows]:
         for site in np.unique(sites)
         for mine in [sites[:400] == site]
     ]
-    predictor = fc.Predictor.of(fc.calibrate(summaries, alpha=0.1, exact=True))
+    predictor = fc.calibrate(summaries, alpha=0.1, exact=True)
     return predictor, LabelledRows(probs=probs[400:], labels=labels[400:], plain=plain[400:], images=images[400:])
 
 

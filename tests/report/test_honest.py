@@ -23,15 +23,13 @@ SITES = np.array(["a", "b"])[np.arange(600) % 2]
 
 def predictor_of(score: fc.Score, rows: int = 300, **more: Any) -> fc.Predictor:
     with maybe_infeasible():
-        return fc.Predictor.of(
-            fc.calibrate(
-                [
-                    fc.summarize(score.evaluate(PROBS[k:rows:2], LABELS[k:rows:2]), score=score, site=site)
-                    for k, site in enumerate("ab")
-                ],
-                **more,
-                exact=True,
-            )
+        return fc.calibrate(
+            [
+                fc.summarize(score.evaluate(PROBS[k:rows:2], LABELS[k:rows:2]), score=score, site=site)
+                for k, site in enumerate("ab")
+            ],
+            **more,
+            exact=True,
         )
 
 
@@ -140,9 +138,7 @@ def test_the_slider_counts_them(alpha: float) -> None:
 
 def test_the_slider_does_not_count_one_label() -> None:
     site = fc.summarize([1.0] * 30, score=fc.APS(), site="a")
-    steps = slider(
-        fc.Predictor.of(fc.calibrate([site])), LabelledRows(probs=np.ones((3, 1)), labels=np.zeros(3, dtype=int))
-    )
+    steps = slider(fc.calibrate([site]), LabelledRows(probs=np.ones((3, 1)), labels=np.zeros(3, dtype=int)))
     assert {step.full for step in steps.steps} == {0.0}
 
 

@@ -33,7 +33,7 @@ def page(*, alpha: float = 0.1, classes: int = 3, name: str = "a", clients: bool
     site = fc.summarize(fc.LAC().evaluate(probs, labels), score=fc.LAC(), site=name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
-        predictor = fc.Predictor.of(fc.calibrate([site], alpha=alpha))
+        predictor = fc.calibrate([site], alpha=alpha)
         ids = np.array([name] * 50) if clients else None
         return report_page(predictor, predictor.evaluate(probs, labels, sites=ids))
 
@@ -71,14 +71,12 @@ def by_class(seen: int = 3) -> fc.Predictor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         site = fc.summarize(scores, score=fc.LAC(), site="a", labels=found.labels[kept], by_class=True)
-        return fc.Predictor.of(fc.calibrate([site], alpha=0.1, guarantee=fc.ByClass(fc.Mixture())))
+        return fc.calibrate([site], alpha=0.1, guarantee=fc.ByClass(fc.Mixture()))
 
 
 def plain() -> fc.Predictor:
     found = rows(300, seed=2)
-    return fc.Predictor.of(
-        fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())], exact=True)
-    )
+    return fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())], exact=True)
 
 
 @pytest.mark.parametrize("predictor", [by_class(), plain()], ids=["by class", "plain"])
@@ -137,7 +135,7 @@ def test_labels_have_names() -> None:
 def test_an_estimate_is_no_promise() -> None:
     found = rows(300, seed=2)
     site = fc.summarize(fc.LAC().evaluate(found.probs, found.labels), "tdigest", score=fc.LAC())
-    html = report_page(fc.Predictor.of(fc.calibrate([site])))
+    html = report_page(fc.calibrate([site]))
     assert "Nothing is promised" in html
     assert "at least 90% (estimated)" in html
 

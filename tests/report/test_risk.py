@@ -21,7 +21,7 @@ def rule(risk: float = 0.2, name: str = "clinic") -> tuple[fc.RiskPredictor, Flo
     truth = RNG.random((200, 5)) < 0.5
     losses = LOSS.evaluate(np.clip(0.4 * truth + 0.6 * RNG.random(truth.shape), 0, 1), truth, thresholds=GRID)
     sites = [fc.summarize_losses(losses[k::4], thresholds=GRID, loss=LOSS, site=f"{name}-{k}") for k in range(2)]
-    return fc.RiskPredictor.of(fc.calibrate(sites, risk=risk)), losses[2::4]
+    return fc.calibrate(sites, risk=risk), losses[2::4]
 
 
 def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
@@ -30,7 +30,7 @@ def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
     page = risk_page(found, evaluation)
     assert "A limit on the risk across 2 sites" in page
     assert "at most 0.2" in page
-    assert f"{found.threshold():.6g}" in page
+    assert f"{found.threshold:.6g}" in page
     assert f"{evaluation.judged.mean_loss:.3f}" in page
     assert "The promised mixture has no rows of clinic-1" in page
     assert "Promised risk against the threshold" in page
@@ -95,11 +95,11 @@ def test_easy_rows_are_answered_by_certificate_or_said_to_be_by_a_heuristic() ->
         )
         for k in range(3)
     ]
-    answers = fc.RiskPredictor.of(fc.calibrate(sites, risk=0.1, guarantee=fc.LearnThenTest()))
-    assert 0.6 < answers.threshold() <= 0.98
+    answers = fc.calibrate(sites, risk=0.1, guarantee=fc.LearnThenTest())
+    assert 0.6 < answers.threshold <= 0.98
     test = LabelledRows(probs=probs[:300], labels=labels[:300])
     site = fc.summarize(fc.LAC().evaluate(probs, labels), score=fc.LAC())
-    sets = fc.Predictor.of(fc.calibrate([site]))
+    sets = fc.calibrate([site])
     plain = report_page(sets, sets.evaluate(test.probs, test.labels), rows=test)
     assert "A heuristic" in plain
     assert "Certified:" not in plain

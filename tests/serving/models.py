@@ -44,7 +44,7 @@ def predictor(model: OnnxModel | None = None, *, alpha: float = 0.2, rows: int =
     truth = np.array(CLASSES)[labels(given)]
     said = {"score": fc.LAC(), "classes": CLASSES, "site": "a", "model": None if model is None else model.fingerprint}
     site = summarize_rows(probs, truth, "exact", **{**said, **about})
-    return fc.Predictor.of(fc.calibrate([site], alpha=alpha))
+    return fc.calibrate([site], alpha=alpha)
 
 
 def client(

@@ -56,7 +56,7 @@ def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class
     about: dict[str, Any] = {"score": score, "by_class": by_class, "classes": CLASSES}
     site = summarize_rows(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], "exact", **about)
     guarantee = fc.ByClass(fc.Mixture()) if by_class else fc.Mixture()
-    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=guarantee))
+    rule = fc.calibrate([site], alpha=0.2, guarantee=guarantee)
     probs = np.concatenate([fc.softmax(2 * given[:, :3]), np.eye(3), np.full((1, 3), 1 / 3)])  # rows of the site tie
     answer = Service(rule).answer(Rows(form="probabilities", matrix=probs))
     assert np.array_equal(answer.sets, rule.predict_set(probs))
@@ -68,7 +68,7 @@ def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
     given, sex = features(400, seed=2), np.array(["F", "M"] * 200)
     scores = fc.LAC().evaluate(fc.softmax((1 + (sex == "F"))[:, None] * given[:, :3]), labels(given))
     site = fc.summarize(scores, "exact", score=fc.LAC(), site="a", groups={"sex": sex})
-    rule = fc.Predictor.of(fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup()))
+    rule = fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup())
     asking, probs = client(rule), probabilities(40)
     sent = [{"probabilities": [row], "groups": {"sex": [sex[i]]}} for i, row in enumerate(probs.tolist())]
     replies = [reply.json()["sets"][0] for reply in asking.post_all("/predict", sent)]
@@ -87,7 +87,7 @@ def test_a_header_names_the_site(rows: int) -> None:
         fc.summarize(rng.random(n) * w, "exact", score=fc.LAC(), site=s)
         for s, n, w in (("a", 40, 1), ("Köln", 90, 0.5))
     ]
-    rule = fc.Predictor.of(fc.calibrate(sites, alpha=0.2, guarantee=fc.EverySite()))
+    rule = fc.calibrate(sites, alpha=0.2, guarantee=fc.EverySite())
     asking, body = client(rule), {"probabilities": probs.tolist()}
     for site, header in (("a", "a"), ("Köln", "K%C3%B6ln")):
         found = asking.post("/predict", json=body, headers={"X-Fedconformal-Site": header}).json()
@@ -159,7 +159,7 @@ def test_a_row_alone_gets_the_set_that_it_gets_among_others(model: OnnxModel) ->
 def test_classes_without_names_are_numbers(kind: str) -> None:
     given = features(100, seed=2)
     site = summarize_rows(fc.softmax(2 * given[:, :3]), labels(given), "exact", score=fc.APS())
-    rule, probs = fc.Predictor.of(fc.calibrate([site], alpha=0.2)), probabilities(6)
+    rule, probs = fc.calibrate([site], alpha=0.2), probabilities(6)
     body = arrow(probs, "probabilities")
     answer = client(rule).post("/predict", content=body, headers={"Content-Type": ARROW, "Accept": kind})
     assert answer.status_code == 200

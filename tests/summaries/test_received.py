@@ -92,7 +92,7 @@ def test_calibration_comes_out_the_same(kind: str, guarantee: fc.Guarantee) -> N
     mine, plain = (fc.calibrate(some, alpha=0.1, guarantee=guarantee) for some in (together, sites))
     assert mine.certificate == plain.certificate
     assert mine.curve.to_dict() == plain.curve.to_dict()
-    assert fc.verify(fc.Predictor.of(mine), together) == []
+    assert fc.verify(mine, together) == []
 
 
 def test_the_same_site_twice_is_refused() -> None:

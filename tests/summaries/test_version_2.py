@@ -138,7 +138,7 @@ def test_version_1_beside_version_2_is_accepted_with_one_warning_and_listed() ->
     assert len(caught) == 1
     assert result.certificate.version_1_sites == ["b", "d"]
     assert (result.certificate.labels, result.certificate.format) == (2, 2)
-    assert fc.verify(fc.Predictor.of(result), mixed) == []
+    assert fc.verify(result, mixed) == []
 
 
 def test_what_differs_only_from_several_together_is_no_difference() -> None:
@@ -167,7 +167,7 @@ def test_expired_summaries_are_refused_and_still_verified(monkeypatch: pytest.Mo
     with refused("the summary of site 'a' expired on 2020-01-01"):
         fc.calibrate(sites)
     monkeypatch.setattr("fedconformal.summaries.origin.has_expired", lambda *_: False)
-    assert fc.verify(fc.Predictor.of(fc.calibrate(sites)), sites) == []
+    assert fc.verify(fc.calibrate(sites), sites) == []
 
 
 def test_an_estimate_promises_nothing() -> None:

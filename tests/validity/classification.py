@@ -62,7 +62,7 @@ def calibrated(score: fc.Score, rng: np.random.Generator, dtype: str) -> fc.Pred
     for site, n in enumerate(SIZES):
         found = rows(site, n, rng, dtype)
         summaries.append(fc.summarize(score.evaluate(found.probs, found.draw(rng)), "exact", score=score))
-    return fc.Predictor.of(fc.calibrate(summaries, alpha=ALPHA, exact=True))
+    return fc.calibrate(summaries, alpha=ALPHA, exact=True)
 
 
 def coverage(score: fc.Score, included: Included, *, seed: int, dtype: str = "float64") -> list[Mean]:

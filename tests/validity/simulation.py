@@ -16,7 +16,7 @@ from scipy import stats
 import fedconformal as fc
 
 Floats = NDArray[np.float64]
-Calibrator = Callable[[list[Floats]], fc.Calibration]
+Calibrator = Callable[[list[Floats]], fc.Predictor]
 
 STANDARD_ERRORS = 4
 REPETITIONS = 500

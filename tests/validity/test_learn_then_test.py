@@ -121,4 +121,4 @@ def test_a_calibration_chooses_as_the_simulation_does() -> None:
     place = chosen(np.concatenate(losses).sum(axis=0).astype(np.float64), 0.2, guarantee)
     assert 0 < place < 40
     assert result.threshold == grid[place]
-    assert fc.verify(fc.RiskPredictor.of(result), sites) == []
+    assert fc.verify(result, sites) == []

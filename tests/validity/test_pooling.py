@@ -34,7 +34,7 @@ def as_one_site(scores: list[Floats]) -> fc.Summary:
     return fc.summarize(np.concatenate(scores), "exact")
 
 
-def through_poolers(scores: list[Floats], pool: Pooler, guarantee: fc.Guarantee | str = "mixture") -> fc.Calibration:
+def through_poolers(scores: list[Floats], pool: Pooler, guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     """Calibrate on the messages of the three poolers."""
     return fc.calibrate([pool(scores[part]) for part in POOLERS], alpha=ALPHA, guarantee=guarantee, exact=True)
 

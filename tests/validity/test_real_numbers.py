@@ -44,7 +44,7 @@ def test_coverage_holds_over_splits(name: str) -> None:
                 for site in np.unique(sites)
                 for mine in [(turn == 2) & (sites == site)]
             ]
-            rule = fc.IntervalPredictor.of(fc.calibrate(given, alpha=ALPHA, exact=True))
+            rule = fc.calibrate(given, alpha=ALPHA, exact=True)
             inside = rule.contains(f, y)
             weights = np.array([summary.n for summary in given])
             by_site = [inside[(turn == 3) & (sites == site)].mean() for site in np.unique(sites)]

@@ -23,7 +23,7 @@ WORSE = 1.25
 
 
 def predictor_of(scores: Floats) -> fc.Predictor:
-    return fc.Predictor.of(fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True))
+    return fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True)
 
 
 def renewed(old: fc.Predictor, scores: Floats, rows: str) -> fc.Predictor:
@@ -34,11 +34,11 @@ def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, f
     """Watch misses, of which there are more after row 600; return the next predictor, and what it covers then."""
     old = predictor_of(rng.random(200))
     scores = np.append(rng.random(600), WORSE * rng.random(2400))
-    watch = fc.Monitor.of(old).update(misses=scores > old.threshold())
+    watch = fc.Monitor.of(old).update(misses=scores > old.threshold)
     if watch.alarm_at is None or watch.alarm_at <= 600:
         return None
     found = renewed(old, scores[: watch.alarm_at] if rows == "watched" else WORSE * rng.random(99), rows)
-    return found, min(1.0, float(found.threshold()) / WORSE)
+    return found, min(1.0, float(found.threshold) / WORSE)
 
 
 def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
@@ -49,16 +49,16 @@ def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predict
     if at < 19 or scores[at - 19 : at].mean() > 0.5:
         return None
     new = renewed(predictor_of(calibration), scores[at - 19 : at] if rows == "watched" else rng.random(19), rows)
-    return new, min(1.0, float(new.threshold()))
+    return new, min(1.0, float(new.threshold))
 
 
 def planned(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
     """Scores have become worse; the next 99 rows are to calibrate, unless they raise an alarm before."""
     old, scores = predictor_of(rng.random(200)), WORSE * rng.random(99)
-    if fc.Monitor.of(old).update(misses=scores > old.threshold()).alarm:
+    if fc.Monitor.of(old).update(misses=scores > old.threshold).alarm:
         return None
     found = renewed(old, scores if rows == "watched" else WORSE * rng.random(99), rows)
-    return found, min(1.0, float(found.threshold()) / WORSE)
+    return found, min(1.0, float(found.threshold) / WORSE)
 
 
 Stream = Callable[[str, np.random.Generator], tuple[fc.Predictor, float] | None]

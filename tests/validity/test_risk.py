@@ -47,7 +47,7 @@ def summaries(rows: Sequence[Sequence[Curve]]) -> list[LossSummary]:
     ]
 
 
-def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.4) -> fc.Calibration:
+def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.4) -> fc.Predictor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
         return fc.calibrate(sites, risk=risk, guarantee=guarantee, exact=True)

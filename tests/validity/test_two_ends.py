@@ -261,9 +261,7 @@ def test_each_level_of_the_distribution_is_in_its_band() -> None:
             covered = np.zeros((2, len(levels), 3), dtype=np.int64)
             for rest, rows in left_out(bags):
                 given = [fc.summarize(site, "exact", score=fc.Signed(), site=str(k)) for k, site in enumerate(rest)]
-                predictor = fc.IntervalPredictor.of(
-                    fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights), exact=True)
-                )
+                predictor = fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights), exact=True)
                 q = predictor.predict_distribution([0.0], levels)[0]
                 band = predictor.distribution_band(levels)
                 covered += [[[s <= one for s in rows] for one in q], [[s < one for s in rows] for one in q]]

@@ -31,7 +31,7 @@ from tests.validity.simulation import (
 FULL_SIZE = (Site(EASY, 1000), *[Site(HARD, 1)] * 20)
 
 
-def pooled_as_one_site(scores: list[Floats], alpha: float) -> fc.Calibration:
+def pooled_as_one_site(scores: list[Floats], alpha: float) -> fc.Predictor:
     """Send all scores as if they were one site's; K is forgotten."""
     return fc.calibrate([fc.summarize(np.concatenate(scores), "exact")], alpha=alpha, exact=True)
 
@@ -49,7 +49,7 @@ federations = pytest.mark.parametrize(("sites", "alpha", "repetitions"), FEDERAT
 @federations
 @pytest.mark.parametrize("way", ["apart", "pooled"])
 def test_the_paper_covers_its_shares(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
-    def pooled(scores: list[Floats]) -> fc.Calibration:
+    def pooled(scores: list[Floats]) -> fc.Predictor:
         summary = fc.pool([fc.summarize(s, "exact") for s in scores])
         return fc.calibrate([summary], alpha=alpha, guarantee=fc.FCP(), exact=True)
 

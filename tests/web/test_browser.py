@@ -183,7 +183,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         summarize_rows(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1)
         for site in ("a", "b")
     ]
-    predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1))
+    predictor = fc.calibrate(sites, alpha=0.1)
     predictor.save(folder / "predictor.json")
     key = signatures.new_key()
     (folder / "key.txt").write_text(signatures.public_key(key))

@@ -324,7 +324,7 @@ def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path)
             result = fc.calibrate(
                 [summary], alpha=0.1, **({} if guarantee is None else {"guarantee": guaranteed(guarantee)})
             )
-            predictor = fc.Predictor.of(result)
+            predictor = result
             test, _, own = rows(rng, 120, 4)
             held = own if "group" in by else None
             sets = [predictor.predict_set(test, groups=held, alpha=alpha) for alpha in ALPHAS]
@@ -350,7 +350,7 @@ def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
-        predictor = fc.Predictor.of(fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite()))
+        predictor = fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
         test, _, _ = rows(rng, 120, 4)
         known = [None, "a", "b", "few"]
         expected = [[predictor.predict_set(test, sites=site, alpha=alpha) for alpha in ALPHAS] for site in known]
@@ -368,7 +368,7 @@ def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     f, y = rng.normal(size=(2, 200)).round(2)
     site = summarize_predictions(f, y, score=fc.Residual(), site="a", alpha=0.1)
-    predictor = fc.IntervalPredictor.of(fc.calibrate([site], alpha=0.1))
+    predictor = fc.calibrate([site], alpha=0.1)
     test = np.concatenate([rng.normal(size=100).round(2), 10 ** rng.uniform(-9, 9, 100)])
     data = ("prediction\n" + "\n".join(map(repr, test.tolist()))).encode()
     asked = {"ask": "sets", "predictor": encoded(predictor.to_bytes()), "table": encoded(data), "columns": {}}
@@ -382,7 +382,7 @@ def made() -> tuple[fc.Predictor, fc.Summary]:
     rng = np.random.default_rng(6)
     probs, labels, _ = rows(rng, 200, 3)
     sites = [summarize_rows(probs, labels, score=fc.LAC(), site=site, alpha=0.1) for site in ("Köln", "b")]
-    return fc.Predictor.of(fc.calibrate(sites, alpha=0.1)), sites[0]
+    return fc.calibrate(sites, alpha=0.1), sites[0]
 
 
 def test_a_predictor_is_checked(made: tuple[fc.Predictor, fc.Summary], tmp_path: Path) -> None:

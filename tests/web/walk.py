@@ -55,7 +55,7 @@ def send_back(folder: Path, summary: bytes) -> str:
     other = summarize_rows(
         probs, np.array(NAMES)[truth], score=fc.APS(), site="clinic-b", classes=list(NAMES), alpha=0.1
     )
-    predictor = fc.Predictor.of(fc.calibrate([fc.Summary.from_bytes(summary), other], alpha=0.1))
+    predictor = fc.calibrate([fc.Summary.from_bytes(summary), other], alpha=0.1)
     predictor.save(folder / "predictor.json")
     key = bytes(range(32))
     seal = signatures.seal((folder / "predictor.json").read_bytes(), key)

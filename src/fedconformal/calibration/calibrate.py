@@ -14,6 +14,7 @@ from fedconformal._base.spec import build
 from fedconformal.calibration.by_class import by_class, over_classes
 from fedconformal.calibration.by_group import by_group
 from fedconformal.calibration.certificate import Certificate, SiteRecord, warn_of_sites
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.public_grid import published
 from fedconformal.calibration.replaced import without_promise
@@ -31,7 +32,7 @@ from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
 
-__all__ = ["Calibration", "calibrate", "calibrate_again", "usable"]
+__all__ = ["calibrate", "calibrate_again", "usable"]
 
 
 def calibrate(
@@ -42,7 +43,7 @@ def calibrate(
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
-) -> Calibration:
+) -> Any:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
     Of loss curves (`summarize_losses`), the smallest of the grid whose expected loss is at most `risk`. If there is
@@ -66,7 +67,7 @@ def calibrate(
         raise InputError("safe is what to do where losses are too large; give risk as well")
     result = published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe), exact=exact)
     warn_of_sites(result.certificate)
-    return result
+    return predictor_of(result)
 
 
 def calibrate_again(
@@ -77,9 +78,10 @@ def calibrate_again(
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
-) -> Calibration:
+) -> Any:
     """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    return published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True), exact=exact)
+    result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True)
+    return predictor_of(published(result, exact=exact))
 
 
 def _calibrated(

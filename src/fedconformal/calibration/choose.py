@@ -25,9 +25,10 @@ def predictor_of(result: Calibration) -> Any:
     """Make the predictor that goes with the summaries.
 
     >>> from fedconformal import Residual, calibrate, summarize
-    >>> predictor_of(calibrate([summarize([0.5] * 9, score=Residual(), site="a")]))
+    >>> calibrate([summarize([0.5] * 9, score=Residual(), site="a")])
     IntervalPredictor(Residual(), alpha=0.1, threshold=0.5, certified: mixture of 1 site)
     """
     if result.certificate.risk is not None:
-        return RiskPredictor.of(result)
-    return IntervalPredictor.of(result) if result.certificate.intervals else Predictor.of(result)
+        return RiskPredictor(certificate=result.certificate, curve=result.curve)
+    made = IntervalPredictor if result.certificate.intervals else Predictor
+    return made(certificate=result.certificate, curve=result.curve, site_curves=result.site_curves)

@@ -140,7 +140,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
                 about["by_class"] = build(self.guarantee, Guarantee).by_class
                 summaries.append(summarize_rows(probs, labels, self.kind, groups=groups, **about))
-        predictor = Predictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
+        predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
         self._found = predictor, source
         self.estimator_ = source.estimator
         self.classes_ = source.classes_of(predictor.certificate.labels)
@@ -149,7 +149,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     @property
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
-        return self.predictor.threshold()
+        return self.predictor.threshold
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the top label of each row, by its name."""

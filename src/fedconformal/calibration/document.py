@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from fedconformal._base import registry
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate
@@ -73,6 +74,14 @@ class Document(ABC):
         if not isinstance(found, cls):
             raise InputError(f"not a {cls.kind}: it is a {found.kind}")
         return found
+
+
+def check_score(stated: dict[str, Any] | None, certificate: Certificate, base: Any) -> Any:
+    """Build the score that a file names, and refuse it if another one was certified."""
+    found = None if stated is None else registry.build(stated, base)
+    if certificate.score not in (None, stated):
+        raise InputError("the predictor's score is not the one that was certified")
+    return found
 
 
 def load(path: str | Path) -> Any:

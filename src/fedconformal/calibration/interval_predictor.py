@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -17,7 +18,6 @@ from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, one_a_row
 from fedconformal._base.names import shown
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.curve import (
     USUAL_ALPHAS,
@@ -27,7 +27,7 @@ from fedconformal.calibration.curve import (
     SiteFields,
     fields_of,
 )
-from fedconformal.calibration.document import Document
+from fedconformal.calibration.document import Document, check_score
 from fedconformal.calibration.membership import SiteCurves, check_sites, own_sites, read_sites, site_members
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
@@ -43,7 +43,7 @@ EXACT_LEVELS = sorted({level for alpha in USUAL_ALPHAS for level in (alpha, 1 - 
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the JSON file holds, field by field."""
 
-    score: dict[str, Any]
+    score: dict[str, Any] | None
     certificate: Certificate
     curve: CurveFields
     lower: CurveFields | None = None
@@ -58,7 +58,7 @@ class IntervalPredictor(Document):
     >>> from fedconformal import Residual, calibrate
     >>> from fedconformal.summaries.predictions import summarize_predictions
     >>> site = summarize_predictions([1.0] * 9, [1.25] * 8 + [3.0], score=Residual(), site="a")
-    >>> predictor = IntervalPredictor.of(calibrate([site], alpha=0.2))
+    >>> predictor = calibrate([site], alpha=0.2)
     >>> predictor
     IntervalPredictor(Residual(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)
     >>> predictor.predict_interval([2.0, 5.0])
@@ -68,7 +68,6 @@ class IntervalPredictor(Document):
 
     kind = "fedconformal interval predictor"
 
-    score: RegressionScore
     certificate: Certificate
     curve: PromiseCurve | EndCurves
     site_curves: SiteCurves | None = None
@@ -77,34 +76,30 @@ class IntervalPredictor(Document):
     def __post_init__(self) -> None:
         if isinstance(self.certificate.threshold, list):
             raise InputError("the certificate is malformed: it has thresholds by class or group, as no interval")
-        if self.certificate.score != self.score.to_dict():
-            raise InputError("the predictor's score is not the one that was certified")
         if (self.score.lower_share is None) != (self.certificate.lower is None):
             raise InputError("the certificate is malformed: its ends are not those of the score")
         if self.curve.threshold(as_alpha(self.certificate.alpha)) != self._certified:
             raise InputError("the promise curve and the certificate give different thresholds")
         check_sites(self.certificate, self.site_curves)
 
-    @classmethod
-    def of(cls, result: Calibration, *, score: RegressionScore | None = None) -> IntervalPredictor:
-        """Make a predictor from a calibration; the summaries must say which score they hold."""
-        described, curve = result.certificate.score, result.curve
-        if result.certificate.risk is not None or (described is not None and not result.certificate.intervals):
-            other = "scores of labels; make a Predictor" if described else "losses; make a RiskPredictor"
-            raise InputError(f"the summaries hold {other}")
-        if described is None or not isinstance(curve, PromiseCurve | EndCurves):
+    @cached_property
+    def score(self) -> RegressionScore:
+        """The score that the summaries name."""
+        if self.certificate.score is None:
             raise InputError("the summaries do not say which score of numbers they hold; summarise with score=")
-        found = registry.build(described, RegressionScore)
-        if score is not None and found != score:
-            raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=curve, site_curves=result.site_curves)
+        return registry.build(self.certificate.score, RegressionScore)
+
+    @property
+    def threshold(self) -> float | tuple[float, float]:
+        """The certified threshold; the lower and the upper one if there are two."""
+        return self._certified
 
     @property
     def _certified(self) -> float | tuple[float, float]:
         upper, lower = float(self.certificate.limit), self.certificate.lower
         return upper if lower is None else (float(lower.threshold), upper)
 
-    def threshold(self, alpha: Any = None, *, site: str | None = None) -> float | tuple[float, float]:
+    def threshold_at(self, alpha: Any = None, *, site: str | None = None) -> float | tuple[float, float]:
         """Return the threshold at alpha, by default the certified one; the lower and the upper if there are two.
 
         It is infinite, with a warning, if alpha is too small for the scores that were seen. For a promise to every site
@@ -136,11 +131,11 @@ class IntervalPredictor(Document):
                 raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
             return np.stack([self.predict_interval(predictions, sites=sites, alpha=a) for a in alpha], axis=-1)
         if sites is None:
-            return self._ends(predictions, *_upper_first(self.threshold(alpha)))
+            return self._ends(predictions, *_upper_first(self.threshold_at(alpha)))
         given = as_array(predictions, "predictions")
         ends = np.empty((len(given) if given.ndim else 1, 2))
         for site, mine in site_members(self.certificate, sites, len(ends)).items():
-            ends[mine] = self._ends(given[mine], *_upper_first(self.threshold(alpha, site=site)))
+            ends[mine] = self._ends(given[mine], *_upper_first(self.threshold_at(alpha, site=site)))
         return ends
 
     def contains(
@@ -149,7 +144,7 @@ class IntervalPredictor(Document):
         """Say for each row whether its interval holds this number.
 
         >>> from fedconformal import Residual, calibrate, summarize
-        >>> predictor = IntervalPredictor.of(calibrate([summarize([0.5] * 9, score=Residual())]))
+        >>> predictor = calibrate([summarize([0.5] * 9, score=Residual())])
         >>> predictor.contains([2.0, 2.0], [2.5, 3.0])
         array([ True, False])
         """
@@ -180,7 +175,7 @@ class IntervalPredictor(Document):
 
         >>> from fedconformal import Signed, calibrate, summarize
         >>> sites = [summarize([i / 8 for i in range(start, 10, 2)], score=Signed()) for start in (-8, -7)]
-        >>> predictor = IntervalPredictor.of(calibrate(sites, alpha=0.3, exact=True))
+        >>> predictor = calibrate(sites, alpha=0.3, exact=True)
         >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
         array([[0.625, 1.125]])
         >>> predictor.distribution_band([0.25, 0.5])
@@ -247,15 +242,15 @@ class IntervalPredictor(Document):
 
     def content(self) -> dict[str, Any]:
         curves = fields_of(self.curve, self.site_curves)
-        return {"score": self.score.to_dict(), "certificate": self.certificate.to_dict(), **curves}
+        return {"score": self.certificate.score, "certificate": self.certificate.to_dict(), **curves}
 
     @classmethod
     def of_content(cls, content: dict[str, Any]) -> IntervalPredictor:
         held = msgspec.convert(content, _Content, strict=True)
-        score = registry.build(held.score, RegressionScore)
+        score: RegressionScore = check_score(held.score, held.certificate, RegressionScore)
         curve = SiteFields(held.curve, held.lower).built(score.lower_share)
         own = read_sites(held.certificate, held.sites, score.lower_share)
-        return cls(score=score, certificate=held.certificate, curve=curve, site_curves=own)
+        return cls(certificate=held.certificate, curve=curve, site_curves=own)
 
     def __repr__(self) -> str:
         about = self.certificate

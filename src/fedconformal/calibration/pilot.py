@@ -40,7 +40,7 @@ class PilotDraws:
 
     >>> from fedconformal import LAC, Mixture, calibrate, summarize
     >>> scores = LAC().evaluate([[0.6, 0.3, 0.1]] * 40, [0] * 30 + [1] * 10)
-    >>> pilot = Predictor.of(calibrate([summarize(scores, score=LAC())], alpha=0.1, exact=True))
+    >>> pilot = calibrate([summarize(scores, score=LAC())], alpha=0.1, exact=True)
     >>> trial = PilotDraws(pilot, [[0.6, 0.3, 0.1]], sizes=[200, 100])
     >>> trial.sets(Mixture(), Fraction(1, 10)), trial.sets(Mixture(), Fraction(1, 2))
     (Sets(mean_size=2.0, full=0.0), Sets(mean_size=1.0, full=0.0))

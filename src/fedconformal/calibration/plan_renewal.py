@@ -79,7 +79,7 @@ def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = N
 
     >>> from fedconformal import LAC, Predictor, calibrate, summarize
     >>> sites = [summarize([i / n for i in range(n)], site=name, score=LAC()) for name, n in (("a", 90), ("b", 30))]
-    >>> found = plan_renewal(Predictor.of(calibrate(sites)), rows_per_week=[6, 2]).options[0]
+    >>> found = plan_renewal(calibrate(sites), rows_per_week=[6, 2]).options[0]
     >>> found.guarantee, found.fewest.rows, found.fewest.weeks, round(found.fewest.watch_limit, 4)
     ('mixture', [12, 4], 2, 0.2059)
     >>> found.last_time.rows, found.last_time.weeks, round(found.last_time.watch_limit, 4)

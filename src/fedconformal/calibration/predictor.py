@@ -19,11 +19,9 @@ from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities,
 from fedconformal._base.classes import in_order
 from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import listed, shown
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.curve import (
     CurveFields,
-    EndCurves,
     GroupCurves,
     PromiseCurve,
     SetCurve,
@@ -31,7 +29,7 @@ from fedconformal.calibration.curve import (
     fields_of,
     read_curve,
 )
-from fedconformal.calibration.document import Document
+from fedconformal.calibration.document import Document, check_score
 from fedconformal.calibration.membership import (
     SiteCurves,
     check_sites,
@@ -49,7 +47,7 @@ from fedconformal.scores import Score
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the JSON file holds, field by field."""
 
-    score: dict[str, Any]
+    score: dict[str, Any] | None
     certificate: Certificate
     curve: CurveFields | list[CurveFields | list[CurveFields | None] | None]
     sites: list[SiteFields] | None = None
@@ -61,7 +59,7 @@ class Predictor(Document):
 
     >>> from fedconformal import LAC, calibrate, summarize
     >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), site="a", score=LAC())
-    >>> predictor = Predictor.of(calibrate([site], alpha=0.2, exact=True))
+    >>> predictor = calibrate([site], alpha=0.2, exact=True)
     >>> predictor
     Predictor(LAC(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)
     >>> predictor.predict_set([[0.7, 0.3], [0.8, 0.2]], allow_empty=True)
@@ -74,35 +72,29 @@ class Predictor(Document):
 
     kind = "fedconformal predictor"
 
-    score: Score
     certificate: Certificate
     curve: SetCurve
     site_curves: SiteCurves | None = None
     """The promise curve of every site, where each has a threshold of its own; `curve` is for rows of any site."""
 
     def __post_init__(self) -> None:
-        if self.certificate.score not in (None, self.score.to_dict()):
-            raise InputError("the predictor's score is not the one that was certified")
         if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
             raise InputError("the promise curve and the certificate give different thresholds")
         check_sites(self.certificate, self.site_curves)
 
-    @classmethod
-    def of(cls, result: Calibration, *, score: Score | None = None) -> Predictor:
-        """Make a predictor from a calibration; the summaries say which score, unless they were made without."""
-        described, curve = result.certificate.score, result.curve
-        if result.certificate.risk is not None:
-            raise InputError("the summaries hold losses; make a RiskPredictor")
-        if result.certificate.intervals or isinstance(curve, EndCurves):
-            raise InputError("the summaries hold scores of numbers; make an IntervalPredictor")
-        found = score if described is None else registry.build(described, Score)
-        if found is None:
-            raise InputError("the summaries do not say which score they hold; pass score=")
-        if score is not None and found != score:
-            raise InputError(f"the summaries hold scores of {found}, not of {score}")
-        return cls(score=found, certificate=result.certificate, curve=curve, site_curves=result.site_curves)
+    @cached_property
+    def score(self) -> Score:
+        """The score that the summaries name."""
+        if self.certificate.score is None:
+            raise InputError("the summaries do not say which score they hold; summarise with score=")
+        return registry.build(self.certificate.score, Score)
 
-    def threshold(self, alpha: Any = None, *, site: str | None = None) -> float | Floats:
+    @property
+    def threshold(self) -> float | Floats:
+        """The certified threshold; an array for a promise given the class, or by group. +inf if nothing is promised."""
+        return self.certificate.limit
+
+    def threshold_at(self, alpha: Any = None, *, site: str | None = None) -> float | Floats:
         """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
 
         For a promise given the class it is an array with one for each class; for one by group, with one for each group
@@ -269,7 +261,7 @@ class Predictor(Document):
 
     def content(self) -> dict[str, Any]:
         return {
-            "score": self.score.to_dict(),
+            "score": self.certificate.score,
             "certificate": self.certificate.to_dict(),
             **fields_of(self.curve, self.site_curves),
         }
@@ -277,15 +269,17 @@ class Predictor(Document):
     @classmethod
     def of_content(cls, content: dict[str, Any]) -> Predictor:
         held = msgspec.convert(content, _Content, strict=True)
+        check_score(held.score, held.certificate, Score)
         groups = held.certificate.groups
         curve = read_curve(held.curve, None if groups is None else [record.group for record in groups])
         own = read_sites(held.certificate, held.sites)
-        return cls(score=registry.build(held.score, Score), certificate=held.certificate, curve=curve, site_curves=own)
+        return cls(certificate=held.certificate, curve=curve, site_curves=own)
 
     def __repr__(self) -> str:
         about = self.certificate
+        score = "scores" if about.score is None else self.score
         sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
-            f"Predictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
+            f"Predictor({score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
             f"{about.status}: {name_of(about.guarantee)} of {sites})"
         )

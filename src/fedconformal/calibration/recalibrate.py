@@ -20,7 +20,6 @@ from fedconformal.calibration.document import Document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.replaced import Replaced, Rows, replacing, with_replaced
-from fedconformal.calibration.result import Calibration
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -67,7 +66,7 @@ def recalibrate(
     in `calibrate`.
 
     >>> from fedconformal import LAC, calibrate, summarize
-    >>> old = Predictor.of(calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2))
+    >>> old = calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
     >>> fresh = [summarize([i / 30 for i in range(30)], site="a", score=LAC())]
     >>> recalibrate(old, fresh, why="alarm at site a", rows="new")
     Predictor(LAC(), alpha=0.2, threshold=0.8125, certified: mixture of 1 site)
@@ -80,7 +79,7 @@ def recalibrate(
     if other.get("guarantee") is None:
         check_sites(predictor.certificate, site_names(summaries))
     given: dict[str, Any] = {key: value for key, value in terms._asdict().items() if value is not None}
-    result = calibrate(summaries, **given, exact=exact)
+    result: P = calibrate(summaries, **given, exact=exact)
     return successor(predictor, result, replaced, score)
 
 
@@ -122,7 +121,7 @@ def _by_place(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore | str | None = None) -> P:
+def successor(old: P, result: P, replaced: Replaced, score: AnyScore | str | None = None) -> P:
     """Make the predictor that takes the place of the old one, of the same kind and, unless another is given, score."""
     certificate = result.certificate
     if replaced.rows is Rows.new and (again := used_again(certificate, old.certificate)):
@@ -132,7 +131,7 @@ def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore |
         )
     result = replace(result, certificate=with_replaced(certificate, replaced))
     if isinstance(old, RiskPredictor):
-        return RiskPredictor.of(result)
+        return result
     wanted: Any = old.score if score is None else build(score, AnyScore)
     if certificate.score not in (None, wanted.to_dict()):
         held = registry.build(certificate.score or {}, AnyScore)
@@ -142,4 +141,4 @@ def successor(old: P, result: Calibration, replaced: Replaced, score: AnyScore |
             if score is None
             else f"the summaries hold scores of {held}, not of {wanted}"
         )
-    return type(old).of(result, score=wanted)
+    return result

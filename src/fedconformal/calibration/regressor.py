@@ -166,7 +166,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
             with naming_site(name):
                 about: dict[str, Any] = {"score": self._score(), "alpha": self.alpha, "site": name}
                 summaries.append(summarize_predictions(predictions, truth, self.kind, **about))
-        predictor = IntervalPredictor.of(calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee))
+        predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
         self._found = predictor, source
         self.estimator_ = source.estimator
         return self
@@ -174,7 +174,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
     @property
     def threshold_(self) -> float | tuple[float, float]:
         """The threshold that was found, or the lower and the upper one."""
-        return self.predictor.threshold()
+        return self.predictor.threshold
 
     def predict(self, X: Any) -> Floats:
         """Return the prediction of each row; where there is only a lower and an upper one, their middle."""

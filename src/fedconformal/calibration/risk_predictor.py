@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import as_array
 from fedconformal.calibration.certificate import Certificate, RiskRecord, threshold_text
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.result import Calibration
 from fedconformal.calibration.risk import SAFE, as_limit, check_limit
 from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -44,10 +43,10 @@ class RiskPredictor(Document):
     >>> import numpy as np
     >>> from fedconformal import calibrate, summarize_losses
     >>> losses = np.linspace(0, 0.6, 30)[:, None] > np.array([0.2, 0.4, 0.6])
-    >>> rule = RiskPredictor.of(calibrate([summarize_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4, exact=True))
+    >>> rule = calibrate([summarize_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4, exact=True)
     >>> rule
     RiskPredictor(risk=0.4, threshold=0.4, certified: mixture of 1 site)
-    >>> rule.threshold(risk=0.1), rule.evaluate(losses).overall.mean_loss
+    >>> rule.threshold_at(0.1), rule.evaluate(losses).overall.mean_loss
     (0.6, 0.3333333333333333)
     """
 
@@ -69,12 +68,12 @@ class RiskPredictor(Document):
             raise InputError("the certificate is not one on losses; make a Predictor or an IntervalPredictor")
         return self.certificate.risk
 
-    @classmethod
-    def of(cls, result: Calibration) -> RiskPredictor:
-        """Make a predictor from a calibration of loss curves."""
-        return cls(certificate=result.certificate, curve=result.curve)
+    @property
+    def threshold(self) -> float:
+        """The certified threshold; +inf if no threshold of the grid promises enough."""
+        return float(self.certificate.limit)
 
-    def threshold(self, risk: Any = None) -> float:
+    def threshold_at(self, risk: Any = None) -> float:
         """Return the smallest threshold whose expected loss is at most `risk`, by default the certified limit.
 
         It is +inf, with a warning, if there is none: take the safe action then. Each limit must have been fixed
@@ -106,7 +105,7 @@ class RiskPredictor(Document):
                 "the certificate does not say which loss it limits, so it cannot predict; use its threshold where the "
                 "losses come from"
             )
-        return self.loss.predict(scores, self.threshold(risk))
+        return self.loss.predict(scores, self.threshold_at(risk))
 
     def limit(self, risk: Any = None) -> Fraction:
         """Return a limit on the expected loss as a fraction, by default the certified one."""

@@ -12,9 +12,7 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name, counted
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_json, say
@@ -51,7 +49,7 @@ def _show_new_id(wanted: bool) -> None:
 class Made(NamedTuple):
     """What was calibrated, by which guarantee before it is promised to each class or group, from which summaries."""
 
-    result: Calibration
+    result: Any
     promise: Guarantee
     received: list[Summary]
 
@@ -161,7 +159,7 @@ def calibrate(
     promised = guarantee_from(guarantee, given, sites_alike=asked.sites_alike)  # refused before files are read
     asked.check(alpha)
     made = asked.made(summaries, alpha, promised)
-    predictor = predictor_of(made.result)
+    predictor = made.result
     predictor.save(output)
     warn_of_full(predictor)
     if json:
@@ -186,7 +184,7 @@ def warn_of_full(predictor: Document) -> None:
 
 def _plainly(
     received: Sequence[Summary], guarantee: Guarantee, *, alpha: str, risk: str | None, safe: str | None, exact: bool
-) -> Calibration:
+) -> Any:
     """Calibrate without noise."""
     if risk is not None:
         return calibrate_summaries(received, risk=risk, safe=safe, guarantee=guarantee, exact=exact)

@@ -14,7 +14,6 @@ import typer
 from fedconformal import tables
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
 from fedconformal.guarantees import ByClass, Guarantee
@@ -62,7 +61,7 @@ Grid = Annotated[
 
 def release(
     summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
-) -> Calibration:
+) -> Any:
     """Calibrate with differential privacy; what is spent is entered before anything leaves here."""
     from fedconformal.privacy.dp import as_epsilon, calibrate_privately
     from fedconformal.privacy.ledger import rows_of, spending
@@ -136,7 +135,7 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
 
 def release_locally(
     noisy: Sequence[NoisyHistogram], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
-) -> Calibration:
+) -> Any:
     """Calibrate from noisy counts, which the sites have paid for."""
     from fedconformal.privacy.local_dp import calibrate_locally
 

@@ -146,7 +146,7 @@ def make_intervals(
     with warnings.catch_warnings(), rows.table.in_lines():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
         intervals = rule.predict_interval(rows.values, sites=sites, alpha=alpha)
-        why = why_full(rule.certificate, rule.threshold(alpha), alpha=alpha)
+        why = why_full(rule.certificate, rule.threshold_at(alpha), alpha=alpha)
     infinite = int(np.isinf(intervals).any(axis=1).sum())
     why = why if sites is None or infinite else None
     if why is not None:
@@ -158,7 +158,7 @@ def threshold_of(rule: IntervalPredictor, alpha: Fraction) -> dict[str, Any]:
     """Return the threshold, or both, for JSON."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)
-        found = rule.threshold(alpha)
+        found = rule.threshold_at(alpha)
     ends = found if isinstance(found, tuple) else (found,)
     said = [str(one) if np.isinf(one) else one for one in ends]
     return dict(zip(("lower_threshold", "threshold")[-len(said) :], said, strict=True))

@@ -15,7 +15,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Probabilities, as_alpha
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.choose import AnyPredictor, predictor_of
+from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.risk_predictor import RiskPredictor
@@ -243,7 +243,7 @@ def _of_answers(path: Path) -> RiskPredictor:
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
     """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
     made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
-    return predictor_of(calibrate(made, alpha=alpha)), {one.digest(): len(one.to_bytes()) for one in made}
+    return calibrate(made, alpha=alpha), {one.digest(): len(one.to_bytes()) for one in made}
 
 
 def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:

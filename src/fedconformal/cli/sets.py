@@ -68,9 +68,9 @@ def make_sets(
                 known = None if sites is None else sites[block]
                 about: dict[str, Any] = {"groups": own, "sites": known, "alpha": alpha}
                 blocks.append(predictor.predict_set(probs[block], allow_empty=allow_empty, **about))
-        threshold = predictor.threshold(alpha)
+        threshold = predictor.threshold_at(alpha)
         if sites is not None and len(sites):
-            threshold = max(float(predictor.threshold(alpha, site=str(site))) for site in np.unique(sites))
+            threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
     sets = np.concatenate(blocks)
     full = full_sets(sets)
     why = why_full(

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import listed
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SignatureRecord
 from fedconformal.calibration.document import read_document
 from fedconformal.cli.console import print_result
@@ -144,7 +143,7 @@ def signature_of(file: Path) -> SignatureRecord:
         return signatures.decode_json(read_bytes(path), SignatureRecord, "a signature")
 
 
-def with_signatures(result: Calibration, summaries: Sequence[Path], trusted: Path) -> Calibration:
+def with_signatures(result: Any, summaries: Sequence[Path], trusted: Path) -> Any:
     """Check the signatures beside the summaries, and put them into the certificate."""
     records = [signature_of(path) for path in summaries]
     return replace(result, certificate=signatures.signed(result.certificate, records, signatures.read_trusted(trusted)))

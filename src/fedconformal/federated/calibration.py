@@ -27,7 +27,6 @@ from fedconformal._base.names import name_key, shown
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.certificate import Certificate, LeftOut
-from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.temperature import check_temperature
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer
@@ -356,7 +355,7 @@ def calibrate_summaries(
     result = calibrate(summaries, guarantee=guarantee, **wanted)
     if left_out:
         result = replace(result, certificate=msgspec.structs.replace(result.certificate, left_out=list(left_out)))
-    return Calibrated(predictor=predictor_of(result), summaries=tuple(summaries))
+    return Calibrated(predictor=result, summaries=tuple(summaries))
 
 
 def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:

@@ -81,7 +81,7 @@ def limits_of(
 
     >>> from fedconformal import LAC, Predictor, calibrate, summarize
     >>> sites = [summarize([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))]
-    >>> predictor = Predictor.of(calibrate(sites, alpha=0.1, exact=True))
+    >>> predictor = calibrate(sites, alpha=0.1, exact=True)
     >>> round(limits_of(predictor).rate, 4), round(limits_of(predictor, site="b", summaries=sites[1:]).rate, 4)
     (0.1275, 0.238)
     >>> limits_of(predictor, site="b")

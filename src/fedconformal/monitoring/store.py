@@ -69,7 +69,7 @@ class Watch:
     >>> from fedconformal import LAC, Predictor, calibrate, summarize
     >>> from fedconformal.monitoring.limits import limits_of
     >>> site = summarize([k / 99 for k in range(99)], site="a", score=LAC(), classes=["no", "yes"])
-    >>> predictor = Predictor.of(calibrate([site], alpha=0.2))
+    >>> predictor = calibrate([site], alpha=0.2)
     >>> path = Path(tempfile.mkdtemp(), "watch.db")
     >>> with Watch.start(path, predictor, limits_of(predictor)) as watch:
     ...     rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))

@@ -27,7 +27,7 @@ from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
 from fedconformal._base.spec import build
-from fedconformal.calibration.calibrate import Calibration, usable
+from fedconformal.calibration.calibrate import usable
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, Guarantee, Mixture
@@ -115,7 +115,7 @@ def calibrate_privately(
     alpha: Any = 0.1,
     guarantee: Guarantee | str = "mixture",
     grid: ArrayLike | None = None,
-) -> Calibration:
+) -> Any:
     """Release a threshold with epsilon-differential privacy (replacing one row of one site) that promises 1 - alpha.
 
     The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows

@@ -21,7 +21,6 @@ from fedconformal._base.arrays import as_alpha, as_scores
 from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name, check_name, name_key
 from fedconformal._base.spec import build
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -111,7 +110,7 @@ def noisy_histogram(
 
 def calibrate_locally(
     histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture"
-) -> Calibration:
+) -> Any:
     """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows.
 
     >>> rows = [row / 20_000 for row in range(20_000)]

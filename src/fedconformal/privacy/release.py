@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import (
     SummaryRecord,
     made_certificate,
@@ -25,8 +24,9 @@ from fedconformal.calibration.certificate import (
     threshold_json,
     warn_of_sites,
 )
+from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.result import EVERY_LABEL
+from fedconformal.calibration.result import EVERY_LABEL, Calibration
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
@@ -126,7 +126,7 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Calibration:
+def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Any:
     """Write the certificate of a threshold that came without summaries; `found` has the other fields of it.
 
     Nothing is known of any other threshold, so the promise curve has one step.
@@ -140,7 +140,7 @@ def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) 
         **found,
     )
     warn_of_sites(certificate)
-    return Calibration(certificate, lambda: one_step(threshold, promised))
+    return predictor_of(Calibration(certificate, lambda: one_step(threshold, promised)))
 
 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
@@ -154,7 +154,7 @@ def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
     return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
 
 
-def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Calibration:
+def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Any:
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:

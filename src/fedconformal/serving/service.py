@@ -31,7 +31,7 @@ class Service:
     >>> from fedconformal import LAC, calibrate, summarize
     >>> from fedconformal.serving.bodies import JSON, read_rows
     >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), score=LAC(), classes=["no", "yes"])
-    >>> service = Service(Predictor.of(calibrate([site], alpha=0.2, exact=True)))
+    >>> service = Service(calibrate([site], alpha=0.2, exact=True))
     >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}', JSON))
     >>> answer.ids, answer.sets.tolist(), answer.p_values.tolist()
     (['scan-7'], [[True, False]], [[1.0, 0.1]])

@@ -69,7 +69,7 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
         summarize_predictions(f, y, score=fc.CQR(), alpha=0.1, site=f"site-{k}", model=found["model"], trained=True)
         for k, (f, y) in enumerate(predicted("calibrate"))
     ]
-    predictor = fc.IntervalPredictor.of(fc.calibrate(summaries, alpha=0.1))
+    predictor = fc.calibrate(summaries, alpha=0.1)
     assert (tmp_path / "predictor.json").read_bytes() == predictor.to_bytes()
     assert (
         fc.verify(predictor, fc.Summary.from_many(path.read_bytes() for path in (tmp_path / "sites").iterdir())) == []

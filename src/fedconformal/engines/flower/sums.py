@@ -18,8 +18,6 @@ import msgspec
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedconformal._base.spec import build
-from fedconformal.calibration.calibrate import Calibration
-from fedconformal.calibration.choose import predictor_of
 from fedconformal.engines.flower.calibration import STAGE, ask_for
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import ASK, SUMS, check_keys, read_site
@@ -69,7 +67,7 @@ def calibrate_by_sums(
     question = ask_for(arrays, alpha=alpha, score=score, temperature=temperature, kind=SUMS)
     channel = _FlowerChannel(federation, question, min_scores)
     state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
-    return Calibrated(predictor=predictor_of(channel.certified(state)), summaries=())
+    return Calibrated(predictor=channel.certified(state), summaries=())
 
 
 class _FlowerChannel:
@@ -126,7 +124,7 @@ class _FlowerChannel:
         self._answered = self._federation.ask_some(STAGE, asked, TYPE, check)
         return [answer.value for answer in self._answered]
 
-    def certified(self, state: CoordinatorState) -> Calibration:
+    def certified(self, state: CoordinatorState) -> Any:
         """Name the sites that are not in the session, and say why others dropped out of it."""
         result = certified(state)
         why = {one.site: one.reason for one in self._federation.left_out(())}

@@ -7,8 +7,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json, warn_of_sites
+from fedconformal.calibration.choose import predictor_of
+from fedconformal.calibration.result import Calibration
 from fedconformal.calibration.risk import CAVEAT as RISK_CAVEAT
 from fedconformal.calibration.risk import CONDITIONS, risk_record, safe_action, warn_of_no_threshold
 from fedconformal.calibration.risk_curve import RiskCurve
@@ -51,7 +52,7 @@ DROPPED = (
 )
 
 
-def certified(state: CoordinatorState) -> Calibration:
+def certified(state: CoordinatorState) -> Any:
     """Write the certificate."""
     session, threshold = state.session, state.search.answer
     if threshold is None:
@@ -128,7 +129,7 @@ def _precision(state: CoordinatorState, rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], caveat: str) -> Calibration:
+def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], caveat: str) -> Any:
     """Write the certificate of a limit on the expected loss."""
     session, terms, threshold = state.session, state.invite.losses, state.search.answer
     rounds = session.rounds
@@ -165,4 +166,5 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         },
     )
     warn_of_sites(certificate)
-    return Calibration(certificate, lambda: RiskCurve(*promised_risks(origin, threshold, limit)))
+    curve = RiskCurve(*promised_risks(origin, threshold, limit))
+    return predictor_of(Calibration(certificate, lambda: curve))

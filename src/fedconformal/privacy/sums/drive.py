@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from numpy.typing import ArrayLike
 
 from fedconformal._base.spec import build
-from fedconformal.calibration.calibrate import Calibration
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums import coordinator, site
@@ -59,7 +58,7 @@ def play(start: Callable[[], tuple[CoordinatorState, bytes]], channel: Channel) 
 class Sums:
     """What came out, and what it cost."""
 
-    calibration: Calibration
+    predictor: Any
     session: Session
     rounds: int
     exchanges: int
@@ -71,7 +70,7 @@ class Sums:
     @property
     def threshold(self) -> float:
         """The threshold; +inf if alpha cannot be promised."""
-        return float(self.calibration.threshold)
+        return float(self.predictor.threshold)
 
 
 def calibrate_by_sums(
@@ -140,7 +139,7 @@ def calibrate_losses_by_sums(
 def _played(start: Callable[[], tuple[CoordinatorState, bytes]], channel: InMemory, sites: int) -> Sums:
     state = play(start, channel)
     return Sums(
-        calibration=certified(state),
+        predictor=certified(state),
         session=state.session,
         rounds=state.search.number,
         exchanges=state.exchanges,
