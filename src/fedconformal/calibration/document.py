@@ -78,10 +78,10 @@ class Document(ABC):
 
 def check_score(stated: dict[str, Any] | None, certificate: Certificate, base: Any) -> Any:
     """Build the score that a file names, and refuse it if another one was certified."""
-    found = None if stated is None else registry.build(stated, base)
-    if certificate.score not in (None, stated):
+    found, certified = [None if one is None else registry.build(one, base) for one in (stated, certificate.score)]
+    if certificate.score is not None and found != certified:
         raise InputError("the predictor's score is not the one that was certified")
-    return found
+    return certified
 
 
 def load(path: str | Path) -> Any:
