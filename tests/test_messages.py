@@ -131,4 +131,6 @@ def test_the_command_line_gives_its_advice(
     for name in ("a.fcs", "b.fcs"):
         command.ok(*rows, "--from", "logits", "--site", "clinic", "-o", name)
     assert command("calibrate", "a.fcs", "b.fcs", "-o", "p.json").err.endswith("give each site once, with --site\n")
-    assert command("calibrate", "a.fcs", "--by-class", "-o", "p.json").err.endswith("summarise with --by-class\n")
+    assert command("calibrate", "a.fcs", "--guarantee", "by-class", "-o", "p.json").err.endswith(
+        "summarise with --by-class\n"
+    )

@@ -100,6 +100,7 @@ def test_what_is_absent_is_trained_for_real(
 def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
+    from fedconformal.cli.train import setting
     from fedconformal.training.config import Config, preset
 
     record = made.fitzpatrick_records(1)[0]
@@ -118,14 +119,12 @@ def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch
                     for key, value in itertools.pairwise(words)
                     if key.startswith("--")
                 }
-                chosen = dict([given.pop("set").split("=")]) if "set" in given else {}
-                taken = ("dataset", "method", "partition", "column")
+                chosen = dict(setting(value) for key, value in itertools.pairwise(words) if key == "--set")
+                taken = ("dataset", "method", "partition")
                 values: dict[str, Any] = {key: given[key] for key in taken if key in given}
-                if "clients" in given:
-                    values["clients"] = int(given["clients"])
                 config = Config.from_dict(preset(given["preset"], values) | values | chosen)
                 assert config.settings.dataset in names()
-                assert "column" not in values or values["column"] in known
+                assert "column" not in chosen or chosen["column"] in known
 
 
 def test_without_logits_it_says_what_to_do(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

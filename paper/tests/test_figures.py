@@ -74,7 +74,7 @@ def test_the_sweep_needs_clients(setup: Setup) -> None:
     with pytest.raises(InputError, match="has no val_clients"):
         setup.need("cifar10", "tct", variant="overlap3")
     command = str(setup.logits.command("cifar10", "tct", variant="overlap3"))
-    assert "--partition overlap --classes-per-client 3" in command
+    assert "--partition overlap --set classes_per_client=3" in command
 
 
 def as_run(folder: Path, name: str, classes: int) -> None:

@@ -69,13 +69,7 @@ SUMMARIZE = [
         ["'best'", "aps, cqr, lac, margin, normalized, raps, residual, saps, signed, topk"],
     ),
     ("kind", lambda: None, ["probs-0.npy", "labels-0.npy", "--kind", "best"], ["'best'", "exact", "ranks"]),
-    (
-        "parameter",
-        lambda: None,
-        ["probs-0.npy", "labels-0.npy", "--penalty", "1"],
-        ["--penalty does not go with --score lac; it is for raps"],
-    ),
-    ("penalty", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "raps", "--penalty", "-1"], ["penalty is -1"]),
+    ("penalty", lambda: None, ["probs-0.npy", "labels-0.npy", "--score", "raps:penalty=-1"], ["penalty is -1"]),
     ("alpha", lambda: None, ["probs-0.npy", "labels-0.npy", "--alpha", "1"], ["alpha is 1", "between 0 and 1"]),
     ("temperature", save(PROBS * 9), ["bad.npy", "labels-0.npy", "--from", "logits", "--temperature", "0"], ["temper"]),
     ("site", lambda: None, ["probs-0.npy", "labels-0.npy", "--site", "a\nb"], ["site is", "printable"]),
@@ -168,8 +162,8 @@ def test_summaries_that_do_not_go_together(
 
 
 def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: Command) -> None:
-    for k, options in enumerate(([], ["--penalty", "0.5"])):
-        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "--score", "raps", *options, "-o", f"{k}.fcs")
+    for k, score in enumerate(("raps", "raps:penalty=0.5")):
+        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "--score", score, "-o", f"{k}.fcs")
     check(
         command, ["calibrate", "0.fcs", "1.fcs", "-o", "out.json"], ["0.fcs and 1.fcs", "penalty=0.001", "penalty=0.5"]
     )
@@ -187,12 +181,10 @@ def test_scores_with_other_parameters_do_not_go_together(folder: Path, command: 
             [*SUMMARIES, "--guarantee", "best"],
             ["'best'", "every-site, fcp, learn-then-test, mixture, new-site"],
         ),
-        ([*SUMMARIES, "--guarantee", "one-site"], ["--site"]),
-        ([*SUMMARIES, "--guarantee", "one-site", "--site", "x"], ["'x'", "site-0, site-1, site-2"]),
-        ([*SUMMARIES, "--guarantee", "every-site", "--weights", "uniform"], ["--weights does not go with"]),
-        ([*SUMMARIES, "--weights", "0.5,0.5"], ["2 were given for 3 sites"]),
-        ([*SUMMARIES, "--weights", "a,b,c"], ["--weights is 'a,b,c'"]),
-        ([*SUMMARIES, "--weights", "0.5,0.5,0.5"], ["sum to 1.5"]),
+        ([*SUMMARIES, "--guarantee", "one-site"], ["guarantee one-site needs site"]),
+        ([*SUMMARIES, "--guarantee", "one-site:x"], ["'x'", "site-0, site-1, site-2"]),
+        ([*SUMMARIES, "--guarantee", "mixture:0.5,0.5"], ["2 were given for 3 sites"]),
+        ([*SUMMARIES, "--guarantee", "mixture:0.5,0.5,0.5"], ["sum to 1.5"]),
     ],
 )
 def test_calibrate(calibrated: Path, command: Command, arguments: list[str], expected: list[str]) -> None:

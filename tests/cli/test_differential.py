@@ -50,9 +50,12 @@ def test_a_private_threshold(sites: list[str], command: Command) -> None:
         (["--epsilon", "1"], "--epsilon goes with --privacy dp"),
         (["--ledger", "ledger.json"], "--ledger goes with --privacy dp"),
         (["--privacy", "dp", "--epsilon", "0"], "epsilon is 0"),
-        (["--privacy", "dp", "--epsilon", "1", "--by-class"], "--privacy dp does not go with --by-class"),
+        (["--privacy", "dp", "--epsilon", "1", "--guarantee", "by-class"], "--privacy dp does not go with by-class"),
         (["--privacy", "dp", "--epsilon", "1", "--guarantee", "every-site"], "every-site is not there with"),
-        (["--privacy", "dp", "--epsilon", "1", "--robust", "1"], "robust is not there with differential privacy"),
+        (
+            ["--privacy", "dp", "--epsilon", "1", "--guarantee", "robust:1"],
+            "robust is not there with differential privacy",
+        ),
         (["--privacy", "dp", "--epsilon", "1", "--ledger", "none.json"], "none.json: cannot be read"),
     ],
 )
@@ -152,7 +155,7 @@ def test_refusals_at_a_site(noisy: list[str], command: Command, options: list[st
     [
         (["clinic-0.fcn"], [], "(.fcs); it holds noisy counts: say --privacy local"),
         (["clinic-0.fcn"], ["--privacy", "local", "--epsilon", "1"], "give them to summarize, at the sites"),
-        (["clinic-0.fcn"], ["--privacy", "local", "--by-class"], "is not there with differential privacy"),
+        (["clinic-0.fcn"], ["--privacy", "local", "--guarantee", "by-class"], "is not there with differential privacy"),
         (["probs-0.npy"], ["--privacy", "local"], "probs-0.npy: this is not a noisy histogram"),
         (["clinic-0.fcn", "clinic-0.fcn"], ["--privacy", "local"], "of one or more sites, each once"),
         (["clinic-0.fcn"], ["--privacy", "local", "--signed", "site.json"], "--signed does not go with --privacy"),

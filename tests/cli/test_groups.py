@@ -54,9 +54,9 @@ def test_the_walk(folder: Path, command: Command) -> None:
     groups = ["all rows", "age=40-59", "age=60+", "sex=F", "sex=M", "none of the others"]
     assert [one["group"] for one in done["groups"]] == groups
     assert done["guarantee"] == {"name": "by-group", "guarantee": {"name": "mixture", "weights": "rows"}}
-    by_flag = command.ok("calibrate", *SENT, "--alpha", "0.2", "-o", "q.json", "--by-group").out
-    assert "given any group that the row is in" in " ".join(by_flag.split())
-    assert "by group, certified from 360 scores of 3 sites" in " ".join(by_flag.split())
+    said = command.ok("calibrate", *SENT, "--alpha", "0.2", "-o", "q.json", "--guarantee", "by-group:mixture").out
+    assert "given any group that the row is in" in " ".join(said.split())
+    assert "by group, certified from 360 scores of 3 sites" in " ".join(said.split())
     assert Path("p.json").read_bytes() == Path("q.json").read_bytes()
     assert command.ok("verify", "p.json", *SENT, "--json").json["confirmed"] is True
     made = command.ok("predict", "p.json", "test.csv", "--id", "patient", "--drop", "label", "-o", "sets.npz", "--json")
@@ -73,7 +73,7 @@ def test_what_files_hold_is_shown(folder: Path, command: Command) -> None:
     said = command.ok("show", "0.fcs", "--json").json
     assert said["holds"]["rows of each group"]["all rows"] == 120
     assert "how many calibration rows of each group" in " ".join(said["learns"])
-    command.ok("calibrate", *SENT, "--alpha", "0.2", "--by-group", "-o", "p.json")
+    command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
     shown = command.ok("show", "p.json", "--json").json["holds"]
     assert shown["guarantee"] == "mixture by group"
     assert set(shown["threshold of each group"]) >= {"all rows", "sex=F", "none of the others"}
@@ -83,7 +83,7 @@ def test_by_class_in_each_group(folder: Path, command: Command) -> None:
     for k in range(3):
         command.ok(*SUMMARIZE, f"{k}.csv", "--by-class", "--site", f"s{k}", "-o", f"{k}.fcs", "--force")
     assert "rows of each group" in command.ok("show", "0.fcs").out
-    both = ("calibrate", *SENT, "--alpha", "0.3", "--by-group", "--by-class", "-o", "p.json", "--json")
+    both = ("calibrate", *SENT, "--alpha", "0.3", "--guarantee", "by-group:by-class", "-o", "p.json", "--json")
     done = command.ok(*both).json["certificate"]
     assert done["guarantee"]["guarantee"]["name"] == "by-class"
     assert [len(one["threshold"]) for one in done["groups"]] == [2] * 6
@@ -92,14 +92,14 @@ def test_by_class_in_each_group(folder: Path, command: Command) -> None:
 
 
 def test_few_scores_are_said_with_the_group(folder: Path, command: Command) -> None:
-    done = command.ok("calibrate", *SENT, "--alpha", "0.02", "--by-group", "-o", "p.json")
+    done = command.ok("calibrate", *SENT, "--alpha", "0.02", "--guarantee", "by-group", "-o", "p.json")
     said = " ".join(done.err.split())
     assert "cannot be promised to none of the others, where every label is in every set" in said
     assert "none of the others: calibration scores needed:" in said
 
 
 def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
-    command.ok("calibrate", *SENT, "--alpha", "0.2", "--by-group", "-o", "p.json")
+    command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
     rows = Path("test.csv").read_text().splitlines()
     odd = rows[2].split(",")
     Path("odd.csv").write_text("\n".join([rows[0], rows[1], ",".join([*odd[:4], "X", odd[5]])]) + "\n")
@@ -122,13 +122,13 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
         assert not Path("x.fcs").exists()
         assert not Path("s.npz").exists()
     command.ok("summarize", "0.csv", *COLUMNS, "--drop", "sex,age", "--site", "s0", "-o", "plain.fcs")
-    mixed = command("calibrate", "plain.fcs", "1.fcs", "--by-group", "-o", "m.json")
+    mixed = command("calibrate", "plain.fcs", "1.fcs", "--guarantee", "by-group", "-o", "m.json")
     assert mixed.code == 2
     assert "site 's0' was not summarised by group; summarise with --groups, such as" in " ".join(mixed.err.split())
 
 
 def test_a_run_has_no_groups(folder: Path, command: Command) -> None:
-    command.ok("calibrate", *SENT, "--alpha", "0.2", "--by-group", "-o", "p.json")
+    command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
     rng = np.random.default_rng(0)
     parts: dict[str, Any] = {f"{name}_logits": rng.normal(size=(20, 2)) for name in ("val", "test")}
     parts |= {f"{name}_labels": rng.integers(0, 2, 20) for name in ("val", "test")}
@@ -139,7 +139,7 @@ def test_a_run_has_no_groups(folder: Path, command: Command) -> None:
 
 
 def test_the_page(folder: Path, command: Command) -> None:
-    command.ok("calibrate", *SENT, "--alpha", "0.2", "--by-group", "-o", "p.json")
+    command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
     command.ok("report", "p.json", "test.csv", *COLUMNS, "-o", "r.html")
     page = Path("r.html").read_text("utf-8")
     assert "<h2>Coverage by sex</h2>" in page

@@ -119,7 +119,7 @@ def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
     [
         ([], "loss curves have no scores; say --risk LIMIT"),
         (["--risk", "1"], "risk is 1, expected a number above 0 and below the bound 1"),
-        (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha, --by-class and --privacy"),
+        (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha and --privacy"),
         (["--safe", "x"], "--safe goes with --risk"),
         (["--risk", "0.4", "--guarantee", "fcp"], "fcp is no promise on losses: it is the paper's theorem"),
     ],

@@ -293,7 +293,7 @@ def test_groups_have_limits_of_their_own(tmp_path: Path, monkeypatch: pytest.Mon
     sex = ["F" if k % 2 else "M" for k in range(600)]
     write("a.csv", {**made, "sex": sex, "label": [CLASSES[label] for label in y]})
     command.ok("summarize", "a.csv", "--labels", "label", "--groups", "sex", "-o", "a.fcs")
-    command.ok("calibrate", "a.fcs", "--by-group", "-o", "predictor.json")
+    command.ok("calibrate", "a.fcs", "--guarantee", "by-group", "-o", "predictor.json")
     command.ok("monitor", "start", "watch.db", "predictor.json")
     ids = [f"p{k}" for k in range(600)]
     write("rows.csv", {"id": ids, "sex": sex, **made})

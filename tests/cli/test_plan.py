@@ -45,7 +45,16 @@ def test_many_sites_are_not_listed_one_by_one(folder: Path, command: Command) ->
 
 
 def test_the_plan_in_json(calibrated: Path, command: Command) -> None:
-    options = ["--total-variation", "0.2", "--failure", "0.01", "--pilot", "predictor.json", "--probs", "probs-0.npy"]
+    options = [
+        "--guarantee",
+        "worst-case:total_variation=0.2",
+        "--guarantee",
+        "pac:0.01",
+        "--pilot",
+        "predictor.json",
+        "--probs",
+        "probs-0.npy",
+    ]
     found = command.ok("plan", "--sizes", "60,60,60", *options, "--json").json
     rows = {option["guarantee"]: option for option in found["options"]}
     assert {"worst-case tv=0.2", "pac 0.01", "new-site"} < set(rows)
@@ -58,7 +67,7 @@ def test_the_plan_in_json(calibrated: Path, command: Command) -> None:
     [
         (["--score", "raps", "--classes", "2"], "score raps: with 2 labels the second label of every row has one and"),
         (["--score", "aps"], "score aps: the score lac gives smaller sets on most data (docs/scores.md)"),
-        (["--score", "aps", "--randomized"], "score aps, randomised: the score lac gives smaller sets"),
+        (["--score", "aps:randomized=true"], "score aps, randomised: the score lac gives smaller sets"),
         (["--classes", "10"], "score lac: no score that was measured has smaller sets on most data (docs/scores.md)"),
     ],
 )
@@ -88,16 +97,18 @@ def test_a_pilot_with_full_sets_names_the_score(command: Command, folder: Path) 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--penalty", "0.1"], ["--penalty does not go with --score lac"]),
         (["--score", "none"], ["no score is called 'none'"]),
         (["--classes", "1"], ["--classes"]),
         (["--pilot", "predictor.json"], ["--pilot and --probs go together"]),
         (["--probs", "probs-0.npy"], ["--pilot and --probs go together"]),
         (["--pilot", "absent.json", "--probs", "probs-0.npy"], ["absent.json", "No such file"]),
         (["--pilot", "predictor.json", "--probs", "labels-0.npy"], ["labels-0.npy: has one column of probabilities"]),
-        (["--contamination", "0.1", "--box", "0,1"], ["takes one set of mixtures, got contamination and box"]),
-        (["--box", "0.5,0.6"], ["box: the lower bounds add up to 1.5"]),
-        (["--failure", "2"], ["failure is 2"]),
+        (
+            ["--guarantee", "worst-case:contamination=0.1,box=0,1"],
+            ["takes one set of mixtures, got contamination and box"],
+        ),
+        (["--guarantee", "worst-case:box=0.5,0.6"], ["box: the lower bounds add up to 1.5"]),
+        (["--guarantee", "pac:2"], ["failure is 2"]),
     ],
 )
 def test_bad_plans(calibrated: Path, command: Command, options: list[str], expected: list[str]) -> None:
@@ -107,12 +118,12 @@ def test_bad_plans(calibrated: Path, command: Command, options: list[str], expec
 @pytest.mark.parametrize(
     ("options", "guarantee"),
     [
-        (["worst-case", "--contamination", "0.1"], fc.WorstCase(contamination=0.1)),
-        (["worst-case", "--total-variation", "0.2"], fc.WorstCase(total_variation=0.2)),
-        (["worst-case", "--box", "0.2,0.5"], fc.WorstCase(box=(0.2, 0.5))),
+        (["worst-case:contamination=0.1"], fc.WorstCase(contamination=0.1)),
+        (["worst-case:total_variation=0.2"], fc.WorstCase(total_variation=0.2)),
+        (["worst-case:box=0.2,0.5"], fc.WorstCase(box=(0.2, 0.5))),
         (["worst-case"], fc.WorstCase()),
         (["new-site", "--alpha", "0.3"], fc.NewSite()),
-        (["pac", "--failure", "0.1"], fc.PAC(failure=0.1)),
+        (["pac:failure=0.1"], fc.PAC(failure=0.1)),
         (["pac"], fc.PAC(failure=0.05)),
     ],
 )
@@ -126,32 +137,32 @@ def test_calibrate_with_it(calibrated: Path, command: Command, options: list[str
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("guarantee", "expected"),
     [
-        (["mixture", "--contamination", "0.1"], ["--contamination does not go with --guarantee mixture"]),
-        (["pac", "--total-variation", "0.1"], ["--total-variation does not go with --guarantee pac"]),
-        (["new-site", "--failure", "0.1"], ["--failure does not go with --guarantee new-site"]),
-        (["worst-case", "--weights", "uniform"], ["--weights does not go with --guarantee worst-case"]),
-        (["worst-case", "--contamination", "0.1", "--total-variation", "0.1"], ["takes one set of mixtures"]),
-        (["worst-case", "--contamination", "1.1"], ["contamination is 1.1"]),
-        (["worst-case", "--contamination", "x"], ["--contamination"]),
-        (["worst-case", "--box", "0.5"], ["--box is '0.5', expected two numbers such as 0.1,0.5"]),
-        (["worst-case", "--box", "a,b"], ["--box is 'a,b'"]),
-        (["worst-case", "--box", "0.5,0.2"], ["a lower bound is above its upper bound"]),
-        (["pac", "--failure", "0"], ["failure is 0"]),
+        (
+            "mixture:contamination=0.1",
+            ["contamination is out of place; mixture has the parameters weights, most_scores"],
+        ),
+        ("worst-case:contamination=0.1,total_variation=0.1", ["takes one set of mixtures"]),
+        ("worst-case:contamination=x", ["contamination is 'x', expected a number"]),
+        ("worst-case:box=0.5,0.2", ["a lower bound is above its upper bound"]),
     ],
 )
-def test_wrong_combinations(calibrated: Path, command: Command, options: list[str], expected: list[str]) -> None:
-    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--guarantee", *options], expected)
+def test_wrong_parameters(calibrated: Path, command: Command, guarantee: str, expected: list[str]) -> None:
+    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--guarantee", guarantee], expected)
 
 
 def test_sites_by_name(calibrated: Path, command: Command) -> None:
-    shares = "site-2=0.5,site-0=0.3,site-1=0.2"
-    named = command.ok("calibrate", *SUMMARIES, "-o", "named.json", "--weights", shares, "--json").json
-    listed = command.ok("calibrate", *SUMMARIES, "-o", "listed.json", "--weights", "0.3,0.2,0.5", "--json").json
+    shares = "mixture:weights=site-2=0.5,site-0=0.3,site-1=0.2"
+    named = command.ok("calibrate", *SUMMARIES, "-o", "named.json", "--guarantee", shares, "--json").json
+    listed = command.ok(
+        "calibrate", *SUMMARIES, "-o", "listed.json", "--guarantee", "mixture:0.3,0.2,0.5", "--json"
+    ).json
     assert named["certificate"] == listed["certificate"]
     assert named["certificate"]["guarantee"]["weights"] == [0.3, 0.2, 0.5]
-    back = command.ok("calibrate", *reversed(SUMMARIES), "-o", "back.json", "--weights", "0.5,0.2,0.3", "--json")
+    back = command.ok(
+        "calibrate", *reversed(SUMMARIES), "-o", "back.json", "--guarantee", "mixture:0.5,0.2,0.3", "--json"
+    )
     assert back.json["certificate"] == listed["certificate"]
     assert back.err == "the sites are taken in the order of their names: site-0, site-1, site-2\n"
     command.ok("calibrate", *reversed(SUMMARIES), "-o", "back.json")
@@ -161,15 +172,14 @@ def test_sites_by_name(calibrated: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        ("site-0=0.5,site-1=0.5", "--weights: the site 'site-2' has no value"),
-        ("site-0=0.5,site-1=0.5,site-9=0", "--weights: there is no site 'site-9'; the sites are site-0, site-1"),
-        ("site-0=0.5,site-0=0.5,site-1=0,site-2=0", "--weights: the site 'site-0' is there twice"),
-        ("site-0=0.5,0.5,0", "--weights: '0.5' is not SITE=NUMBER"),
-        ("site-0=a,site-1=0,site-2=1", "--weights is 'a,0,1'"),
+        ("site-0=0.5,site-1=0.5", "weights: the site 'site-2' has no value"),
+        ("site-0=0.5,site-1=0.5,site-9=0", "weights: there is no site 'site-9'; the sites are site-0, site-1"),
+        ("site-0=0.5,site-0=0.5,site-1=0,site-2=0", "weights: give every site one weight"),
+        ("site-0=0.5,0.5,0", "weights is 'site-0=0.5,0.5,0', expected numbers"),
     ],
 )
 def test_weights_that_fit_no_site(calibrated: Path, command: Command, weights: str, expected: str) -> None:
-    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--weights", weights], [expected])
+    check(command, ["calibrate", *SUMMARIES, "-o", "out.json", "--guarantee", f"mixture:weights={weights}"], [expected])
 
 
 def test_a_plan_for_named_sites(calibrated: Path, command: Command) -> None:

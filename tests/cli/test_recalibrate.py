@@ -76,10 +76,7 @@ def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command)
     [
         (["--rows", "planned"], "'planned' is not one of"),
         (["--why", "x" * 300, "--rows", "new"], "expected a line of up to 200 characters"),
-        (["--by-class"], "--by-class is for a guarantee that is not the same as before; name it with --guarantee"),
-        (["--weights", "uniform"], "name it with --guarantee"),
         (["--risk", "0.1"], "leave out --risk"),
-        (["--penalty", "0.1"], "is for a new score; name it with --score"),
         (["--score", "topk"], "the summaries hold scores of LAC(), not of TopK"),
         (["--guarantee", "nothing"], "nothing"),
         (["--alpha", "2"], "alpha"),

@@ -247,7 +247,7 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
         (("evaluate", "p.json", "test.csv", "--labels", "y", "--allow-empty"), "--allow-empty is for sets"),
         (("plan", "--sizes", "9", "--pilot", "p.json", "--probs", "test.csv"), "is a predictor of intervals"),
         (
-            ("calibrate", "north.fcs", "--by-class", "-o", "q.json"),
+            ("calibrate", "north.fcs", "--guarantee", "by-class", "-o", "q.json"),
             "by-class is for classes, and residual scores numbers",
         ),
         (("evaluate", "p.json", "test.csv"), "name their column with --labels"),

@@ -1,4 +1,4 @@
-"""calibrate --robust: the right guarantee, what is said of it, and what is refused."""
+"""calibrate --guarantee robust: the right guarantee, what is said of it, and what is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_robust(sites: list[str], command: Command) -> None:
-    done = command.ok("calibrate", *sites, "-o", "p.json", "--robust", "1", "--most-scores", "500")
+    done = command.ok("calibrate", *sites, "-o", "p.json", "--guarantee", "robust:1,most_scores=500")
     assert "whatever at most 1 of the sites sent" in done.out
     assert "up to 2 of these 30 sites leave the threshold finite" in done.out
     assert "site 'site-29' is far from the rest" in done.out
@@ -36,7 +36,7 @@ def test_robust(sites: list[str], command: Command) -> None:
 
 
 def test_sites_alike(sites: list[str], command: Command) -> None:
-    options = ["-o", "p.json", "--robust", "9", "--sites-alike", "--least-scores", "100"]
+    options = ["-o", "p.json", "--guarantee", "quantile-of-quantiles:liars=9,least_scores=100"]
     found = command.ok("calibrate", *sites[:29], *options, "--json").json
     described = {"name": "quantile-of-quantiles", "liars": 9, "least_scores": 100}
     assert found["certificate"]["guarantee"] == described
@@ -50,7 +50,7 @@ def test_sites_alike(sites: list[str], command: Command) -> None:
 
 def test_sites_that_are_too_small_are_said(sites: list[str], command: Command) -> None:
     Path(sites[3]).write_bytes(fc.summarize(np.arange(7) / 7, site="site-03", score=fc.LAC()).to_bytes())
-    done = command.ok("calibrate", *sites, "-o", "p.json", "--robust", "2", "--sites-alike", "--least-scores", "100")
+    done = command.ok("calibrate", *sites, "-o", "p.json", "--guarantee", "quantile-of-quantiles:2,least_scores=100")
     assert "Of these sites 1 have fewer than 100 scores; they count as if all were huge." in done.out
 
 
@@ -60,8 +60,8 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json")
     assert done.json["certificate"]["threshold"] == 0
     assert "site 'loud' has 100% of all scores" in done.err
-    assert done.err.endswith("bound what a site may claim with --most-scores, or give --weights of your own\n")
-    done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--most-scores", "100")
+    assert done.err.endswith("bound what a site may claim with --guarantee mixture:most_scores=N\n")
+    done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--guarantee", "mixture:most_scores=100")
     assert "in proportion to n_k (counted up to 100)" in done.out
     predictor = fc.load("p.json")
     assert predictor.certificate.guarantee == {"name": "mixture", "weights": "rows", "most_scores": 100}
@@ -70,26 +70,18 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
+    ("guarantee", "problem"),
     [
-        (["--robust", "30"], "30 liars among 30 sites leave nobody honest"),
-        (["--robust", "-1"], "liars is -1"),
-        (["--robust", "1", "--guarantee", "pac"], "--robust does not go with --guarantee pac"),
-        (["--robust", "1", "--total-variation", "0.1"], "--total-variation does not go with --robust"),
-        (["--guarantee", "robust"], "--guarantee robust needs --robust F"),
-        (["--sites-alike"], "--sites-alike goes with --robust F"),
-        (["--robust", "1", "--sites-alike"], "--robust 1 --sites-alike needs --least-scores N"),
-        (["--robust", "1", "--least-scores", "9"], "--least-scores goes with --sites-alike"),
-        (["--least-scores", "9"], "--least-scores goes with --sites-alike"),
-        (["--robust", "1", "--sites-alike", "--least-scores", "0"], "least_scores is 0, expected a whole number"),
-        (["--most-scores", "0"], "most_scores is 0, expected a whole number"),
-        (["--most-scores", "9", "--weights", "uniform"], "most_scores goes with weights 'rows'"),
-        (["--most-scores", "9", "--guarantee", "pac"], "--most-scores does not go with --guarantee pac"),
-        (["--robust", "1", "--most-scores", "9", "--sites-alike"], "--most-scores does not go with --sites-alike"),
+        ("robust:30", "30 liars among 30 sites leave nobody honest"),
+        ("robust:liars=-1", "liars is -1"),
+        ("robust", "guarantee robust needs liars"),
+        ("quantile-of-quantiles:1", "give least_scores, how many scores a site should have at least"),
+        ("mixture:most_scores=0", "most_scores is 0, expected a whole number"),
+        ("mixture:most_scores=9,weights=uniform", "most_scores goes with weights 'rows'"),
     ],
 )
-def test_refusals(sites: list[str], command: Command, options: list[str], problem: str) -> None:
-    done = command("calibrate", *sites, "-o", "p.json", *options)
+def test_refusals(sites: list[str], command: Command, guarantee: str, problem: str) -> None:
+    done = command("calibrate", *sites, "-o", "p.json", "--guarantee", guarantee)
     assert done.code == 2
     assert problem in done.err
     assert not Path("p.json").exists()

@@ -74,11 +74,11 @@ def test_answer_only_the_easy_rows(command: Command, tmp_path: Path) -> None:
         np.savetxt(tmp_path / f"probs-{k}.csv", sharp, delimiter=",")
         np.save(tmp_path / f"labels-{k}.npy", labels)
         files = (tmp_path / f"probs-{k}.csv", tmp_path / f"labels-{k}.npy")
-        options = ("--loss", "selective-error", "--limit", "0.2", "--thresholds", "0.3,0.5,0.7,0.8,0.9,0.95,0.99")
+        options = ("--loss", "selective-error:limit=0.2", "--thresholds", "0.3,0.5,0.7,0.8,0.9,0.95,0.99")
         command.ok("summarize-losses", *files, *options, "-o", tmp_path / f"site-{k}.fcs")
     sites = [tmp_path / f"site-{k}.fcs" for k in range(3)]
     rule = tmp_path / "rule.json"
-    guarantee = ("--guarantee", "learn-then-test", "--walks", "7")
+    guarantee = ("--guarantee", "learn-then-test:walks=7")
     done = command("calibrate", *sites, "--risk", "0.1", *guarantee, "-o", rule)
     assert done.code == 2
     assert "the losses were made for 0.2" in done.err
@@ -95,9 +95,9 @@ def test_answer_only_the_easy_rows(command: Command, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("s.npy", "--loss", "false-negative-rate"), "needs SCORES and TRUTH; give both files"),
-        (("s.npy", "t.npy"), "TRUTH and the options of a loss go with --loss"),
+        (("s.npy", "t.npy"), "TRUTH goes with --loss"),
         (("s.npy", "t.npy", "--loss", "false-negative-rate", "--rising"), "leave them out with --loss"),
-        (("s.npy", "t.npy", "--loss", "selective-error"), "--loss selective-error needs --limit FLOAT"),
+        (("s.npy", "t.npy", "--loss", "selective-error"), "loss selective-error needs limit"),
         (("s.npy", "t.npy", "--loss", "recall"), "no loss is called 'recall'; there are false-discovery-rate"),
         (("s.npy", "bad.npy", "--loss", "false-negative-rate"), "truth: has 3 rows, the scores have 60"),
     ],

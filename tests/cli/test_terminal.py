@@ -71,7 +71,7 @@ WRONG = (
     ["predict", "predictor.json", "header.npy", "-o", "x.npz"],
     ["predict", "kind.json", "test-probs.npy", "-o", "x.npz"],
     ["verify", "predictor.json", "site-0.fcs", "site-1.fcs", "site-2.fcs", "--signed", "keys.json"],
-    ["calibrate", "site-0.fcs", "--guarantee", "one-site", "--site", "{}", "-o", "x.json"],
+    ["calibrate", "site-0.fcs", "--guarantee", "one-site:{}", "-o", "x.json"],
     ["plan", "--sizes", "{}"],
     ["plan", "--{}", "3"],
 )

@@ -16,7 +16,7 @@ import sys
 sys.modules["torch"] = None
 from fedconformal.cli.app import run
 assert run(["-q", "train", "--help"]) == 0
-sys.exit(run(["train", "--dataset", "digits", "--rounds", "3", "-o", sys.argv[1]]))
+sys.exit(run(["train", "--dataset", "digits", "--set", "rounds=3", "-o", sys.argv[1]]))
 """
 
 
@@ -37,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_from_training_to_sets(here: Path, command: Command) -> None:
-    done = command.ok("train", "--dataset", "digits", "--method", "central", "--rounds", "15", "-o", "run")
+    done = command.ok("train", "--dataset", "digits", "--method", "central", "--set", "rounds=15", "-o", "run")
     assert "accuracy 0.9" in done.out
     assert "temperature" in done.out
     following = "fedconformal summarize run/logits.npz -o run/sites"
@@ -61,7 +61,7 @@ def test_from_training_to_sets(here: Path, command: Command) -> None:
 def test_options_go_before_the_file(here: Path, command: Command) -> None:
     Path("run.toml").write_text('dataset = "digits"\nrounds = 2\npartition = "iid"\nclients = 3\nmethod = "fedprox"\n')
     command.ok(
-        "train", "--config", "run.toml", "--rounds", "1", "--set", "weighting=uniform", "--set", "mu=0.5", "-o", "x"
+        "train", "--config", "run.toml", "--set", "rounds=1", "--set", "weighting=uniform", "--set", "mu=0.5", "-o", "x"
     )
     written = Path("x/config.json").read_text()
     for setting in ('"rounds": 1,', '"clients": 3', '"weighting": "uniform"', '"mu": 0.5'):
@@ -76,12 +76,12 @@ def test_options_go_before_the_file(here: Path, command: Command) -> None:
         (("--dataset", "digits", "--method", "sgd"), "no trainer is called 'sgd'"),
         (("--dataset", "digits", "--set", "rouns=3"), "rouns is no setting; did you mean rounds?"),
         (("--dataset", "digits", "--set", "rounds"), "--set rounds: expected KEY=VALUE"),
-        (("--dataset", "digits", "--mu", "1"), "mu is for fedprox, not for fedavg and classes"),
+        (("--dataset", "digits", "--set", "mu=1"), "mu is for fedprox, not for fedavg and classes"),
         (("--dataset", "digits", "--model", "lenet"), "lenet: needs images of at least 12 by 12 pixels"),
-        (("--dataset", "digits", "--device", "cuda"), "device 'cuda'"),
+        (("--dataset", "digits", "--set", "device=cuda"), "device 'cuda'"),
         (("--dataset", "digits", "--weights", "none.pt"), "none.pt"),
         (("--dataset", "digits", "--partition", "column"), "column is needed here; say --column"),
-        (("--dataset", "digits", "--partition", "column", "--column", "ward"), "ward"),
+        (("--dataset", "digits", "--partition", "column", "--set", "column=ward"), "ward"),
         (("--dataset", "digits", "--set", "temperature=x"), "invalid enum value 'x'; there are pooled, mean, none"),
     ],
 )
@@ -137,8 +137,19 @@ def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Com
 
 
 def test_a_regressor_from_training_to_intervals(here: Path, command: Command) -> None:
-    given = ("--dataset", "diabetes", "--partition", "iid", "--clients", "2", "--rounds", "2", "--workers", "1")
-    said = command.ok("train", *given, "--loss", "pinball", "--quantiles", "0.1,0.9", "-o", here / "run").out
+    given = (
+        "--dataset",
+        "diabetes",
+        "--partition",
+        "iid",
+        "--set",
+        "clients=2",
+        "--set",
+        "rounds=2",
+        "--set",
+        "workers=1",
+    )
+    said = command.ok("train", *given, "--set", "loss=pinball", "--set", "quantiles=[0.1, 0.9]", "-o", here / "run").out
     assert "progression: mean absolute error" in said
     assert "predictions.npz" in said
     command.ok("summarize", here / "run" / "predictions.npz", "-o", here / "sites")

@@ -110,7 +110,7 @@ def test_a_training_run(folder: Path, command: Command) -> None:
         parts[f"{part}_labels"] = rng.integers(0, 5, 90)
         parts[f"{part}_clients"] = np.arange(90) % 3
     np.savez("logits.npz", **parts)
-    command.ok("summarize", "logits.npz", "-o", "run", "--temperature", "2", "--score", "aps", "--randomized")
+    command.ok("summarize", "logits.npz", "-o", "run", "--temperature", "2", "--score", "aps:randomized=true")
     files = sorted(Path("run").iterdir())
     assert [file.name for file in files] == ["client-0.fcs", "client-1.fcs", "client-2.fcs"]
     probs = fc.softmax(parts["val_logits"], temperature=2.0)
@@ -137,10 +137,10 @@ def test_a_training_run(folder: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "guarantee"),
     [
-        (["--guarantee", "mixture", "--weights", "uniform"], fc.Mixture(weights="uniform")),
-        (["--weights", "0.2,0.3,0.5"], fc.Mixture(weights=(0.2, 0.3, 0.5))),
+        (["--guarantee", "mixture:weights=uniform"], fc.Mixture(weights="uniform")),
+        (["--guarantee", "mixture:0.2,0.3,0.5"], fc.Mixture(weights=(0.2, 0.3, 0.5))),
         (["--guarantee", "every-site"], fc.EverySite()),
-        (["--guarantee", "one-site", "--site", "site-2"], fc.OneSite(site="site-2")),
+        (["--guarantee", "one-site:site-2"], fc.OneSite(site="site-2")),
     ],
 )
 def test_guarantees(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
@@ -179,10 +179,15 @@ def test_by_class(folder: Path, command: Command) -> None:
     for k in range(3):
         done = command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "-o", SUMMARIES[k], "--by-class")
         assert done.err.count("how many calibration rows of each class") == 1
-    made = command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--by-class", "--alpha", "0.3", "--json").json
+    made = command.ok(
+        "calibrate", *SUMMARIES, "-o", "p.json", "--guarantee", "by-class", "--alpha", "0.3", "--json"
+    ).json
     assert made["certificate"]["guarantee"] == {"name": "by-class", "guarantee": fc.Mixture().to_dict()}
     assert len(made["certificate"]["threshold"]) == 4
-    assert "by class" in command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--by-class", "--alpha", "0.3").out
+    assert (
+        "by class"
+        in command.ok("calibrate", *SUMMARIES, "-o", "p.json", "--guarantee", "by-class", "--alpha", "0.3").out
+    )
     command.ok("verify", "p.json", *SUMMARIES)
     predicted = command.ok("predict", "p.json", "test-probs.npy", "-o", "sets.npz", "--json").json
     assert predicted["threshold"] == made["certificate"]["threshold"]
@@ -190,7 +195,7 @@ def test_by_class(folder: Path, command: Command) -> None:
     assert all(group["coverage"] > 0.5 for group in found["by_class"])
     command.ok("calibrate", *SUMMARIES, "-o", "all.json")  # they serve promises to all classes together as well
     command.ok("summarize", "probs-0.npy", "labels-0.npy", "-o", "plain.fcs")
-    refused = command("calibrate", "plain.fcs", "-o", "p.json", "--by-class")
+    refused = command("calibrate", "plain.fcs", "-o", "p.json", "--guarantee", "by-class")
     assert (refused.code, "--by-class" in refused.err) == (2, True)
     refused = command("summarize", "probs-0.npy", "-o", "x.fcs", "--by-class", "--chunks")
     assert (refused.code, "do not go together" in refused.err) == (2, True)

@@ -190,15 +190,17 @@ def _encoded(rng: np.random.Generator, text: str, cases: Case) -> bytes:
 def _score(rng: np.random.Generator, cases: Case) -> None:
     name = ("lac", "aps", "raps")[rng.integers(3)]
     score: dict[str, Any] = {"name": name}
-    cases.options += ["--score", name]
+    parameters: dict[str, str] = {}
     if name != "lac" and rng.random() < 0.5:
         seed = int(rng.choice(np.array(SEEDS, dtype=np.uint64)))
         score |= {"randomized": True, "seed": str(seed)}
-        cases.options += ["--randomized", "--random-state", str(seed)]
+        parameters |= {"randomized": "true", "random_state": str(seed)}
     if name == "raps":
         penalty, free = repr(float(rng.choice([0.0, 0.001, 0.1, 1 / 3, 1e-9, 2.0**20]))), str(rng.integers(0, 6))
         score |= {"penalty": penalty, "free": free}
-        cases.options += ["--penalty", penalty, "--free-ranks", free]
+        parameters |= {"penalty": penalty, "free_ranks": free}
+    given = ",".join(f"{key}={value}" for key, value in parameters.items())
+    cases.options += ["--score", f"{name}:{given}" if given else name]
     cases.wanted["score"] = score
 
 

@@ -127,12 +127,13 @@ function save() {
 /** @param {string[]} files @param {import("./site.js").Columns} columns @param {import("./site.js").Wanted} wanted @returns {string} */
 function commandFor(files, columns, wanted) {
   const quote = (/** @type {string} */ text) => (/^[\w.,=@%+:/-]+$/.test(text) ? text : `'${harmless(text).replaceAll("'", "'\\''")}'`);
-  const { score } = wanted, sums = score.name === "aps" || score.name === "raps";
+  const { score } = wanted, random = (score.name === "aps" || score.name === "raps") && score.randomized;
+  const parameters = [
+    ...(random ? ["randomized=true", `random_state=${score.seed}`] : []), ...(score.name === "raps" ? [`penalty=${score.penalty}`, `free_ranks=${score.free}`] : []),
+  ].join(",");
   const options = /** @type {[string, string | null | undefined | boolean][]} */ ([
     ["--encoding", typed("encoding")], ["--id", columns.ids], ["--labels", columns.labels], ["--classes", columns.classes?.join(",")], ["--drop", columns.drop?.join(",")],
-    ["--positive", columns.positive], ["--predictions", score.name === "residual" ? columns.prediction : null], ["--groups", columns.groups?.join(",")], ["--score", score.name],
-    ["--randomized", sums && score.randomized], ["--random-state", sums && score.randomized ? String(score.seed) : null],
-    ["--penalty", score.name === "raps" ? String(score.penalty) : null], ["--free-ranks", score.name === "raps" ? String(score.free) : null],
+    ["--positive", columns.positive], ["--predictions", score.name === "residual" ? columns.prediction : null], ["--groups", columns.groups?.join(",")], ["--score", parameters ? `${score.name}:${parameters}` : score.name],
     ["--kind", wanted.kind], ["--alpha", wanted.alpha], ["--by-class", wanted.byClass], ["--model", wanted.model], ["--temperature", wanted.temperature],
     ["--calibration", wanted.calibration], ["--expires", wanted.expires], ["--site", wanted.site],
   ]);

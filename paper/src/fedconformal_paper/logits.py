@@ -134,13 +134,13 @@ class LogitsFolder:
         if dataset in COLUMNS:
             words[4] = "fitzpatrick17k"
         if variant == "iid":
-            words += ["--partition", "iid", "--clients", str(CLIENTS.get(dataset) or len(GROUPS[dataset]))]
+            words += ["--partition", "iid", "--set", f"clients={CLIENTS.get(dataset) or len(GROUPS[dataset])}"]
         elif variant == "source":
-            words += ["--partition", "column", "--column", variant]
+            words += ["--partition", "column", "--set", f"column={variant}"]
         elif variant:
-            words += ["--partition", "overlap", "--classes-per-client", variant.removeprefix("overlap")]
+            words += ["--partition", "overlap", "--set", f"classes_per_client={variant.removeprefix('overlap')}"]
         elif dataset in COLUMNS:
-            words += ["--partition", "column", "--column", COLUMNS[dataset]]
+            words += ["--partition", "column", "--set", f"column={COLUMNS[dataset]}"]
         return Command(output, [*words, "-o", str(output)])
 
 

@@ -126,6 +126,8 @@ def _read_list(text: str, kind: Any) -> tuple[Any, ...]:
     if "=" in text:
         pairs = [part.rpartition("=") for part in text.split(",")]
         named = [(name.strip(), tuple(map(float, value.split(":")))) for name, _, value in pairs]
+        if not all(name for name, _ in named):
+            raise ValueError(text)
         return tuple((name, one if len(one) > 1 else one[0]) for name, one in named)
     numbers = tuple(map(float, text.split(",")))
     sizes = get_args(kind)

@@ -73,7 +73,7 @@ ADVICE = {
     r"give risk, not alpha": r"say --risk instead of --alpha",
     r"give the predictor that it replaces": r"give it with --chain",
     r"bound what a site may claim \(most_scores\), or use weights of your own": (
-        r"bound what a site may claim with --most-scores, or give --weights of your own"
+        r"bound what a site may claim with --guarantee mixture:most_scores=N"
     ),
     r"make one with make_app": r"make one: fedconformal flower init DIR",
 }

@@ -79,7 +79,7 @@ def _built(name: str, command: Any) -> Any:
     if isinstance(command, typer.Typer):
         alone.add_typer(command, name=name)
     else:
-        alone.command(name, cls=getattr(command, "command", None))(command)
+        alone.command(name)(command)
     return typer.main.get_group(alone).commands[name]
 
 

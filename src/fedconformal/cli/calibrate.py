@@ -12,6 +12,7 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name, counted
+from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.risk_predictor import RiskPredictor
@@ -27,17 +28,20 @@ from fedconformal.cli.differential import (
     release_locally,
 )
 from fedconformal.cli.inputs import Alpha, Json, read_summaries
-from fedconformal.cli.options import GUARANTEES, Given, taking
+from fedconformal.cli.options import GUARANTEES, SPEC, expand_options
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.risk import Risk, Safe, check_risk, risk_words
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
-from fedconformal.cli.sites import by_name, for_sites, in_order, placed, unnamed_classes
+from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
 from fedconformal.summaries.summary import Summary
+
+GuaranteeFor = Callable[[Sequence[str], Sequence[int]], Guarantee]
+"""Builds a guarantee from the names of the sites and the order of the files."""
 
 
 def _show_new_id(wanted: bool) -> None:
@@ -46,27 +50,18 @@ def _show_new_id(wanted: bool) -> None:
         raise typer.Exit
 
 
-class Made(NamedTuple):
-    """What was calibrated, by which guarantee before it is promised to each class or group, from which summaries."""
+class CalibrateResult(NamedTuple):
+    """A calibration, its guarantee and its summaries."""
 
     result: Any
-    promise: Guarantee
+    guarantee: Guarantee
     received: list[Summary]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The options of calibrate that recalibrate has too."""
+class CalibrateOptions:
+    """Options that calibrate and recalibrate share."""
 
-    by_class: Annotated[
-        bool, typer.Option("--by-class", help="Promise it to each class by itself; needs summaries --by-class.")
-    ] = False
-    by_group: Annotated[
-        bool, typer.Option("--by-group", help="Promise it to each group by itself; needs summaries with --groups.")
-    ] = False
-    sites_alike: Annotated[
-        bool, typer.Option("--sites-alike", help="With --robust: the honest sites are known to be alike.")
-    ] = False
     privacy: Privacy = None
     epsilon: Epsilon = None
     ledger: BudgetFile = None
@@ -85,7 +80,7 @@ class Asked:
 
     def check(self, alpha: str) -> None:
         """Refuse options that do not go together, before files are read."""
-        check_risk(self.risk, self.safe, plain=alpha == "0.1" and not self.by_class and self.privacy is None)
+        check_risk(self.risk, self.safe, plain=alpha == "0.1" and self.privacy is None)
         check_options(
             self.signed,
             self.calibration,
@@ -93,8 +88,8 @@ class Asked:
             noisy=self.privacy is PrivacyMode.local,
         )
 
-    def made(self, summaries: list[Path], alpha: str, promised: Callable[[list[str], list[int]], Guarantee]) -> Made:
-        """Calibrate; `promised` gives the guarantee, from the names of the sites and the order of the files."""
+    def calibrate(self, summaries: list[Path], alpha: str, guarantee_for: GuaranteeFor) -> CalibrateResult:
+        """Calibrate from files."""
         received = [] if self.privacy is PrivacyMode.local else read_summaries(summaries)
         noisy = read_noisy(summaries) if self.privacy is PrivacyMode.local else []
         names: list[Sequence[str]] = [summary.sites for summary in received]
@@ -102,8 +97,7 @@ class Asked:
         order = in_order(summaries, names)
         summaries = [summaries[k] for k in order]
         received, noisy = [received[k] for k in order if received], [noisy[k] for k in order if noisy]
-        promise = promised([name for k in order for name in names[k]], order)
-        wanted = _stratified(promise, by_class=self.by_class, by_group=self.by_group)
+        guarantee = guarantee_for([name for k in order for name in names[k]], order)
         for line in unnamed_classes(received, summaries):
             logger.warning("%s", line)
         if self.calibration is not None:
@@ -113,16 +107,16 @@ class Asked:
         if self.privacy is not None and self.exact:
             raise InputError("--exact shows calibration scores, and --privacy hides them; leave one out")
         if self.privacy is PrivacyMode.local:
-            result = release_locally(noisy, alpha, wanted, self.epsilon, self.ledger)
+            result = release_locally(noisy, alpha, guarantee, self.epsilon, self.ledger)
         elif self.privacy is PrivacyMode.dp:
-            result = release(received, alpha, wanted, self.epsilon, self.ledger)
+            result = release(received, alpha, guarantee, self.epsilon, self.ledger)
         else:
-            result = _plainly(received, wanted, alpha=alpha, risk=self.risk, safe=self.safe, exact=self.exact)
+            result = _plainly(received, guarantee, alpha=alpha, risk=self.risk, safe=self.safe, exact=self.exact)
         if self.signed is not None:
             result = with_signatures(result, summaries, self.signed)
-        return Made(result, promise, received)
+        return CalibrateResult(result, guarantee, received)
 
-    def tell(self, predictor: Document, made: Made, *more: str) -> None:
+    def tell(self, predictor: Document, made: CalibrateResult, *more: str) -> None:
         """Say what was found, and `more`."""
         certificate = predictor.certificate
         say(certificate.sentence())
@@ -133,18 +127,18 @@ class Asked:
         if self.signed is not None:
             keys = f"with the key in {self.signed}"
             say(f"Every summary is signed by its site for the calibration {self.calibration}, {keys}.")
-        say(*_robustness(made.promise, made.received, None if self.risk is not None else certificate.alpha))
+        say(*_robustness(made.guarantee, made.received, None if self.risk is not None else certificate.alpha))
         say(*more)
 
 
-@taking(GUARANTEES)
+@expand_options
 def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(help="What is promised:")] = Mixture.name,
+    guarantee: Annotated[str, typer.Option(metavar=SPEC, help=f"What is promised: {GUARANTEES}")] = Mixture.name,
     *,
-    asked: Asked,
+    options: CalibrateOptions,
     new_id: Annotated[  # noqa: ARG001
         bool,
         typer.Option(
@@ -152,28 +146,26 @@ def calibrate(
         ),
     ] = False,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    check_output(output, *summaries, asked.ledger, asked.signed, ending=".json", force=asked.force)
-    promised = guarantee_from(guarantee, given, sites_alike=asked.sites_alike)  # refused before files are read
-    asked.check(alpha)
-    made = asked.made(summaries, alpha, promised)
+    check_output(output, *summaries, options.ledger, options.signed, ending=".json", force=options.force)
+    guarantee_for = read_guarantee(guarantee)  # refused before files are read
+    options.check(alpha)
+    made = options.calibrate(summaries, alpha, guarantee_for)
     predictor = made.result
     predictor.save(output)
     warn_of_full(predictor)
     if json:
         print_json({"predictor": str(output), "certificate": predictor.certificate.to_dict()})
         return
-    asked.tell(predictor, made, f"wrote {output}")
+    options.tell(predictor, made, f"wrote {output}")
 
 
-def guarantee_from(
-    name: str, given: Given, *, sites_alike: bool
-) -> Callable[[Sequence[str], Sequence[int]], Guarantee]:
-    """Check the guarantee that was typed, and return what builds it once the sites and the order of files are known."""
-    _guarantee(name, {**given, **_placed(given)}, sites_alike=sites_alike)
-    return lambda sites, order: _guarantee(name, {**given, **_placed(given, sites, order)}, sites_alike=sites_alike)
+def read_guarantee(text: str) -> GuaranteeFor:
+    """Check a spec string, and return what builds the guarantee once the sites and the order of files are known."""
+    spec = parse(text, Guarantee)
+    place_weights(spec).build()
+    return lambda sites, order: place_weights(spec, sites, order).build()
 
 
 def warn_of_full(predictor: Document) -> None:
@@ -209,51 +201,10 @@ def _found(predictor: Document) -> str:
     )
 
 
-def _placed(given: Given, sites: Sequence[str] | None = None, order: Sequence[int] = ()) -> dict[str, Any]:
-    """Put weights, by the names of sites or in the order of the files, into that of the sites, once it is known."""
-    typed = GUARANTEES.typed(given)
-    if "weights" not in typed:
-        return {}
-    option, text = typed["weights"]
-    key = next(key for key in given if key.split()[1] == "weights" and given[key] is not None)
-    named = by_name(text, option)
-    if sites is None:
-        return {key: text if named is None else "uniform"}
-    if named is not None and not sites:
-        raise InputError(f"{option}: the summaries have no names of sites; give the weights in the order of the files")
-    return {key: placed(text, order) if named is None else for_sites(named, sites, option)}
-
-
-def _stratified(promise: Guarantee, *, by_class: bool, by_group: bool) -> Guarantee:
-    """Promise it to each class or group; the groups are outside."""
-    if isinstance(promise, ByGroup):
-        by_group, promise = True, promise.guarantee
-    promise = ByClass(promise) if by_class else promise
-    return ByGroup(promise) if by_group else promise
-
-
-def _guarantee(name: str, given: Given, *, sites_alike: bool) -> Guarantee:
-    """Build the guarantee; --robust F names one by itself, and --sites-alike another."""
-    typed = GUARANTEES.typed(given)
-    if "least_scores" in typed and not sites_alike and name != QuantileOfQuantiles.name:
-        raise InputError("--least-scores goes with --sites-alike")
-    if sites_alike and "liars" not in typed:
-        raise InputError("--sites-alike goes with --robust F")
-    if "liars" not in typed or name != Mixture.name:
-        return GUARANTEES.chosen(name, given)
-    if sites_alike:
-        guarantee = GUARANTEES.chosen(QuantileOfQuantiles.name, given, "--sites-alike")
-        if typed["liars"][1] != "0" and "least_scores" not in typed:
-            raise InputError(
-                f"--robust {typed['liars'][1]} --sites-alike needs --least-scores N, the fewest scores a site should "
-                "have, fixed before calibration: otherwise the sizes that liars claim choose the ranks"
-            )
-        return guarantee
-    return GUARANTEES.chosen(Robust.name, given, "--robust")
-
-
 def _robustness(guarantee: Guarantee, summaries: Sequence[Summary], alpha: Any) -> Iterator[str]:
     """Say how many liars are allowed for, and which sites are far from the rest; nothing if none are expected."""
+    if isinstance(guarantee, ByClass | ByGroup):
+        guarantee = guarantee.guarantee
     if alpha is None or not isinstance(guarantee, Robust | QuantileOfQuantiles):
         return
     sizes = [n for summary in summaries for n in summary.sizes]

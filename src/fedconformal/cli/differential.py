@@ -69,7 +69,7 @@ def release(
     if epsilon is None:
         raise InputError("--privacy dp needs --epsilon, such as --epsilon 1")
     if isinstance(guarantee, ByClass):
-        raise InputError("--privacy dp does not go with --by-class; leave one of them out")
+        raise InputError("--privacy dp does not go with by-class; leave one of them out")
     if ledger is not None and not all(summary.sites for summary in summaries):
         raise InputError("--ledger needs summaries with site names; give them with --site")
     spent = float(as_epsilon(epsilon))

@@ -16,7 +16,7 @@ from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
-from fedconformal.cli.options import taking
+from fedconformal.cli.options import expand_options
 from fedconformal.cli.regression import make_intervals, read_rows, threshold_of
 from fedconformal.cli.regression import rows_of_run as numbers_of_run
 from fedconformal.cli.risk import Risk, evaluate_losses_of
@@ -28,7 +28,7 @@ from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 
 
-@taking()
+@expand_options
 def evaluate(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[

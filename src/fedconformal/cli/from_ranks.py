@@ -10,7 +10,7 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.cli.options import ALL_SCORES, Given
+from fedconformal._base.spec import build
 from fedconformal.cli.rows import NONE, Columns
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
@@ -31,11 +31,11 @@ def opened(path: Path) -> Result:
         return read_result(read_bytes(path))
 
 
-def result_score(files: Sequence[Path], name: str | None, given: Given) -> AnyScore | None:
+def result_score(files: Sequence[Path], score: str | None) -> AnyScore | None:
     """Return the score that was named, or the one that the query is for."""
     if len(files) != 1:
         raise InputError(f"--from-ranks takes one file, and {len(files)} were given")
-    return opened(files[0]).made.function() if name is None else ALL_SCORES.chosen(name, given)
+    return opened(files[0]).made.function() if score is None else build(score, AnyScore)
 
 
 def refuse_beside_ranks(others: Mapping[str, Any], columns: Columns) -> None:

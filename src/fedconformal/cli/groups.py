@@ -17,7 +17,7 @@ ByColumns = Annotated[
     typer.Option(
         "--groups",
         metavar="A,B,...",
-        help="Group by group, for calibrate --by-group: columns such as sex,age; shows how many rows each has.",
+        help="Group by group, for calibrate --guarantee by-group: such as sex,age; shows how many rows each has.",
     ),
 ]
 Needed = Annotated[

@@ -7,11 +7,9 @@ from typing import Any
 
 from fedconformal import tables
 from fedconformal._base.files import naming, read_array, read_npz
-from fedconformal.cli.options import Family
 from fedconformal.errors import InputError
 from fedconformal.losses import Loss
 
-LOSSES = Family(option="loss", base=Loss)
 ONE = ("scores", "probs", "truth", "labels", "masks")
 """What the array of an .npz is called, if it holds all rows; else each array is an image."""
 

@@ -20,7 +20,7 @@ from fedconformal.cli.combine import combine
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
-from fedconformal.cli.options import taking
+from fedconformal.cli.options import expand_options
 from fedconformal.cli.outputs import check_output
 from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.risk import risk_predictor
@@ -50,7 +50,7 @@ SHOWN = 20
 """Sites and groups in a table; --json has all."""
 
 
-@taking()
+@expand_options
 def start(
     watch: File,
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
@@ -115,7 +115,7 @@ def _scores(rule: Document, columns: Columns, path: Path, labels: Path | None) -
     return calibration_scores(scores, rows.labels)
 
 
-@taking()
+@expand_options
 def add(
     watch: File,
     answered: Annotated[

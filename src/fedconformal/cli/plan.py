@@ -9,21 +9,21 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, shares_of
+from fedconformal._base.spec import build
 from fedconformal.calibration.plan import DEFAULT_SET, Option, Plan
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.plan_risk import RiskOption, plan_risk
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.inputs import Alpha, Json, load_predictor, read_summaries
-from fedconformal.cli.options import ALL_SCORES, GUARANTEES, Given, taking
+from fedconformal.cli.options import GUARANTEES, SPEC, ScoreOption, expand_options
 from fedconformal.cli.renewal import show_renewal
 from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
-from fedconformal.scores import DEFAULT, RegressionScore, Score
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.scores.advice import before
 from fedconformal.summaries.origin import UNKNOWN, Origin
 
@@ -38,7 +38,7 @@ class PilotColumns(Unlabelled):
     classes: str | None = None
 
 
-@taking(GUARANTEES, ALL_SCORES)
+@expand_options
 def plan(
     summaries: Annotated[
         list[Path] | None, typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.")
@@ -49,14 +49,17 @@ def plan(
     alpha: Alpha = "0.1",
     risk: Risk = None,
     bound: Annotated[float, typer.Option(help="With --risk: the most that a row can lose.")] = 1.0,
-    guarantee: Annotated[str | None, typer.Option(help="One more to plan, with its own options:")] = None,
+    guarantees: Annotated[
+        list[str] | None,
+        typer.Option("--guarantee", metavar=SPEC, help=f"One more to plan; repeatable: {GUARANTEES}"),
+    ] = None,
     pilot: Annotated[
         Path | None, typer.Option(help="A predictor (.json) from a pilot study, to estimate set sizes.")
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
     *,
     columns: PilotColumns,
-    score: Annotated[str | None, typer.Option(help="Say whether another score than this has smaller sets:")] = None,
+    score: ScoreOption = None,
     classes: Annotated[int | None, typer.Option(min=2, help="With --score: how many classes there are.")] = None,
     renew: Annotated[
         Path | None, typer.Option(metavar="PREDICTOR", help="How many new rows restore the promises of this (.json).")
@@ -65,24 +68,22 @@ def plan(
         str | None, typer.Option(help="With --renew: rows that come in a week, such as 40,10 or a=40,b=10.")
     ] = None,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
-    typed = GUARANTEES.typed(given), ALL_SCORES.typed(given)
     if renew is not None or rows_per_week is not None:
-        options = (summaries, sizes, risk, guarantee, pilot, probs, score, classes, *typed)
+        options = (summaries, sizes, risk, guarantees, pilot, probs, score, classes)
         plain = not any(options) and alpha == "0.1" and columns == PilotColumns()
         show_renewal(renew, rows_per_week, plain=plain, json=json)
         return
     counts, sites, origin = _sites(sizes, summaries or [])
     held, bound = origin.score, origin.bound or bound
     if risk is not None:
-        others = (guarantee, pilot, probs, score, classes, *typed)
+        others = (guarantees, pilot, probs, score, classes)
         _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
         return
     if origin.bound is not None:
         raise InputError("loss curves have no scores; say --risk LIMIT")
-    asked = ALL_SCORES.chosen(score or DEFAULT.name, given) if score is not None or ALL_SCORES.typed(given) else held
+    asked = held if score is None else build(score, AnyScore)
     each = as_alpha(alpha)
     if asked is not None and asked.lower_share is not None:
         each = min(shares_of(each, asked.lower_share))
@@ -91,11 +92,9 @@ def plan(
         raise InputError("--pilot and --probs go together; give both or neither")
     if probs is None and columns != PilotColumns():
         raise InputError("options that name columns go with --probs; give the table of rows")
-    wanted = {
-        name: GUARANTEES.chosen(name, GUARANTEES.fitting(name, given))
-        for name in dict.fromkeys((WorstCase.name, PAC.name, *_named(guarantee, given)))
-    }
-    mixtures, pac = wanted.pop(WorstCase.name), wanted.pop(PAC.name)
+    wanted = [build(one, Guarantee) for one in guarantees or ()]
+    mixtures = next((one for one in wanted if isinstance(one, WorstCase)), DEFAULT_SET)
+    pac = next((one for one in wanted if isinstance(one, PAC)), PAC())
     predictor = rows = None
     if pilot is not None and probs is not None:
         predictor = load_predictor(pilot)
@@ -104,9 +103,9 @@ def plan(
         alpha=each,
         sizes=counts,
         sites=sites,
-        worst_case=mixtures if mixtures != WorstCase() and isinstance(mixtures, WorstCase) else DEFAULT_SET,
-        pac=pac if isinstance(pac, PAC) else PAC(),
-        others=list(wanted.values()),
+        worst_case=mixtures,
+        pac=pac,
+        others=[one for one in wanted if one not in (mixtures, pac)],
         pilot=predictor,
         probs=rows,
     )
@@ -114,7 +113,7 @@ def plan(
         if classes is not None:
             raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
         found = msgspec.structs.replace(found, by_class="", notes=[_of_intervals(one) for one in found.notes])
-    elif score is not None or classes is not None or ALL_SCORES.typed(given):
+    elif score is not None or classes is not None:
         labels = asked if isinstance(asked, Score) else DEFAULT
         found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
@@ -177,17 +176,6 @@ def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[st
         return [int(part) for part in parts], None if named is None else list(named), UNKNOWN
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
-
-
-def _named(guarantee: str | None, given: Given) -> list[str]:
-    """Return the guarantee to plan beside the others, if there is one; refuse options that fit none of them."""
-    named = [] if guarantee is None else [registry.find(guarantee, Guarantee).name]
-    members, fitting = GUARANTEES.members(), [WorstCase.name, PAC.name, *named]
-    for key, (option, _) in GUARANTEES.typed(given).items():
-        if not any(key in members[name] for name in fitting):
-            owners = " or ".join(name for name, parameters in members.items() if key in parameters)
-            raise InputError(f"{option} is for {owners}; name it with --guarantee")
-    return named
 
 
 def _cells(option: Option, *, numbers: bool) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
 from fedconformal.cli.groups import Needed, columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
-from fedconformal.cli.options import taking
+from fedconformal.cli.options import expand_options
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import encoded, make_intervals, read_rows, threshold_of
 from fedconformal.cli.risk import Risk
@@ -33,7 +33,7 @@ from fedconformal.tables import Predictions
 from fedconformal.tables.layout import guarded
 
 
-@taking()
+@expand_options
 def predict(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[Path, typer.Argument(help="Probabilities, or predictions (.csv .tsv .txt .parquet .npy .npz).")],

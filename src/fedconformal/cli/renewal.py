@@ -31,7 +31,7 @@ def show_renewal(predictor: Path | None, rows_per_week: str | None, *, plain: bo
     if rows_per_week is not None:
         named = by_name(rows_per_week, "--rows-per-week")
         sites = site_names(old.certificate.summaries)
-        rates = (rows_per_week if named is None else for_sites(named, sites, "--rows-per-week")).split(",")
+        rates = rows_per_week.split(",") if named is None else for_sites(named, sites, "--rows-per-week")
     with naming(predictor):
         found = plan_renewal(old, rows_per_week=rates)
     if json:

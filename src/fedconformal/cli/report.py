@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedconformal._base import registry
 from fedconformal._base.arrays import Probabilities, as_alpha
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
+from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.interval_predictor import IntervalPredictor
@@ -22,7 +23,7 @@ from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import Json, Source, load_any, load_predictor, read_run
-from fedconformal.cli.options import ALL_SCORES, SCORES, taking
+from fedconformal.cli.options import ScoreOption, expand_options
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import default_score, make_intervals, read_rows
 from fedconformal.cli.regression import is_run as is_numbers
@@ -35,13 +36,13 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.losses import SelectiveError
 from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
-from fedconformal.scores import DEFAULT, AnyScore
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Summary
 from fedconformal.tables import Predictions
 from fedconformal.training.data.sets.source import Source as Dataset
 
 
-@taking(ALL_SCORES)
+@expand_options
 def report(
     source: Annotated[Path, typer.Argument(metavar="RUN|PREDICTOR", help="A run's directory, or a predictor (.json).")],
     probs: Annotated[
@@ -59,22 +60,19 @@ def report(
     alpha: Annotated[
         str | None, typer.Option(help="For a run: how often the truth may be missed.", show_default="0.1")
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="For a run: how rows are scored:", show_default=DEFAULT.name)
-    ] = None,
+    score: ScoreOption = None,
     answers: Annotated[
         Path | None, typer.Option(metavar="RULE", help="What limits the errors of answers to easy rows (.json).")
     ] = None,
     columns: Columns,
     force: Force = False,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
     read = (source, probs, labels, file_in(sites), images, answers, *(summaries or ()))
     check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
-    others = bool(alpha or score or ALL_SCORES.typed(given))
+    others = bool(alpha or score)
     if not is_run and (rule := risk_predictor(source)) is not None:
         if others or groups or images or answers or columns != NONE:
             raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --sites, --summary")
@@ -98,7 +96,6 @@ def report(
         tuple(summaries or ()),
         alpha or "0.1",
         score,
-        given,
     )
     numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
     _write(output, _of_intervals(asked) if numbers else _of_sets(asked), json=json)
@@ -133,18 +130,17 @@ class _Asked(NamedTuple):
     summaries: tuple[Path, ...]
     alpha: str
     score: str | None
-    given: dict[str, Any]
 
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, sites, groups, images, answers, summaries, alpha, score, given = asked
+    path, is_run, probs, labels, columns, sites, groups, images, answers, summaries, alpha, score = asked
     found: Predictions | None = None
     owners: Any = None
     held: dict[str, Any] = {}
     images_of_run: NDArray[Any] | None = None
     if is_run:
-        predictor, sent = _calibrated(path, alpha, SCORES.chosen(score or DEFAULT.name, given))
+        predictor, sent = _calibrated(path, alpha, build(score or DEFAULT, Score))
         names, images_of_run = _of_dataset(path)
         found, owners = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
     else:
@@ -205,7 +201,7 @@ def _of_intervals(asked: _Asked) -> str:
     path, columns, sites = asked.path, asked.columns, None
     rule: Any
     if asked.is_run:
-        score = default_score(path) if asked.score is None else ALL_SCORES.chosen(asked.score, asked.given)
+        score = default_score(path) if asked.score is None else build(asked.score, RegressionScore)
         rule, sent = _calibrated(path, asked.alpha, score)
         found, sites = numbers_of_run(path, rule.score)
     else:

@@ -57,7 +57,7 @@ def check_risk(risk: str | None, safe: str | None, *, plain: bool) -> None:
     if risk is None and safe is not None:
         raise InputError("--safe goes with --risk")
     if risk is not None and not plain:
-        raise InputError("--risk is for loss curves; leave out --alpha, --by-class and --privacy")
+        raise InputError("--risk is for loss curves; leave out --alpha and --privacy")
 
 
 class Losses(NamedTuple):

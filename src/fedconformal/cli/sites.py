@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.spec import Spec
 from fedconformal.cli.console import note
 from fedconformal.errors import InputError
 from fedconformal.summaries.summary import Summary
@@ -35,11 +36,11 @@ def by_name(text: str, option: str) -> dict[str, str] | None:
     return found
 
 
-def for_sites(given: Mapping[str, str], sites: Sequence[str], option: str) -> str:
+def for_sites(given: Mapping[str, T], sites: Sequence[str], option: str) -> list[T]:
     """Return values in the order of the sites; every site must have one, and no other.
 
-    >>> for_sites({"b": "0.3", "a": "0.7"}, ["a", "b"], "--weights")
-    '0.7,0.3'
+    >>> for_sites({"b": 0.3, "a": 0.7}, ["a", "b"], "--weights")
+    [0.7, 0.3]
     """
     known = list(map(name_key, sites))
     unknown = next((name for name in given if name not in known), None)
@@ -48,7 +49,7 @@ def for_sites(given: Mapping[str, str], sites: Sequence[str], option: str) -> st
     lacking = next((name for name in known if name not in given), None)
     if lacking is not None:
         raise InputError(f"{option}: the site {shown(repr(lacking))} has no value; give every site one")
-    return ",".join(given[name] for name in known)
+    return [given[name] for name in known]
 
 
 def in_order(paths: Sequence[Path], sites: Sequence[Sequence[str]]) -> list[int]:
@@ -61,14 +62,32 @@ def in_order(paths: Sequence[Path], sites: Sequence[Sequence[str]]) -> list[int]
     return order
 
 
-def placed(weights: str, order: Sequence[int]) -> str:
-    """Put weights that were given in the order of the files into that of the sites; others stay as they are.
+def place_weights(spec: Spec[T], sites: Sequence[str] | None = None, order: Sequence[int] = ()) -> Spec[T]:
+    """Put the weights in a spec, by site name or in the order of the files, into the order of the sites.
 
-    >>> placed("0.7,0.2,0.1", [2, 0, 1]), placed("uniform", [1, 0])
-    ('0.1,0.7,0.2', 'uniform')
+    Without `sites` they stay in the order in which they are given, to check them before files are read.
     """
-    parts = weights.split(",")
-    return ",".join(parts[k] for k in order) if len(parts) == len(order) and weights[:1] != "[" else weights
+    values = dict(spec.values)
+    values |= {key: place_weights(one, sites, order) for key, one in values.items() if isinstance(one, Spec)}
+    weights = values.get("weights")
+    if not isinstance(weights, tuple):
+        return Spec(spec.cls, values)
+    named = {name_key(str(one[0])): one[1] for one in weights if isinstance(one, tuple)}
+    if named and len(named) < len(weights):
+        raise InputError(
+            "weights: give every site one weight, by its name or in the order of the files", param="guarantee"
+        )
+    if sites is None:
+        placed = list(named.values()) or list(weights)
+    elif named and not sites:
+        raise InputError(
+            "weights: the summaries have no site names; give them in the order of the files", param="guarantee"
+        )
+    elif named:
+        placed = for_sites(named, sites, "weights")
+    else:
+        placed = [weights[k] for k in order] if len(weights) == len(order) else list(weights)
+    return Spec(spec.cls, {**values, "weights": placed})
 
 
 def unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> list[str]:

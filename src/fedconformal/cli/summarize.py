@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import naming, write_bytes
 from fedconformal._base.names import as_name
+from fedconformal._base.spec import build, parse
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.differential import LocalNoise
 from fedconformal.cli.from_ranks import FromRanks, refuse_beside_ranks, result_score, summary_of_ranks
 from fedconformal.cli.groups import ByColumns, columns_in, read_groups
 from fedconformal.cli.inputs import Alpha, Json, Source, read_run
-from fedconformal.cli.options import ALL_SCORES, KINDS, Given, taking
+from fedconformal.cli.options import SPEC, ScoreOption, expand_options
 from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, check_files
 from fedconformal.cli.regression import Task, TaskOption, default_score, is_run, read_numbers
@@ -42,7 +43,7 @@ from fedconformal.tables import Predictions
 ONE_ROW_EACH = "every guarantee needs one row of each patient, or coverage can fall far below the promise; keep one"
 
 
-@taking(ALL_SCORES, KINDS)
+@expand_options
 def summarize(
     files: Annotated[
         list[Path],
@@ -54,13 +55,13 @@ def summarize(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
-    score: Annotated[
-        str | None,
-        typer.Option(help="How rows are scored:", show_default=f"{DEFAULT.name}; of numbers {Residual.name}"),
-    ] = None,
+    score: ScoreOption = None,
     task: TaskOption = None,
     kind: Annotated[
-        str, typer.Option(help="What the file holds: ranks takes about a kilobyte, exact all scores; there are")
+        str,
+        typer.Option(
+            metavar=SPEC, help="What the file holds: ranks takes about a kilobyte, exact all scores; tdigest, ddsketch."
+        ),
     ] = "ranks",
     alpha: Alpha = "0.1",
     *,
@@ -79,7 +80,8 @@ def summarize(
         str | None, typer.Option(metavar="DAY", help="The last day to use this summary, such as 2027-06-30.")
     ] = None,
     by_class: Annotated[
-        bool, typer.Option("--by-class", help="Class by class, for calibrate --by-class; shows the class counts.")
+        bool,
+        typer.Option("--by-class", help="Class by class, for calibrate --guarantee by-class; shows the class counts."),
     ] = False,
     groups: ByColumns = None,
     watch: NewRows = None,
@@ -89,11 +91,10 @@ def summarize(
     policy: PolicyFile = None,
     force: Force = False,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
     run = files[0] if len(files) == 1 and not chunks and columns.label_column is None and not from_ranks else None
-    function = result_score(files, score, given) if from_ranks else _score(score, task, run, given)
+    function = result_score(files, score) if from_ranks else _score(score, task, run)
     onnx = columns.model
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
@@ -103,14 +104,15 @@ def summarize(
     _check_mixed(function, noisy=noisy, by_class=by_class, groups=groups, onnx=onnx, temperature=temperature)
     if noisy and (kind != "ranks" or by_class or chunks or groups):
         raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
+    summary_kind = parse(kind, Summary, maker="of_scores")
     about: dict[str, Any] = {
-        "kind": "exact" if noisy else kind,
+        "kind": "exact" if noisy else summary_kind.cls.name,
         "alpha": alpha,
         "score": function,
         "model": model if onnx is None else onnx.fingerprint,
         "calibration": calibration,
         "expires": expires,
-        "parameters": KINDS.values(kind, given),
+        "parameters": summary_kind.values,
         "temperature": 1.0 if temperature is None and of_logits else temperature,
         "by_class": by_class,
     }
@@ -202,12 +204,12 @@ def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any
     return summarize_predictions(values, y, site=site, **kept)
 
 
-def _score(name: str | None, task: Task | None, run: Path | None, given: Given) -> AnyScore:
+def _score(name: str | None, task: Task | None, run: Path | None) -> AnyScore:
     """Return the score that was named, or the one that goes with the task; a run says by its file what it is."""
     if name is None and run is not None and task is not Task.classification and is_run(run):
         found: AnyScore = default_score(run)
     else:
-        found = ALL_SCORES.chosen(name or (Residual if task is Task.regression else DEFAULT).name, given)
+        found = build(name or (Residual if task is Task.regression else DEFAULT).name, AnyScore)
     if task is not None and (task is Task.regression) != isinstance(found, RegressionScore):
         raise InputError(
             f"--score {found.name} is for {'labels' if task is Task.regression else 'numbers'}; see --task"

@@ -11,20 +11,21 @@ import typer
 
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import counted
+from fedconformal._base.spec import build
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
-from fedconformal.cli.losses import LOSSES, evaluated
-from fedconformal.cli.options import taking
+from fedconformal.cli.losses import evaluated
+from fedconformal.cli.options import SPEC
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.policy import PolicyFile, check_files
 from fedconformal.cli.risk import read_grid, read_losses, shows_curves
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
+from fedconformal.losses import Loss
 from fedconformal.losses.loss import GRID, as_grid
 from fedconformal.summaries import summarize_losses as summarize_curves
 
 
-@taking(LOSSES)
 def summarize_losses(
     losses: Annotated[
         Path,
@@ -42,7 +43,13 @@ def summarize_losses(
         str | None,
         typer.Option(metavar="GRID", help="The grid, fixed beforehand: numbers such as 0,0.1,0.2 or a file of them."),
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="How the losses of scores are worked out:")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar=SPEC,
+            help="The loss of scores and truth: false-negative-rate, false-discovery-rate, selective-error:limit=0.1.",
+        ),
+    ] = None,
     bound: Annotated[float, typer.Option(help="The most that a row can lose.")] = 1,
     rising: Annotated[
         bool,
@@ -62,7 +69,6 @@ def summarize_losses(
     policy: PolicyFile = None,
     force: Force = False,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Add up a site's losses at every threshold, rounded up, and write the sums."""
     grid_file = None if thresholds is None else Path(thresholds)
@@ -70,8 +76,8 @@ def summarize_losses(
     in_lines: AbstractContextManager[None] = nullcontext()
     about: dict[str, Any] = {"model": model, "calibration": calibration, "expires": expires, "rising": rising}
     if loss is None:
-        if truth is not None or LOSSES.typed(given):
-            raise InputError("TRUTH and the options of a loss go with --loss")
+        if truth is not None:
+            raise InputError("TRUTH goes with --loss")
         found = read_losses(losses, thresholds, encoding)
         values, grid, in_lines = found.values, found.grid, found.in_lines()
     else:
@@ -79,7 +85,7 @@ def summarize_losses(
             raise InputError(
                 "--rising, --bound and --encoding are for losses that are given; leave them out with --loss"
             )
-        made_of = LOSSES.chosen(loss, given)
+        made_of = build(loss, Loss)
         grid = GRID if thresholds is None else as_grid(read_grid(thresholds))
         values = evaluated(made_of, losses, truth, grid)
         about |= {"loss": made_of, "rising": not made_of.monotone}

@@ -14,10 +14,8 @@ from fedconformal._base.extras import needing
 from fedconformal._base.names import counted
 from fedconformal.cli.console import logger, print_json, say, tracking
 from fedconformal.cli.inputs import Json
-from fedconformal.cli.options import Family, taking
 from fedconformal.cli.outputs import check_outputs
 from fedconformal.errors import InputError
-from fedconformal.training.data.partitions import Partition
 
 
 class Preset(StrEnum):
@@ -26,32 +24,15 @@ class Preset(StrEnum):
     paper = "paper"
 
 
-def _families() -> list[Family[Any]]:
-    with needing("train"):
-        from fedconformal.training.trainer import Trainer
-
-    return [Family(option="method", base=Trainer), Family(option="partition", base=Partition)]
-
-
-def _if_there(context: Any) -> list[Family[Any]]:
-    """Return the families if torch is there; if not, any option passes, and the command says what is missing."""
-    try:
-        return _families()
-    except InputError:
-        context.ignore_unknown_options = context.allow_extra_args = True
-        return []
-
-
-@taking(also=_if_there)
 def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="The run's directory.")],
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     preset: Annotated[Preset | None, typer.Option(help="The paper's settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the directory.")] = False,
     dataset: Annotated[str | None, typer.Option(help="digits, fashionmnist, cifar10, cifar100, ...")] = None,
-    method: Annotated[str | None, typer.Option(help="How to train:", show_default="fedavg")] = None,
+    method: Annotated[str | None, typer.Option(help="fedavg, fedprox, tct or central.", show_default="fedavg")] = None,
     partition: Annotated[
-        str | None, typer.Option(help="How rows are parted among sites:", show_default="classes")
+        str | None, typer.Option(help="classes, dirichlet, iid or column.", show_default="classes")
     ] = None,
     model: Annotated[
         str | None,
@@ -59,11 +40,11 @@ def train(
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A file of weights to start from.")] = None,
     more: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, as in the TOML file.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as rounds=20; repeatable."),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.")] = False,
     json: Json = False,
-    **given: Any,
 ) -> None:
     """Train a model across sites and write its outputs for their calibration and test rows."""
     with needing("train"):
@@ -74,8 +55,6 @@ def train(
 
     options = {"dataset": dataset, "method": method, "partition": partition, "model": model, "weights": weights}
     typed = {key: value for key, value in options.items() if value is not None}
-    for family in _families():
-        typed |= family.anything(given)
     named = ({} if config is None else read_config(config)) | typed | dict(map(setting, more or ()))
     if preset is not None:
         named = read_preset(preset.value, named) | named

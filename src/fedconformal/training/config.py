@@ -11,12 +11,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from fedconformal._base.files import read_bytes
-from fedconformal._base.parameters import parameters_of
 from fedconformal._base.registry import find, members
 from fedconformal.errors import InputError
 from fedconformal.training.data import Dataset
@@ -141,7 +140,7 @@ def _made(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
         if not key and "missing required field" in what:
             key = what.split("`")[1]
             raise InputError(f"{key} is needed here; add it to the settings") from None
-        allowed = parameters_of(cls)[key].choices if key in _keys(cls) else ()
+        allowed = get_args(get_type_hints(cls)[key]) if key in _keys(cls) else ()
         choice = f"; there are {', '.join(map(str, allowed))}" if "enum value" in what else ""
         raise InputError(f"{key or cls.__name__.lower()}: {what[0].lower()}{what[1:]}{choice}") from None
     return made

@@ -176,9 +176,8 @@ def test_a_site_cannot_speak_to_the_terminal() -> None:
         ({"score": "best"}, "no score is called 'best'"),
         ({"guarantee": "all"}, "no guarantee is called 'all'"),
         ({"kind": "small"}, "no summary kind is called 'small'"),
-        ({"score-penalty": 1.0}, "score-penalty is no parameter of LAC; there are none"),
-        ({"score": "raps", "score-penalty": "high"}, "score-penalty is 'high', expected a number"),
-        ({"guarantee": "one-site"}, "guarantee-site is missing; OneSite needs it"),
+        ({"score": "raps:penalty=high"}, "penalty is 'high', expected a number"),
+        ({"guarantee": "one-site"}, "guarantee one-site needs site"),
         ({"guarantee": "new-site", "privacy": "sums"}, "new-site promises nothing of a model that was trained on"),
     ],
 )

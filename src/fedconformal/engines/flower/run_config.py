@@ -9,7 +9,7 @@ from typing import Any
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import shown
-from fedconformal._base.parameters import from_settings, parameters_of
+from fedconformal._base.spec import build, parse
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.release import check_one_end
@@ -33,8 +33,8 @@ class RunConfig:
         method: fedavg, fedprox or tct; its settings, such as rounds and rate, stand beside it. Where the score is of
             numbers, a regressor is trained: its loss and quantiles stand beside it too.
         classes: how many classes there are.
-        score: its name, such as raps; its parameters stand beside it, such as score-penalty.
-        guarantee: its name, such as pac; its parameters stand beside it, such as guarantee-failure.
+        score: a spec string, such as raps:penalty=0.1.
+        guarantee: a spec string, such as pac:failure=0.05.
         privacy: none, or sums: the server sees only sums over the sites when it calibrates.
         epsilon: with sums, sites add noise for differential privacy; 0 for none.
         reach: with sums of scores of numbers, a public number that the threshold is not expected to exceed; 0 for 1.
@@ -88,7 +88,7 @@ class RunConfig:
             raise InputError("method is central, which needs all rows in one place; take fedavg, fedprox or tct")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
         if isinstance(own.get("quantiles"), str):  # as a run config has no lists
-            own["quantiles"] = parameters_of(method)["quantiles"].read(own["quantiles"], "quantiles")
+            own["quantiles"] = _numbers(own["quantiles"], "quantiles")
         made = ("trainer", "scored", "promised")
         mine = {one.name: given[one.name] for one in fields(cls) if one.name in given and one.name not in made}
         for one in fields(cls):
@@ -97,9 +97,8 @@ class RunConfig:
                 name = one.name.replace("_", "-")
                 raise InputError(f"{name} is {shown(mine[one.name])}, expected something like {one.default!r}")
         try:
-            scored = from_settings(registry.find(str(given.get("score", cls.score)), AnyScore), config, "score-")
-            kept = registry.find(str(given.get("guarantee", cls.guarantee)), Guarantee)
-            promised = from_settings(kept, config, "guarantee-")
+            scored = build(str(given.get("score", cls.score)), AnyScore)
+            promised = build(str(given.get("guarantee", cls.guarantee)), Guarantee)
             if isinstance(scored, RegressionScore) and issubclass(method, FedAvg):
                 own = {"loss": "squared"} | own
             trainer = method(**own | {"workers": 1, "device": "cpu"})
@@ -121,7 +120,7 @@ class RunConfig:
             raise InputError(
                 f"score {self.scored.name} does not go with {self.trainer.name} and its loss; take {wanted}"
             )
-        registry.find(self.kind, Summary)
+        parse(self.kind, Summary, maker="of_scores")
         if self.privacy not in PRIVACY:
             raise InputError(f"privacy is {self.privacy!r}; on Flower there are {' and '.join(PRIVACY)}")
         if self.privacy == "sums":
@@ -137,3 +136,10 @@ class RunConfig:
         elif self.epsilon or self.reach:
             name, value = ("epsilon", self.epsilon) if self.epsilon else ("reach", self.reach)
             raise InputError(f"{name} is {value:g}, which goes with privacy sums; set both or neither")
+
+
+def _numbers(text: str, name: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise InputError(f"{name} is {shown(repr(text))}, expected numbers such as 0.1,0.9", param=name) from None
